@@ -17,16 +17,16 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from resource_api.fleet.carriers.ssh_carrier import SshCarrier
-from resource_api.testing.carrier_examples import trial
+from resource_api.fleet.ssh_connections import SshConnections
+from resource_api.testing.carrier_compliance import trial
 from tests.fleet.faults import ENDS, HAVE, PATIENCE, Faults, know, ssh_host
 from tests.fleet.sshd import started_server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.fleet.carriers.carrier import Host
-    from resource_api.testing.carrier_examples import Trial
+    from resource_api.fleet.connections import Host
+    from resource_api.testing.carrier_compliance import Trial
     from tests.fleet.sshd import Server
 
 #: Hosts of which the times are compared, and those that are sound or faulty beside them.
@@ -75,16 +75,16 @@ class Bench:
             for number, each in enumerate(beside or self._spare[:others]):
                 hosts.insert(number * (_SOUND // others + 1), each)
             environment = {"HOME": str(self._home)}
-            carrier = stack.enter_context(closing(SshCarrier(self._trial.payloads, environment=environment)))
-            return self._run(carrier, hosts, made)
+            connections = stack.enter_context(closing(SshConnections(self._trial.payloads, environment=environment)))
+            return self._run(connections, hosts, made)
 
-    def _run(self, carrier: SshCarrier, hosts: Sequence[Host], faults: Faults) -> list[float]:
+    def _run(self, connections: SshConnections, hosts: Sequence[Host], faults: Faults) -> list[float]:
         jobs = {each.name: self._trial.job(self._declared(each, faults), host=each.name) for each in hosts}
         began, ended = time.monotonic(), dict[str, float]()
         for each in hosts:
-            carrier.start(each, jobs[each.name])
+            connections.start(each, jobs[each.name])
         while len(ended) < _SOUND:
-            event = carrier.next_event(PATIENCE)
+            event = connections.next_event(PATIENCE)
             if event is None:
                 msg = f"only {len(ended)} sound hosts have ended"
                 raise SystemExit(msg)

@@ -13,10 +13,11 @@ import time
 from pathlib import Path
 from typing import Final
 
-from resource_api.fleet import manifest_files, payload, sent_manifest
-from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.pipe import PipeCarrier
+from resource_api.fleet import archives, job_inputs
+from resource_api.fleet import job as jobs
+from resource_api.fleet.connections import Host
 from resource_api.fleet.job import Job, with_id
+from resource_api.testing.pipe_connections import PipeConnections
 
 _FILES: Final = 50
 _NEXT: Final = 10
@@ -27,15 +28,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
         began = time.process_time()
-        archive = payload.package(str(directory / "made"))
+        archive = archives.package_archive(str(directory / "made"))
         made = time.process_time() - began
         job = _job(directory, archive.digest)
-        payloads = payload.Payloads(archive)
+        payloads = archives.Archives(archive)
         first = _carry(payloads, job, directory / "cache")
         later = [_carry(payloads, job, directory / "cache") for _ in range(_NEXT)]
         cached = sum(each.stat().st_size for each in (directory / "cache").rglob("*") if each.is_file())
     print(f"archive {len(archive.raw) / 1024:.0f} KiB, made in {made:.2f} s; cache {cached / 2**20:.1f} MiB")  # noqa: T201 - a command prints
-    print(f"first program {len(payload.boot_text())} bytes")  # noqa: T201 - as above
+    print(f"first program {len(archives.boot_text())} bytes")  # noqa: T201 - as above
     print(f"first run {first[0]:.3f} s, {first[1]:.0f} MiB")  # noqa: T201 - as above
     middle = statistics.median(seconds for seconds, _ in later)
     print(f"next runs {middle:.3f} s (median of {_NEXT}), {max(memory for _, memory in later):.0f} MiB")  # noqa: T201 - as above
@@ -47,24 +48,24 @@ def _job(directory: Path, digest: str) -> Job:
         (directory / str(number)).write_text("hello")
     site = directory / "site.yaml"
     site.write_text(f"project: bench\nresources:\n  User[root]: {{ensure: present}}\n{lines}")
-    fields = [sent_manifest.to_fields(each) for each in manifest_files.read(str(site))]
+    fields = [jobs.document_fields(each) for each in job_inputs.read_documents(str(site))]
     host = {"name": "bench", "groups": [], "address": "127.0.0.1"}
     options = {"state": f"sqlite:{directory}/state/state.db"}
     return with_id(Job("apply", 1, payload=digest, documents=fields, host=host, options=options))
 
 
-def _carry(payloads: payload.Payloads, job: Job, cache: Path) -> tuple[float, float]:
+def _carry(payloads: archives.Archives, job: Job, cache: Path) -> tuple[float, float]:
     """Return the processor seconds and the MiB of memory of the process that carries a job out."""
-    carrier = PipeCarrier(payloads, cache=str(cache))
-    carrier.start(Host("bench"), job._replace(generation=time.time_ns(), id=os.urandom(32).hex()))
-    pid = carrier.pid("bench")
-    while (event := carrier.next_event(60)) is not None and event.document["type"] != "end":
+    connections = PipeConnections(payloads, cache=str(cache))
+    connections.start(Host("bench"), job._replace(generation=time.time_ns(), id=os.urandom(32).hex()))
+    pid = connections.pid("bench")
+    while (event := connections.next_event(60)) is not None and event.document["type"] != "end":
         pass
     if event is None or event.document["code"] != 0:
         msg = f"the job has failed: {event}"
         raise SystemExit(msg)
     used = os.wait4(pid, 0)[2]
-    carrier.close()
+    connections.close()
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 

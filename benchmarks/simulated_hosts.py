@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.cli import hosted_run
 from resource_api.cli.main import run
-from resource_api.fleet.carriers.carrier import HostEvent, end
+from resource_api.fleet.connections import HostEvent, end_event
 
 if TYPE_CHECKING:
-    from resource_api.fleet.carriers.carrier import Host
+    from resource_api.fleet.connections import Host
     from resource_api.fleet.job import Job
 
 _FAILING = 1000
@@ -53,7 +53,7 @@ class Answering:
             {"type": "summary", **counts, "noop": False, "exit_code": int(failed), "run": f"{self._started:016x}"},
         ]
         self._events.extend(HostEvent(host.name, each) for each in answers)
-        self._events.append(end(host.name, "ended", int(failed)))
+        self._events.append(end_event(host.name, "ended", int(failed)))
 
     def next_event(self, _seconds: float | None) -> HostEvent | None:
         """Return the next answer."""
@@ -79,5 +79,5 @@ def apply(count: int, directory: Path, *arguments: str) -> int:
 
 
 if __name__ == "__main__":
-    hosted_run.make_carrier = lambda *_: Answering()
+    hosted_run.open_connections = lambda *_: Answering()
     sys.exit(apply(int(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]))

@@ -37,7 +37,7 @@ LONG: Final = """
     tests/providers/test_debian.py tests/providers/test_service.py tests/faults/test_bundled_types.py tests/test_docs.py
     tests/hostile/test_bad_providers.py tests/hostile/test_canary.py tests/hostile/test_rehearsals.py
     tests/hostile/test_workers.py tests/hostile/test_signals.py tests/unit/system/test_process.py
-    tests/unit/testing/test_compliance.py tests/fleet/test_hosted_commands.py tests/fleet/test_payload.py
+    tests/unit/testing/test_compliance.py tests/fleet/test_hosted_commands.py tests/fleet/test_archives.py
     tests/providers/test_git_checkout.py tests/providers/test_python_package.py
     tests/scenarios/test_configured_providers.py tests/scenarios/test_logging.py tests/unit/cli/test_scaffold.py
     examples/webserver/tests/test_webserver.py examples/workstation/tests/test_workstation.py

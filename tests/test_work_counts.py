@@ -18,8 +18,8 @@ import pytest
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
 from resource_api.cli.source_lines import SourceLines
-from resource_api.fleet import rollout
-from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet import run as fleet_run
+from resource_api.fleet.connections import Host
 from resource_api.fleet.job import Job, for_host, with_id
 from resource_api.fleet.ledger import Ledger
 from resource_api.fleet.merge import Merge
@@ -29,7 +29,7 @@ from resource_api.model.values.errors import ManifestError
 from resource_api.state.store import MemoryStore, NoStore
 from resource_api.system.log import Log, console
 from tests.unit.fleet import simulated
-from tests.unit.fleet.simulated import SimulatedCarrier
+from tests.unit.fleet.simulated import SimulatedConnections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -495,8 +495,8 @@ def test_a_further_host_costs_few_calls_and_little_memory(tmp_path: Path) -> Non
         merge = Merge()
         fleet = FleetRun(
             names,
-            rollout.rollout(count, 50, None, None),
-            SimulatedCarrier(lambda _name: simulated.changes),
+            fleet_run.make_rollout(count, 50, None, None),
+            SimulatedConnections(lambda _name: simulated.changes),
             lambda name: (Host(name), for_host(shared, {"name": name}, {}, {})),
             merge=merge,
             observer=simulated.Silent(),

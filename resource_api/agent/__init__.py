@@ -1,1 +1,1 @@
-"""A manifest that converges by itself: bundles, signatures, sources, the clock, and one run after another."""
+"""The agent: applies a signed manifest on a schedule."""

@@ -1,7 +1,7 @@
 """Bundles: a manifest and its modules as one archive with a generation and the digest of each file.
 
-There is one archive of given files, byte for byte: it is uncompressed, sorted, without owners and times, and has files
-only. Any other is refused, because it is compared with the one that its own files make. Signatures are in ``signing``.
+The archive of given files is reproducible: uncompressed, sorted, without owners and times, files only. Any other bytes
+are refused, by comparison with the archive of the same files. Signatures are in ``signing``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import io
 import json
 import os
 import stat
+import tarfile
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -24,34 +25,34 @@ from resource_api.system.filesystem import archive_members, files
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-#: The first file of each bundle, and the directory of those module directories that are not the manifest's own.
+#: The first file of each bundle, and the directory of the module directories outside the manifest's.
 INDEX: Final = "bundle.json"
 MODULES: Final = ".modules"
-#: Most bytes of all files in a bundle together, and most files.
+#: Largest total size in bytes, and number of files, of a bundle.
 LARGEST: Final = 64 << 20
-MOST_FILES: Final = 10_000
-#: Largest file of a bundle: with headers and the index.
-LARGEST_FILE: Final = LARGEST + MOST_FILES * 4096
-#: The greatest generation: it is kept as a signed number of 64 bits.
+MAX_FILES: Final = 10_000
+#: Largest size of a bundle's file, with headers and the index.
+LARGEST_FILE: Final = LARGEST + MAX_FILES * 4096
+#: The greatest generation, a signed number of 64 bits.
 _LAST_GENERATION: Final = (1 << 63) - 1
 _FORMAT: Final = 1
 _KEYS: Final = {"format", "name", "generation", "modules", "files"}
 
 
-class File(NamedTuple):
-    """The content of a file, and whether it can be executed."""
+class BundleFile(NamedTuple):
+    """The content of a file, and whether it is executable."""
 
     content: bytes
     executable: bool
 
 
 class Bundle(NamedTuple):
-    """What a bundle holds. ``modules``: directories in it that belong on the module path, in this order."""
+    """The contents of a bundle. ``modules``: its directories for the module path, in order."""
 
     name: str
     generation: int
     modules: Sequence[str]
-    files: Mapping[str, File]
+    files: Mapping[str, BundleFile]
 
     @property
     def raw(self) -> bytes:
@@ -61,19 +62,19 @@ class Bundle(NamedTuple):
             "name": self.name,
             "generation": self.generation,
             "modules": list(self.modules),
-            "files": {name: [sha256(each.content).hexdigest(), each.executable] for name, each in self.files.items()},
+            "files": {name: [sha256(file.content).hexdigest(), file.executable] for name, file in self.files.items()},
         }
         text = json.dumps(index, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-        return _archive([(INDEX, File(text.encode(), executable=False)), *sorted(self.files.items())])
+        return _archive([(INDEX, BundleFile(text.encode(), executable=False)), *sorted(self.files.items())])
 
 
 def collect(directory: str, module_path: Sequence[str] = (), left_out: Collection[str] = ()) -> Bundle:
     """Return the bundle of a directory and of further module directories, without name and generation.
 
-    Files whose real path is ``left_out`` are not in it. Raise ``UsageError`` for what no bundle can hold, ``OSError``.
+    Files whose real path is in ``left_out`` are skipped. Raise ``UsageError`` for unsupported contents, ``OSError``.
     """
-    tops = {"": directory, **{f"{MODULES}/{number}/": place for number, place in enumerate(module_path, 1)}}
-    found: dict[str, File] = {}
+    tops = {"": directory, **{f"{MODULES}/{number}/": path for number, path in enumerate(module_path, 1)}}
+    collected: dict[str, BundleFile] = {}
     size = 0
     for prefix, top in tops.items():
         for name, path in _files(top):
@@ -82,76 +83,77 @@ def collect(directory: str, module_path: Sequence[str] = (), left_out: Collectio
             if not prefix and (name == INDEX or name.startswith(f"{MODULES}/")):
                 msg = f"{path}: this name is reserved in bundles"
                 raise UsageError(msg)
-            found[_checked(prefix + name, path)] = each = _read(path)
-            size += len(each.content)
-            if size > LARGEST or len(found) > MOST_FILES:
-                msg = f"{directory}: a bundle has at most {MOST_FILES} files and {LARGEST >> 20} MiB"
+            collected[_checked(prefix + name, path)] = file = _read(path)
+            size += len(file.content)
+            if size > LARGEST or len(collected) > MAX_FILES:
+                msg = f"{directory}: a bundle has at most {MAX_FILES} files and {LARGEST >> 20} MiB"
                 raise UsageError(msg)
-    if not found:
+    if not collected:
         msg = f"{directory}: has no files"
         raise UsageError(msg)
-    modules = [prefix for prefix in tops if prefix and any(name.startswith(prefix) for name in found)]
-    return Bundle("", 0, [prefix.rstrip("/") for prefix in modules], found)
+    modules = [prefix for prefix in tops if prefix and any(name.startswith(prefix) for name in collected)]
+    return Bundle("", 0, [prefix.rstrip("/") for prefix in modules], collected)
 
 
 def read(raw: bytes) -> Bundle:
-    """Return what a bundle holds. Raise ``Untrusted`` for any bytes that are no bundle."""
+    """Return the contents of a bundle. Raise ``Untrusted`` for invalid bytes."""
     try:
         content = dict(_members(raw))
         index = content.pop(INDEX, None)
         if index is None:
             msg = f"it has no {INDEX}"
             raise Untrusted(msg)
-        found = _described(json.loads(index.content), content)
+        bundle = _described(json.loads(index.content), content)
     except ResourceError as error:
         raise Untrusted(str(error)) from error
     except (ValueError, TypeError, LookupError, RecursionError) as error:
         msg = f"its {INDEX} is damaged"
         raise Untrusted(msg) from error
-    if found.raw != raw:
+    if bundle.raw != raw:
         msg = "its bytes are not those that 'bundle make' writes for its files"
         raise Untrusted(msg)
-    return found
+    return bundle
 
 
-def extract(found: Bundle, directory: str) -> None:
-    """Write the files of a bundle into a new ``directory``, durably; only the caller can open it. Raise ``OSError``."""
-    write_members(archive_members.members(io.BytesIO(found.raw), _limits()), directory)
+def extract(bundle: Bundle, directory: str) -> None:
+    """Write the files of a bundle durably into a new ``directory``; only the caller can open it. Raise ``OSError``."""
+    write_members(archive_members.members(io.BytesIO(bundle.raw), _limits()), directory)
 
 
 def write_members(members: Iterable[Any], directory: str) -> None:
-    """Write checked members of an archive into a new ``directory``, durably. Raise ``OSError``, ``ResourceError``."""
+    """Write checked members of an archive durably into a new ``directory``. Raise ``OSError``, ``ResourceError``."""
     with files.Batch() as batch:
         batch.make_directory(directory, mode=0o700)
         for member in members:
-            place = f"{directory}/{member.name}"
+            path = f"{directory}/{member.name}"
             if member.kind == "directory":
-                with suppress(FileExistsError):  # it was implied by a name before
-                    batch.make_directory(place, mode=0o755)
+                with suppress(FileExistsError):  # implied by an earlier name
+                    batch.make_directory(path, mode=0o755)
             elif member.kind == "link":
-                batch.make_link(place, member.target)
+                batch.make_link(path, member.target)
             else:
-                batch.replace(place, member.parts, mode=member.mode)
+                batch.replace(path, member.parts, mode=member.mode)
 
 
 def _limits() -> Limits:
-    return Limits(LARGEST, 2 * MOST_FILES)
+    return Limits(LARGEST, 2 * MAX_FILES)
 
 
-def _members(raw: bytes) -> Iterator[tuple[str, File]]:
-    """Yield the files of an archive. Raise ``ResourceError`` as ``archive_members.members`` does, and for a link."""
+def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:
+    """Yield the files of an archive. Raise ``ResourceError`` for unsafe members and for links."""
     for member in archive_members.members(io.BytesIO(raw), _limits()):
         if member.kind == "link":
             msg = f"'{member.name}' is a link"
             raise ResourceError(msg)
         if member.kind == "file":
-            yield member.name, File(b"".join(member.parts), bool(member.mode & 0o100))
+            yield member.name, BundleFile(b"".join(member.parts), bool(member.mode & 0o100))
 
 
-def _described(index: Any, content: Mapping[str, File]) -> Bundle:
+def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
     """Return the bundle of ``content`` that ``index`` describes.
 
-    Raise ``Untrusted`` for other files than are listed, ``ValueError`` and its like for any other index than ours.
+    Raise ``Untrusted`` if the files differ from the index, ``ValueError``, ``TypeError`` or ``LookupError`` for an
+    invalid index.
     """
     if set(index) != _KEYS or index["format"] != _FORMAT:
         raise ValueError(_FORMAT)
@@ -163,13 +165,13 @@ def _described(index: Any, content: Mapping[str, File]) -> Bundle:
     ):
         raise TypeError(name)
     if not isinstance(listed, dict) or not all(
-        any(path.startswith(f"{each}/") for path in content) for each in modules
+        any(path.startswith(f"{module}/") for path in content) for module in modules
     ):
         raise ValueError(modules)
     for path in sorted(listed.keys() | content.keys()):
         if path not in content or path not in listed:
-            how = "is listed and not there" if path in listed else "is there and not listed"
-            msg = f"'{path}' {how}"
+            error = "is listed and not there" if path in listed else "is there and not listed"
+            msg = f"'{path}' {error}"
             raise Untrusted(msg)
         if listed[path][0] != sha256(content[path].content).hexdigest():
             msg = f"'{path}' has another digest than is listed"
@@ -177,9 +179,7 @@ def _described(index: Any, content: Mapping[str, File]) -> Bundle:
     return Bundle(name, generation, modules, content)
 
 
-def _archive(members: Iterable[tuple[str, File]]) -> bytes:
-    import tarfile
-
+def _archive(members: Iterable[tuple[str, BundleFile]]) -> bytes:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT, encoding="utf-8") as archive:
         for name, (content, executable) in members:
@@ -190,7 +190,7 @@ def _archive(members: Iterable[tuple[str, File]]) -> bytes:
 
 
 def _files(top: str) -> Iterator[tuple[str, str]]:
-    """Yield the name beneath ``top`` and the path of each file. Raise ``UsageError`` for what is no file."""
+    """Yield the name beneath ``top`` and the path of each file. Raise ``UsageError`` for links and special files."""
     todo = [""]
     while todo:
         directory = todo.pop()
@@ -217,6 +217,6 @@ def _checked(name: str, path: str) -> str:
     raise UsageError(msg)
 
 
-def _read(path: str) -> File:
+def _read(path: str) -> BundleFile:
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
-        return File(file.read(LARGEST + 1), bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR))
+        return BundleFile(file.read(LARGEST + 1), bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR))

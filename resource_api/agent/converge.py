@@ -1,4 +1,4 @@
-"""One run of an agent: the newest verified version of its source is applied, and what came of it is recorded."""
+"""One run of an agent: find the newest verified version of its source, and record the result of its application."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from resource_api.agent import loop, sources, status
 from resource_api.agent.root_only_files import Untrusted
 from resource_api.agent.signing import check_signers
-from resource_api.agent.versions import Versions
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, ResourceError, StateLocked
 from resource_api.state.lock import Lock
@@ -17,12 +16,11 @@ from resource_api.state.lock import Lock
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api.agent.sources import Source
-    from resource_api.agent.versions import Version
+    from resource_api.agent.sources import Source, Version
 
 
 class Agent(NamedTuple):
-    """What an agent is to do. ``period`` in seconds; ``trusted``: directories whose owner is not checked."""
+    """The settings of an agent. ``period`` in seconds; ``trusted``: directories whose owner is not checked."""
 
     directory: str
     source: Source
@@ -33,15 +31,15 @@ class Agent(NamedTuple):
     trusted: Sequence[str]
 
 
-class Found(NamedTuple):
-    """What is to be applied: a directory, and directories for the module path; none where nothing may be applied.
+class SourceVersion(NamedTuple):
+    """The version to apply: its directory, None for no version, and its directories for the module path.
 
-    ``about``: what reports say of it. ``error``: why it is not the present version of the source.
+    ``fields``: its fields in reports. ``error``: the reason if it is not the current version of the source.
     """
 
     directory: str | None
     modules: Sequence[str]
-    about: Mapping[str, Any]
+    fields: Mapping[str, Any]
     error: ResourceAPIError | None = None
 
 
@@ -60,74 +58,74 @@ def locked(directory: str) -> Iterator[None]:
         raise StateLocked(msg) from error
 
 
-def find(agent: Agent) -> Found:
-    """Return what is to be applied now; every error is part of the answer."""
+def find(agent: Agent) -> SourceVersion:
+    """Return the version to apply; errors are part of the result."""
     if agent.source.kind == "directory":
         try:
             sources.check_directory(agent.source, agent.trusted)
         except ResourceAPIError as problem:
-            return _nothing(agent, problem)
-        return Found(agent.source.place, (), _about(agent, "directory"))
+            return _no_version(agent, problem)
+        return SourceVersion(agent.source.location, (), _run_fields(agent, "directory"))
     try:
-        kept = Versions(agent.directory, agent.source.key)
+        versions = sources.Versions(agent.directory, agent.source.key)
     except ResourceAPIError as problem:
-        return _nothing(agent, problem)
+        return _no_version(agent, problem)
     error: ResourceAPIError | None = None
     try:
         signers = check_signers(str(agent.signers), agent.trusted)
-        sources.update(agent.source, kept, agent.directory, signers)
+        sources.update(agent.source, versions, agent.directory, signers)
     except Untrusted as problem:
-        error = Untrusted(_sourced(agent, str(problem)))
+        error = Untrusted(_with_source(agent, str(problem)))
     except ResourceAPIError as problem:
-        error = ResourceError(_sourced(agent, str(problem)))
+        error = ResourceError(_with_source(agent, str(problem)))
     except OSError as problem:
-        error = ResourceError(_sourced(agent, f"{problem.filename or agent.source.text}: {problem.strerror}"))
-    if kept.newest is None or not kept.has_files(kept.newest):
-        return _nothing(agent, error)
+        error = ResourceError(_with_source(agent, f"{problem.filename or agent.source.text}: {problem.strerror}"))
+    newest = versions.newest
+    if newest is None or not versions.has_files(newest):
+        return _no_version(agent, error)
     try:
-        place = kept.link(kept.newest)
+        directory = versions.link(newest)
     except OSError as problem:
-        return _nothing(agent, ResourceError(f"{problem.filename}: {problem.strerror}"))
-    return _verified(agent, place, kept.newest, error)
+        return _no_version(agent, ResourceError(f"{problem.filename}: {problem.strerror}"))
+    return _verified(agent, directory, newest, error)
 
 
-def _sourced(agent: Agent, problem: str) -> str:
-    """Return a problem of the source, which is named once; that of a file may have its last part only."""
-    source, text = agent.source, problem.removeprefix(os.path.basename(agent.source.place) + ": ")
-    named = text.startswith((source.text, source.place))
-    return text if named else f"{source.text}: {text}"
+def _with_source(agent: Agent, problem: str) -> str:
+    """Return a problem with the name of the source; a problem of a file may begin with its base name."""
+    source, text = agent.source, problem.removeprefix(os.path.basename(agent.source.location) + ": ")
+    return text if text.startswith((source.text, source.location)) else f"{source.text}: {text}"
 
 
-def _nothing(agent: Agent, error: ResourceAPIError | None) -> Found:
-    return Found(None, (), _about(agent, _trust(error), error), error)
+def _no_version(agent: Agent, error: ResourceAPIError | None) -> SourceVersion:
+    return SourceVersion(None, (), _run_fields(agent, _trust(error), error), error)
 
 
-def _verified(agent: Agent, place: str, version: Version, error: ResourceAPIError | None) -> Found:
-    """Return the newest verified version; ``error``: why it is not the present one of the source."""
-    about = _about(agent, _trust(error), error)
-    about |= {"generation": version.generation, "version": version.id, "signer": version.signer}
-    return Found(place, [f"{place}/{each}" for each in version.modules], about, error)
+def _verified(agent: Agent, directory: str, version: Version, error: ResourceAPIError | None) -> SourceVersion:
+    """Return the newest verified version; ``error``: the reason if it is not the current one of the source."""
+    fields = _run_fields(agent, _trust(error), error)
+    fields |= {"generation": version.generation, "version": version.id, "signer": version.signer}
+    return SourceVersion(directory, [f"{directory}/{module}" for module in version.modules], fields, error)
 
 
-def record(agent: Agent, found: Found, document: Mapping[str, Any], code: int, began: float) -> None:
-    """Record how a run has ended, for ``agent status`` and for the next time of a run. Raise ``OSError``."""
-    now = loop.now()
+def record(agent: Agent, version: SourceVersion, document: Mapping[str, Any], code: int, began: float) -> None:
+    """Record the end of a run for ``agent status`` and for the schedule. Raise ``OSError``."""
+    moment = loop.now()
     status.record(
         agent.directory,
         {
-            **found.about,
-            **status.of_document(document, found.directory),
+            **version.fields,
+            **status.of_document(document, version.directory),
             "exit_code": code,
             "period": agent.period,
             "started": began,
-            "ended": now.wall,
-            "ended_boot": now.boot,
+            "ended": moment.wall,
+            "ended_boot": moment.boot,
             "boot_id": loop.boot_id(),
         },
     )
 
 
-def _about(agent: Agent, trust: str, error: Exception | None = None) -> dict[str, Any]:
+def _run_fields(agent: Agent, trust: str, error: Exception | None = None) -> dict[str, Any]:
     return {
         "source": agent.source.text,
         "manifest": agent.manifest,

@@ -1,34 +1,102 @@
-"""One run after another, each a process of its own: what sleeps between them is small, and survives what they do.
+"""The agent's schedule, and its loop: each run is a child process, so the loop stays small and survives a crash.
 
-An upgrade of this program is used from the next run on. Signals are waited for, never handled: none comes at a wrong
-moment. The first one that ends the agent lets its running run end in order, as that of ``apply``.
+An upgrade of this program takes effect with the next run. Signals are waited for, never handled, so that none arrives
+at a wrong moment. The first one ends the loop after the current run, which ends in order.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
 import time
 from contextlib import suppress
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Protocol
 
-from resource_api.agent.schedule import Now, next_run
+from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from resource_api.agent.schedule import Schedule
+#: Seconds over which machines spread their missed runs after a common outage.
+CATCH_UP: Final = 300.0
+#: Largest delay in seconds of a run that is not missed.
+PROMPT: Final = 5.0
+_WORD: Final = 8
 
-#: Seconds after which a clock that has been set, or a machine that was suspended, is noticed.
+
+class Moment(NamedTuple):
+    """The time by two clocks, in seconds.
+
+    ``wall``: since 1970; it jumps when it is set. ``boot``: since the machine started, including suspensions; it never
+    jumps.
+    """
+
+    wall: float
+    boot: float
+
+
+class AgentSchedule(NamedTuple):
+    """Runs at ``offset`` + n times ``period`` seconds since 1970, and ``delay`` seconds after a missed one."""
+
+    period: float
+    offset: float
+    delay: float
+
+
+class Wait(NamedTuple):
+    """The seconds to wait; ``catch_up``: the time of a missed run's replacement by the boot clock, or None."""
+
+    seconds: float
+    catch_up: float | None = None
+
+
+def schedule(machine: str, subject: str, period: float, splay: float | None = None) -> AgentSchedule:
+    """Return the schedule of a machine, with a run within ``splay`` seconds of the beginning of each period.
+
+    The time of a run within the period is a hash of machine and subject, which spreads the machines evenly. ``splay``:
+    None for the whole period; ``subject`` distinguishes the agents of one machine.
+    """
+    digest = sha256(f"{machine}\0{subject}".encode()).digest()
+    share, another = (int.from_bytes(digest[at : at + _WORD], "big") / (1 << 64) for at in (0, _WORD))
+    spread = period if splay is None else min(splay, period)
+    return AgentSchedule(period, share * spread, another * min(spread, CATCH_UP))
+
+
+def slot_after(times: AgentSchedule, wall: float) -> float:
+    """Return the first time of a run after ``wall``, never equal to it by rounding."""
+    number = math.floor((wall - times.offset) / times.period) + 1
+    slot = times.offset + number * times.period
+    return slot if slot > wall else slot + times.period
+
+
+def next_run(times: AgentSchedule, moment: Moment, ended: float | None, catch_up: float | None = None) -> Wait:
+    """Return the wait for the next run, which is due at 0.
+
+    ``ended``: the end of the last run by the boot clock, None if unknown. ``catch_up``: that of the previous answer,
+    None after a run. Times that pass during a run are not missed: the run delays the next one.
+    """
+    if catch_up is None:
+        if ended is not None:
+            # The end of the last run by the current wall clock.
+            due = slot_after(times, moment.wall - (moment.boot - ended))
+            if moment.wall - due <= PROMPT:
+                return Wait(max(due - moment.wall, 0.0))
+        catch_up = moment.boot + min(times.delay, slot_after(times, moment.wall) - moment.wall)
+    return Wait(max(catch_up - moment.boot, 0.0), catch_up)
+
+
+#: Seconds until a changed clock, or the end of a suspension, is noticed.
 POLL: Final = 60.0
-#: Seconds of the shortest sleep: a shorter one might not move a clock.
+#: Shortest sleep in seconds: the clock might not advance in a shorter one.
 SHORTEST: Final = 0.001
 _ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Stopped(Exception):  # noqa: N818 - reads as what it says
-    """A signal has ended the agent."""
+class Stopped(Exception):  # noqa: N818 - no error
+    """A signal ended the agent."""
 
     def __init__(self, number: int) -> None:
         """Keep the number of the signal."""
@@ -36,24 +104,26 @@ class Stopped(Exception):  # noqa: N818 - reads as what it says
         self.number = number
 
 
-class Machine(Protocol):
-    """What the loop needs of the machine that it is on."""
+class AgentMachine(Protocol):
+    """The clock, the sleep and the runs of the loop."""
 
-    def now(self) -> Now:
+    def now(self) -> Moment:
         """Return the time."""
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, not longer. Raise ``Stopped`` when the agent is to end."""
+        """Sleep for at most ``seconds``. Raise ``Stopped`` for a signal."""
 
     def run(self) -> None:
-        """Converge once, and wait until that has ended, however it ends. Raise ``Stopped`` as ``sleep``."""
+        """Run once and wait for the end, whatever the result. Raise ``Stopped`` for a signal."""
 
 
-def run_until_stopped(times: Schedule, machine: Machine, ended: float | None, on_wait: Callable[[float], None]) -> int:
+def run_until_stopped(
+    times: AgentSchedule, machine: AgentMachine, ended: float | None, on_wait: Callable[[float], None]
+) -> int:
     """Run at the times of a schedule until ``machine`` raises ``Stopped``; return the number of the signal.
 
-    ``ended``: when the last run ended, by the boot clock, None if unknown. ``on_wait`` is called with the seconds until
-    the next run, once before each.
+    ``ended``: the end of the last run by the boot clock, None if unknown. ``on_wait`` is called once before each run,
+    with the seconds until it.
     """
     catch_up: float | None = None
     announced = False
@@ -73,37 +143,37 @@ def run_until_stopped(times: Schedule, machine: Machine, ended: float | None, on
 
 
 class ThisMachine:
-    """Runs a command of this program as a process; the thread that makes it waits for signals."""
+    """Runs a command of this program as a process; the creating thread waits for signals."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        """Run ``resource-api ARGUMENTS``; from now on the signals that end the agent wait until it looks for them."""
-        # Without -P the owner of the working directory could give the program other modules.
+        """Run ``resource-api ARGUMENTS``; the signals that end the agent are blocked from now on."""
+        # Without -P the owner of the working directory could replace modules.
         self._argv = [sys.executable, "-P", "-m", "resource_api", *arguments]
         self._ends = {number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN}
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, {*self._ends, signal.SIGCHLD})
+        self._previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*self._ends, signal.SIGCHLD})
 
-    def now(self) -> Now:
+    def now(self) -> Moment:
         """Return the time."""
         return now()
 
     def sleep(self, seconds: float) -> None:
         """Sleep without using the processor. Raise ``Stopped``."""
-        if (came := signal.sigtimedwait(self._ends, seconds)) is not None:
-            raise Stopped(came.si_signo)
+        if (info := signal.sigtimedwait(self._ends, seconds)) is not None:
+            raise Stopped(info.si_signo)
 
     def run(self) -> None:
-        """Run the command; signals are passed on to it. Raise ``Stopped`` after its end if one came."""
+        """Run the command and pass signals on to it. Raise ``Stopped`` after its end if one arrived."""
         nothing = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
         try:
-            # In a group of its own: Ctrl-C on a terminal comes to it from here alone.
+            # In a process group of its own: Ctrl-C reaches it from here alone.
             pid = os.posix_spawn(
                 self._argv[0],
                 self._argv,
                 os.environ,
                 file_actions=nothing,
                 setpgroup=0,
-                setsigmask=self._before,
+                setsigmask=self._previous_mask,
                 setsigdef=[*self._ends, signal.SIGCHLD],
             )
         except OSError as error:
@@ -120,22 +190,22 @@ class ThisMachine:
             raise Stopped(ended)
 
 
-def now() -> Now:
+def now() -> Moment:
     """Return the time by both clocks."""
-    return Now(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME))
+    return Moment(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 def machine_id() -> str:
-    """Return what tells this machine from all others (machine-id(5)); its host name where it has none."""
+    """Return the machine id (machine-id(5)), or the host name without one."""
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         with suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
-            if found := file.read(64).strip():
-                return found
+            if identifier := file.read(64).strip():
+                return identifier
     return os.uname().nodename
 
 
 def boot_id() -> str:
-    """Return what tells this start of the machine from others, empty if that is not known (random(4))."""
+    """Return the boot id (random(4)), "" if unknown."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
     return ""

@@ -1,4 +1,4 @@
-"""What root may read and execute without a signature: files that only root, the caller and sudo's user can change."""
+"""Checks of unsigned files: only root, the caller and sudo's user may be able to change them."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from resource_api.system.filesystem.code_trust import CodeTrust
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Directories that are no part of a manifest: a repository of a version control system, and compiled Python.
+#: Directories outside manifests: repositories of version control systems, and compiled Python.
 IGNORED: Final = frozenset((".git", ".hg", ".svn", "__pycache__"))
 
 
-class Untrusted(ResourceAPIError):  # noqa: N818 - reads as what it says
-    """A source that cannot be verified, or is older than what was applied: nothing of it is applied."""
+class Untrusted(ResourceAPIError):  # noqa: N818 - the state of a source
+    """A source cannot be verified, or is older than the applied version; nothing of it is applied."""
 
     exit_code = 65
 
 
 def check_file(path: str, exempt: Iterable[str] = ()) -> None:
-    """Raise ``Untrusted`` for a file that others can change, unless it is beneath an exempt directory; ``OSError``."""
-    if why := CodeTrust(exempt).why_not(os.path.abspath(path)):
-        msg = f"{path}: is not used, because others could have changed it: {why}"
+    """Raise ``Untrusted`` if other users can change a file outside the exempt directories; ``OSError``."""
+    if reason := CodeTrust(exempt).why_not(os.path.abspath(path)):
+        msg = f"{path}: is not used, because others could have changed it: {reason}"
         raise Untrusted(msg)
 
 
 def check_tree(directory: str, exempt: Iterable[str]) -> None:
-    """Raise ``Untrusted`` for a directory with a file that others can change, and ``OSError``.
+    """Raise ``Untrusted`` if other users can change a file in a directory; ``OSError``.
 
-    A link to a directory is not followed: what it leads to is checked where it is code.
+    Links to directories are not followed: code behind them is checked when it is loaded.
     """
     trust = CodeTrust(exempt)
-    for place, inner, names in os.walk(directory, onerror=_fail):
+    for parent, inner, names in os.walk(directory, onerror=_fail):
         inner[:] = sorted(set(inner) - IGNORED)
         for name in (".", *sorted(names)):
-            if why := trust.why_not(os.path.abspath(f"{place}/{name}")):
-                msg = f"{directory}: is not used, because others could have changed it: {why}"
+            if reason := trust.why_not(os.path.abspath(f"{parent}/{name}")):
+                msg = f"{directory}: is not used, because others could have changed it: {reason}"
                 raise Untrusted(msg)
 
 
 def make_directory(directory: str) -> None:
-    """Make the directory of an agent, and those above it.
+    """Create the directory of an agent and its parents.
 
-    Raise ``Untrusted`` for one that others can write to, ``StateError`` for one that cannot be made.
+    Raise ``Untrusted`` if other users can write to it, ``StateError`` if it cannot be created.
     """
     try:
         directories.make_directory(directory)

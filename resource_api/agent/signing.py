@@ -1,6 +1,6 @@
 """Sign and verify with OpenSSH: ``ssh-keygen -Y``, and its list of allowed signers (ssh-keygen(1)).
 
-Each bundle has its signature in a file of its own beside it, ``X.bundle.sig``.
+The signature of a bundle is in a file beside it, ``X.bundle.sig``.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from resource_api.system.filesystem import files
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: What a signature is for: one that was made for something else, such as a commit of git, is refused.
+#: The purpose of a signature: signatures for another purpose, such as a git commit, are refused.
 NAMESPACE: Final = "resource-api"
 SUFFIX: Final = ".sig"
-#: Largest signature in bytes, and most names of signers of one key that are tried.
+#: Largest signature in bytes, and number of principals of one key.
 LARGEST_SIGNATURE: Final = 64 << 10
-_MOST_PRINCIPALS: Final = 16
-#: With these an agent for keys, or a hardware key, is reached and asks its owner.
+_MAX_PRINCIPALS: Final = 16
+#: Variables for the key agent, and for the questions of hardware keys.
 _ASK: Final = ("SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY")
 
 _keygen: Final = Command("ssh-keygen", read_only=True)
 
 
 def sign(raw: bytes, key: str) -> bytes:
-    """Return the signature of bytes by a private key, or by the one of an agent whose public key is given.
+    """Return the signature of bytes by the private key in a file, or by an agent's for a public key.
 
-    Raise ``ResourceError`` if it cannot be made.
+    Raise ``ResourceError``.
     """
     variables = {name: os.environ[name] for name in _ASK if name in os.environ}
     argv = ("-Y", "sign", "-q", "-n", NAMESPACE, "-f", os.path.abspath(key))
@@ -46,27 +46,27 @@ def sign(raw: bytes, key: str) -> bytes:
 
 
 def verify(raw: bytes, signature: bytes, signers: str) -> str:
-    """Return who of the allowed ``signers`` has signed the bytes. Raise ``Untrusted``."""
+    """Return the name of the allowed signer of the bytes. Raise ``Untrusted``."""
     with _in_memory(signature) as path:
         principals, untimely = _principals(path, signers)
-        why = "" if principals else f"no key in {signers} has signed it{untimely}"
+        error = "" if principals else f"no key in {signers} has signed it{untimely}"
         for principal in principals:
             argv = ("-Y", "verify", "-n", NAMESPACE, "-I", principal, "-s", path, "-f", signers)
-            done = _keygen.attempt(*argv, input=raw, log="debug")
-            if done.exit_code == 0:
+            result = _keygen.attempt(*argv, input=raw, log="debug")
+            if result.exit_code == 0:
                 return principal
-            why = f"the signature of {principal} is not valid: {_last_line(done.stderr, done.stdout)}"
-    raise Untrusted(why)
+            error = f"the signature of {principal} is not valid: {_last_line(result.stderr, result.stdout)}"
+    raise Untrusted(error)
 
 
 def may_sign_now(signature: bytes, signers: str) -> list[str]:
-    """Return whom the list of allowed ``signers`` names for the key of a signature, and whose time has not passed."""
+    """Return the allowed signers with the key of a signature that are valid now."""
     with _in_memory(signature) as path:
         return _principals(path, signers)[0]
 
 
 def read_signed(path: str) -> tuple[bytes, bytes]:
-    """Return the content of a file, and its signature. Raise ``Untrusted`` if there is none, ``OSError``."""
+    """Return the content of a file and its signature. Raise ``Untrusted`` without a signature, ``OSError``."""
     raw = files.read(path, LARGEST_FILE)
     try:
         return raw, files.read(path + SUFFIX, LARGEST_SIGNATURE)
@@ -81,29 +81,29 @@ def read_signed(path: str) -> tuple[bytes, bytes]:
 def check_signers(path: str, exempt: Iterable[str]) -> str:
     """Return the absolute path of a list of allowed signers.
 
-    Raise ``UsageError`` if there is none, ``Untrusted`` for one that others can change.
+    Raise ``UsageError`` if it does not exist, ``Untrusted`` if other users can change it.
     """
-    found = os.path.abspath(path)
+    absolute = os.path.abspath(path)
     try:
-        check_file(found, exempt)
+        check_file(absolute, exempt)
     except OSError as error:
         msg = f"--signers {path}: {error.strerror}"
         raise UsageError(msg) from error
-    return found
+    return absolute
 
 
 def _principals(signature: str, signers: str) -> tuple[list[str], str]:
-    """Return whom the key of a signature belongs to; where it is nobody, also that its time is over or to come."""
-    found = _keygen.attempt("-Y", "find-principals", "-s", signature, "-f", signers, log="debug")
-    if found.exit_code == 0:
-        return found.stdout.splitlines()[:_MOST_PRINCIPALS], ""
-    untimely = (line for line in found.stderr.splitlines() if "verify time" in line)
+    """Return the principals of a signature's key; without any, also the message about an invalid time."""
+    result = _keygen.attempt("-Y", "find-principals", "-s", signature, "-f", signers, log="debug")
+    if result.exit_code == 0:
+        return result.stdout.splitlines()[:_MAX_PRINCIPALS], ""
+    untimely = (line for line in result.stderr.splitlines() if "verify time" in line)
     return [], "".join(f": {line.strip()}" for line in islice(untimely, 1))
 
 
 @contextmanager
 def _in_memory(content: bytes) -> Iterator[str]:
-    """Yield the path of a file that is in memory only: a killed process leaves nothing."""
+    """Yield the path of a file in memory, which a killed process does not leave behind."""
     fd = os.memfd_create("signature", os.MFD_CLOEXEC)
     try:
         os.write(fd, content)
@@ -113,6 +113,6 @@ def _in_memory(content: bytes) -> Iterator[str]:
 
 
 def _last_line(*texts: str) -> str:
-    """Return the last line of the first text that has one."""
+    """Return the last line of the first text with lines."""
     lines = [line.strip() for text in texts for line in reversed(text.splitlines()) if line.strip()]
     return lines[0] if lines else "ssh-keygen does not say why"

@@ -1,51 +1,58 @@
-"""Where an agent's manifest comes from: a directory, a branch of a git repository, or a signed bundle.
+"""Sources of an agent's manifest: a directory, a branch of a git repository, or a signed bundle; and their versions.
 
-A source gives a version that is verified and newer than all before, or raises: ``Untrusted`` for one that must not be
-applied, ``ResourceError`` for one that cannot be reached.
+``update`` accepts a verified version that is newer than all versions before, or raises: ``Untrusted`` for one that must
+not be applied, ``ResourceError`` for an unreachable source. The newest version of each source is recorded before it is
+applied, so that an older one is refused even if the files are lost.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
+import tempfile
+from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from resource_api.agent import bundle, root_only_files, signing, versions
-from resource_api.agent.git import Repository
-from resource_api.agent.root_only_files import Untrusted
-from resource_api.agent.versions import Version, Versions
+from resource_api.agent import bundle, signing
+from resource_api.agent.root_only_files import Untrusted, check_tree, make_directory
+from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import ResourceError, UsageError
-from resource_api.system.filesystem import download
+from resource_api.model.values.assets import Limits
+from resource_api.model.values.errors import CommandError, ResourceError, StateError, UsageError
+from resource_api.provider.command import Command
+from resource_api.system.filesystem import archive_members, download, files, private_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+#: Largest duration of a transfer in seconds.
+_TRANSFER: Final = 900.0
 _GIT: Final = ("git+ssh://", "git+https://", "git+file://")
 #: Names of branches (git-check-ref-format(1)), without those that would be an option or a range.
 _BRANCH: Final = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|\Z)))[A-Za-z0-9_][A-Za-z0-9_./+@-]{0,200}(?<![./])")
-#: Seconds that a bundle may take.
-_TRANSFER: Final = 900.0
 
 
 class Source(NamedTuple):
-    """A source: ``kind`` is directory, git, url or file; ``place`` its URL or full path; ``text`` as it was given."""
+    """A source: ``kind`` is directory, git, url or file; ``location`` its URL or full path; ``text`` its argument."""
 
     kind: str
     text: str
-    place: str
+    location: str
     branch: str | None = None
 
     @property
     def key(self) -> str:
-        """What the versions of this source are recorded under, however it was written."""
-        return f"{self.place}#{self.branch or ''}"
+        """The key of the source's versions in the record."""
+        return f"{self.location}#{self.branch or ''}"
 
 
 def parse(text: str) -> Source:
-    """Return the source of ``--from``. Raise ``UsageError`` for a text that is none."""
+    """Parse the argument of ``--from``. Raise ``UsageError``."""
     if text.startswith(_GIT):
         return _git_source(text)
     if text.startswith(("https://", "http://")):
@@ -58,8 +65,8 @@ def parse(text: str) -> Source:
     if "://" in path:
         msg = f"--from {text}: write a directory, a file X.bundle, https://, git+ssh://, git+https:// or git+file://"
         raise UsageError(msg)
-    full = os.path.abspath(path)
-    return Source("file" if path.endswith(".bundle") else "directory", text, full)
+    kind = "file" if path.endswith(".bundle") else "directory"
+    return Source(kind, text, os.path.abspath(path))
 
 
 def _git_source(text: str) -> Source:
@@ -74,7 +81,7 @@ def _git_source(text: str) -> Source:
 
 
 def check(source: Source, signers: str | None) -> None:
-    """Raise ``UsageError`` where signers are missing, or would not be asked."""
+    """Raise ``UsageError`` for missing signers, and for signers of a directory."""
     if source.kind == "directory" and signers:
         msg = "--signers: a directory has no signature; make a bundle of it, or leave --signers out"
         raise UsageError(msg)
@@ -83,38 +90,38 @@ def check(source: Source, signers: str | None) -> None:
         raise UsageError(msg)
 
 
-def update(source: Source, kept: Versions, directory: str, signers: str) -> None:
-    """Verify the present version of a git source or bundle, and accept it as the newest, with its files.
+def update(source: Source, versions: Versions, directory: str, signers: str) -> None:
+    """Verify the current version of a git source or bundle and accept it as the newest.
 
     Raise ``Untrusted``, ``ResourceError``, ``OSError``.
     """
     if source.kind == "git":
         name = sha256(source.key.encode()).hexdigest()[:16]
         repository = Repository(f"{directory}/git/{name}")
-        commit = repository.fetch(source.place, source.branch)
-        version = repository.verify(commit, signers, kept.newest)
-        kept.accept(version, lambda place: repository.write(version.id, place))
+        commit = repository.fetch(source.location, source.branch)
+        version = repository.verify(commit, signers, versions.newest)
+        versions.accept(version, lambda tree: repository.write(version.id, tree))
         return
-    raw, signature = _fetch(source.place) if source.kind == "url" else signing.read_signed(source.place)
+    raw, signature = _fetch(source.location) if source.kind == "url" else signing.read_signed(source.location)
     signer = signing.verify(raw, signature, signers)
-    found = bundle.read(raw)
+    contents = bundle.read(raw)
     digest = sha256(raw).hexdigest()
-    version = Version(digest, found.generation, signer, found.name, tuple(found.modules))
-    versions.check_newer(version, kept.newest)
-    kept.accept(version, lambda place: bundle.extract(found, place))
+    version = Version(digest, contents.generation, signer, contents.name, tuple(contents.modules))
+    _check_newer(version, versions.newest)
+    versions.accept(version, lambda tree: bundle.extract(contents, tree))
 
 
 def check_directory(source: Source, exempt: Sequence[str]) -> None:
-    """Raise ``Untrusted`` for a directory that others can change, ``ResourceError`` for one that cannot be read."""
+    """Raise ``Untrusted`` if other users can change a directory, ``ResourceError`` if it is unreadable."""
     try:
-        root_only_files.check_tree(source.place, exempt)
+        check_tree(source.location, exempt)
     except OSError as error:
-        msg = f"{error.filename or source.place}: {error.strerror}"
+        msg = f"{error.filename or source.location}: {error.strerror}"
         raise ResourceError(msg) from error
 
 
 def _fetch(url: str) -> tuple[bytes, bytes]:
-    """Return a bundle and its signature. Raise ``ResourceError``, ``Untrusted`` where the server has no signature."""
+    """Return a bundle and its signature. Raise ``ResourceError``, and ``Untrusted`` without a signature."""
     with download.fetch(url, largest=bundle.LARGEST_FILE, timeout=_TRANSFER) as file:
         raw = file.read()
     try:
@@ -123,3 +130,218 @@ def _fetch(url: str) -> tuple[bytes, bytes]:
     except download.Missing as error:
         msg = f"it is not signed: there is no {url}{signing.SUFFIX}"
         raise Untrusted(msg) from error
+
+
+_FORMAT: Final = 1
+_LARGEST: Final = 1 << 20
+
+
+class Version(NamedTuple):
+    """One version of a source. ``id``: the digest of a bundle or of a commit; ``modules``: directories in it."""
+
+    id: str
+    generation: int
+    signer: str
+    name: str = ""
+    modules: tuple[str, ...] = ()
+
+
+class Versions:
+    """The versions of one source in an agent's directory, which only its owner can open."""
+
+    def __init__(self, directory: str, source: str) -> None:
+        """Use a directory, created if missing. Raise ``Untrusted``, ``StateError``, ``OSError``."""
+        make_directory(f"{directory}/newest")
+        self._source = source
+        self._record = f"{directory}/accepted.json"
+        self._trees = f"{directory}/versions"
+        self._link = f"{directory}/newest/{sha256(source.encode(errors='surrogateescape')).hexdigest()[:12]}"
+        self._accepted = _read(self._record)
+
+    @property
+    def newest(self) -> Version | None:
+        """The newest accepted version, or None."""
+        return self._accepted.get(self._source)
+
+    def path(self, version: Version) -> str:
+        """Return the directory of a version's files."""
+        return f"{self._trees}/{version.id}"
+
+    def has_files(self, version: Version) -> bool:
+        """Whether the files of a version exist; its directory gets its name when they are complete."""
+        return os.path.isdir(self.path(version))
+
+    def link(self, version: Version) -> str:
+        """Return a symbolic link to a version's files, with the same path for all versions of the source.
+
+        State and the no-change cache identify a manifest by its path. Raise ``OSError``.
+        """
+        target, new = f"../versions/{version.id}", f"{self._link}.new"
+        if not os.path.lexists(self._link) or os.readlink(self._link) != target:
+            with suppress(FileNotFoundError):
+                os.unlink(new)
+            os.symlink(target, new)
+            private_files.rename(new, self._link)
+        return self._link
+
+    def accept(self, version: Version, write: Callable[[str], object]) -> None:
+        """Record a version durably as the newest, after ``write`` wrote its files into a new directory.
+
+        Remove the files of all versions that are no source's newest. Raise ``OSError``.
+        """
+        if not self.has_files(version):
+            new = f"{self.path(version)}.new"
+            make_directory(self._trees)
+            shutil.rmtree(new, ignore_errors=True)
+            write(new)
+            private_files.rename(new, self.path(version))
+        if self.newest != version:
+            accepted = {**self._accepted, self._source: version}
+            document = {"format": _FORMAT, "sources": {name: item._asdict() for name, item in accepted.items()}}
+            files.replace(self._record, json.dumps(document, indent=1).encode() + b"\n", mode=0o600)
+            self._accepted = accepted
+        newest = {item.id for item in self._accepted.values()}
+        for name in set(os.listdir(self._trees)) - newest:
+            shutil.rmtree(f"{self._trees}/{name}", ignore_errors=True)
+
+
+def _read(path: str) -> dict[str, Version]:
+    try:
+        record = json.loads(files.read(path, _LARGEST))
+        sources = record["sources"] if record["format"] == _FORMAT else {}
+        return {str(source): _version(fields) for source, fields in sources.items()}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        msg = f"{path}: cannot be read: {error.strerror}"
+        raise StateError(msg) from error
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        msg = f"{path}: is damaged; remove it to accept any signed version anew, also an older one"
+        raise StateError(msg) from error
+
+
+def _version(fields: Mapping[str, Any]) -> Version:
+    version = Version(**{**fields, "modules": tuple(fields["modules"])})
+    if not version.id.isalnum() or type(version.generation) is not int:
+        raise ValueError(version)
+    return version
+
+
+def _check_newer(version: Version, newest: Version | None) -> None:
+    """Raise ``Untrusted`` for an older bundle, and for another one of the same generation."""
+    if newest is None or version.id == newest.id:
+        return
+    if version.name != newest.name:
+        msg = f"it is a bundle of '{version.name}', not of '{newest.name}'"
+        raise Untrusted(msg)
+    if version.generation <= newest.generation:
+        how = "older than" if version.generation < newest.generation else "another one than"
+        msg = f"generation {version.generation} is {how} the newest that was applied, generation {newest.generation}"
+        raise Untrusted(msg)
+
+
+#: No questions, no background processes, and no programs or protocols by the repository.
+_ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}
+_SETTINGS: Final = (
+    *("gc.auto=0", "maintenance.auto=false", "core.hooksPath=/dev/null", "transfer.fsckObjects=true"),
+    *("protocol.allow=never", "protocol.https.allow=always", "protocol.ssh.allow=always", "protocol.file.allow=always"),
+    *("credential.interactive=false", "tar.umask=0022"),
+)
+#: Replacements for programs that would verify with the caller's keys.
+_NO_OTHER_SIGNATURES: Final = (
+    "gpg.program=/bin/false",
+    "gpg.openpgp.program=/bin/false",
+    "gpg.x509.program=/bin/false",
+)
+#: The signature header of a commit; continuation lines begin with a space.
+_SIGNATURE: Final = regex(r"^gpgsig(?:-sha256)? ((?:.*\n)(?: .*\n)*)", re.MULTILINE)
+_FETCHED: Final = "refs/agent/fetched"
+#: Variable for the certificate authorities of Python and OpenSSL → git's variable.
+_AUTHORITIES: Final = {"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAPATH"}
+#: git's message after the reason from ssh.
+_REMOTE: Final = "fatal: Could not read from remote repository"
+
+
+def _git() -> Command:
+    """Return git with its environment."""
+    authorities = {git: os.environ[name] for name, git in _AUTHORITIES.items() if os.environ.get(name)}
+    return Command("git", read_only=True, timeout=_TRANSFER, env={**_ENVIRONMENT, **authorities})
+
+
+class Repository:
+    """The agent's copy of a branch of a repository.
+
+    Nothing of the repository is executed: no hook, filter or submodule. Only SSH signatures count.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Use the copy at a path, created or completed if necessary. Raise ``ResourceError``, ``OSError``."""
+        self._path = path
+        make_directory(path)
+        for lock in Path(path).rglob("*.lock"):  # left by a killed run
+            lock.unlink(missing_ok=True)
+        self._run("init", "--quiet", "--bare", "--template=", path)
+
+    def fetch(self, url: str, branch: str | None) -> str:
+        """Return the commit of a branch, None for the default branch. Raise ``ResourceError``."""
+        ref = "HEAD" if branch is None else f"refs/heads/{branch}"
+        self._run("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", url, f"+{ref}:{_FETCHED}")
+        return self._run("rev-parse", "--verify", f"{_FETCHED}^{{commit}}").strip()
+
+    def verify(self, commit: str, signers: str, newest: Version | None) -> Version:
+        """Return the version of a commit.
+
+        Raise ``Untrusted`` if no allowed signer signed it, or if it does not descend from the newest applied version.
+        """
+        settings = (*_NO_OTHER_SIGNATURES, f"gpg.ssh.allowedSignersFile={signers}")
+        result = _git().attempt(*self._words(settings), "verify-commit", commit, log="debug")
+        if result.exit_code:
+            lines = [line for line in result.stderr.splitlines() if line.strip()]
+            msg = f"commit {commit[:12]} is not signed by any key in {signers}{f': {lines[-1]}' if lines else ''}"
+            raise Untrusted(msg)
+        signer = result.stderr.partition(" signature for ")[2].partition(" with ")[0]
+        # git checks a key's validity at the date of the commit, which its author chooses.
+        if signer not in signing.may_sign_now(self._signature(commit), signers):
+            msg = f"commit {commit[:12]} is signed by {signer}, whose key is not valid any more or not yet"
+            raise Untrusted(msg)
+        if newest is not None and not self._descends(commit, newest.id):
+            msg = f"commit {commit[:12]} does not follow {newest.id[:12]}, the newest that was applied"
+            raise Untrusted(msg)
+        return Version(commit, int(self._run("rev-list", "--count", commit)), signer)
+
+    def write(self, commit: str, directory: str) -> None:
+        """Write the files of a commit into a new directory, durably. Raise ``ResourceError``, ``OSError``."""
+        with tempfile.TemporaryFile(dir=self._path) as file:
+            output = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+            self._run("archive", "--format=tar", f"--output={output}", commit)
+            bundle.write_members(archive_members.members(file, Limits(bundle.LARGEST, bundle.MAX_FILES)), directory)
+
+    def _signature(self, commit: str) -> bytes:
+        """Return the signature of a commit; empty unless the header has exactly one."""
+        header = self._run("cat-file", "commit", commit).partition("\n\n")[0]
+        signatures = _SIGNATURE.findall(f"{header}\n")
+        return signatures[0].replace("\n ", "\n").encode() if len(signatures) == 1 else b""
+
+    def _descends(self, commit: str, ancestor: str) -> bool:
+        words = (*self._words(), "merge-base", "--is-ancestor", ancestor, commit)
+        return _git().attempt(*words, log="debug").exit_code == 0
+
+    def _words(self, settings: Sequence[str] = ()) -> list[str]:
+        return ["-C", self._path, *(word for setting in (*_SETTINGS, *settings) for word in ("-c", setting))]
+
+    def _run(self, *arguments: str) -> str:
+        try:
+            return _git()(*self._words(), *arguments, log="debug").stdout
+        except CommandError as error:
+            msg = f"git {arguments[0]}: {_reason(error)}"
+            raise ResourceError(msg) from error
+
+
+def _reason(error: CommandError) -> str:
+    """Return the error message of git, or that of ssh."""
+    lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
+    fatal = next((line for line in lines if line.startswith(("fatal: ", "error: "))), (lines or [str(error)])[-1])
+    preceding = lines[: lines.index(fatal)] if fatal in lines else []
+    if fatal.startswith(_REMOTE) and preceding:
+        return preceding[-1].rstrip(".")
+    return fatal.removeprefix("fatal: ").removeprefix("error: ")

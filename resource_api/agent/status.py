@@ -1,4 +1,4 @@
-"""What an agent did last, whether it is paused, and what monitoring is told of both."""
+"""The status of an agent: its last run, its pause, and the exit code for monitoring."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _FORMAT: Final = 1
 _LARGEST: Final = 1 << 20
 _STATUS, _PAUSED = "status.json", "paused.json"
-#: After so many periods without a run an agent is stale.
+#: Periods without a run after which an agent is stale.
 STALE: Final = 2
-#: Exit codes for monitoring; drift and failures together are their sum.
+#: Exit codes for monitoring; drift and failures add up.
 GOOD, UNKNOWN, DRIFT, FAILING = 0, 1, 2, 4
-#: Counts of a summary that are no changes of the machine.
+#: Counts of a summary that are not changes of the machine.
 _NO_CHANGES: Final = frozenset(("outputs_changed", "unchanged", "failed", "skipped", "noop", "exit_code", "run"))
-#: What is asked of a recorded run, and of which type it is.
+#: The required fields of a recorded run, and their types.
 _RUN: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("source", "manifest", "mode", "problem", "failure", "signer", "boot_id"), str),
     **dict.fromkeys(("ended", "ended_boot", "period"), (int, float)),
@@ -33,14 +33,14 @@ _RUN: Final[Mapping[str, Any]] = {
 
 
 class Health(NamedTuple):
-    """The exit code for monitoring, and why, one sentence each; empty where all is well."""
+    """The exit code for monitoring, and its reasons as sentences."""
 
     code: int
     reasons: tuple[str, ...]
 
 
 def last_run(directory: str) -> dict[str, Any] | None:
-    """Return what was recorded of the last run, None if there was none. Raise ``StateError`` for a damaged file."""
+    """Return the record of the last run, or None. Raise ``StateError`` for a damaged file."""
     return _read(f"{directory}/{_STATUS}", _RUN)
 
 
@@ -50,7 +50,7 @@ def record(directory: str, run: Mapping[str, Any]) -> None:
 
 
 def ended(directory: str) -> float | None:
-    """Return when the last run ended, by the boot clock of now; None if that is not known."""
+    """Return the end of the last run by the current boot clock, or None if unknown."""
     try:
         make_directory(directory)
         run = last_run(directory)
@@ -61,22 +61,22 @@ def ended(directory: str) -> float | None:
     if run["boot_id"] and run["boot_id"] == boot_id():
         return float(run["ended_boot"])
     wall, boot = now()
-    # Where the clock was set back meanwhile, it is not known how long ago the run was.
+    # After the clock was set back, the time since the run is unknown.
     return boot - (wall - run["ended"]) if wall >= run["ended"] else None
 
 
 def paused(directory: str) -> dict[str, Any] | None:
-    """Return why and since when (seconds since 1970) an agent is paused, None if it is not. Raise ``StateError``."""
+    """Return the reason and the beginning (seconds since 1970) of a pause, or None. Raise ``StateError``."""
     return _read(f"{directory}/{_PAUSED}", {"reason": str, "since": (int, float)})
 
 
 def pause(directory: str, reason: str, since: float) -> None:
-    """Let an agent make no runs until it is resumed. Raise ``OSError``."""
+    """Suspend the runs of an agent until it is resumed. Raise ``OSError``."""
     _write(f"{directory}/{_PAUSED}", {"reason": reason, "since": since})
 
 
 def resume(directory: str) -> bool:
-    """End a pause; return whether there was one. Raise ``OSError``."""
+    """End a pause; return whether the agent was paused. Raise ``OSError``."""
     try:
         with files.Batch() as batch:
             batch.remove(f"{directory}/{_PAUSED}")
@@ -86,14 +86,14 @@ def resume(directory: str) -> bool:
 
 
 def of_document(document: Mapping[str, Any], directory: str | None) -> dict[str, Any]:
-    """Return what a status keeps of the document of a run: its id, counts, drift and the first reason of a failure.
+    """Return the status fields of a run's document: its id, counts, drift and first failure.
 
-    ``directory``: that of the source, in which the places of problems are.
+    ``directory``: the source's, which is removed from the paths of problems.
     """
     steps = document.get("steps") or ()
     failed = [f"{step['reference']}: {step['error']}" for step in steps if step["status"] == "failed"]
-    problems = [each for each in document.get("problems") or () if each["severity"] == "error"]
-    failed += [f"{_place(each, directory)}{each['message']}" for each in problems]
+    errors = [problem for problem in document.get("problems") or () if problem["severity"] == "error"]
+    failed += [f"{_location(problem, directory)}{problem['message']}" for problem in errors]
     return {
         "run": document.get("run") or "",
         "project": document.get("project") or "",
@@ -103,15 +103,15 @@ def of_document(document: Mapping[str, Any], directory: str | None) -> dict[str,
     }
 
 
-def _place(problem: Mapping[str, Any], directory: str | None) -> str:
-    """Return where a problem is, as ``site.yaml:3:1: ``; empty where that is not known."""
+def _location(problem: Mapping[str, Any], directory: str | None) -> str:
+    """Return the location of a problem, ``site.yaml:3:1: ``, or ""."""
     file = problem.get("file")
     parts = (str(file).removeprefix(f"{directory}/"), problem.get("line"), problem.get("column"))
     return "".join(f"{part}:" for part in parts if part) + " " if file else ""
 
 
 def assess(run: Mapping[str, Any] | None, pause_: Mapping[str, Any] | None, wall: float) -> Health:
-    """Return the health of an agent from its last run and its pause; ``wall``: now, in seconds since 1970."""
+    """Return the health of an agent from its last run and its pause; ``wall``: the time in seconds since 1970."""
     if run is None:
         return Health(UNKNOWN, ("it has not run yet",))
     unknown = []
@@ -126,7 +126,7 @@ def assess(run: Mapping[str, Any] | None, pause_: Mapping[str, Any] | None, wall
 
 
 def _drift(run: Mapping[str, Any]) -> list[str]:
-    """Return what differed: of a noop run all that would change, of another one what it corrected."""
+    """Return the sentence about drift, if any: pending changes of a noop run, or corrections."""
     summary = run["summary"]
     count = run["corrective"]
     if run["mode"] == "noop":
@@ -143,9 +143,9 @@ def _failure(run: Mapping[str, Any]) -> str:
 
 
 def _read(path: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a document that has ``fields`` of these types, None without a file. Raise ``StateError``."""
+    """Return a document with ``fields`` of these types, or None without a file. Raise ``StateError``."""
     try:
-        found: dict[str, Any] = json.loads(files.read(path, _LARGEST))
+        document: dict[str, Any] = json.loads(files.read(path, _LARGEST))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -154,13 +154,13 @@ def _read(path: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
     except (ValueError, RecursionError) as error:
         msg = f"{path}: is damaged; remove it"
         raise StateError(msg) from error
-    if not isinstance(found, dict) or found.pop("format", None) != _FORMAT:
+    if not isinstance(document, dict) or document.pop("format", None) != _FORMAT:
         msg = f"{path}: was written by another version of this program; remove it"
         raise StateError(msg)
-    if not all(isinstance(found.get(name), kind) for name, kind in fields.items()):
+    if not all(isinstance(document.get(name), kind) for name, kind in fields.items()):
         msg = f"{path}: is damaged; remove it"
         raise StateError(msg)
-    return found
+    return document
 
 
 def _write(path: str, document: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""The systemd units of an agent, with all restrictions that do not hinder it (systemd.exec(5)).
+"""The systemd units of an agent, with all restrictions that are compatible with it (systemd.exec(5)).
 
-What applies a manifest may have to write anywhere, make mounts and start services, so restrictions that need a mount
-namespace of its own, or no new privileges, would break types. What only reports gets these too.
+Applying a manifest may write anywhere, mount and start services, so a private mount namespace and ``NoNewPrivileges``
+would break types. An agent that only reports has these restrictions, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HOUR, _DAY, _MINUTE = 3600, 86400, 60
 _ONCE: Final = "Type=oneshot\n"
 _FOREVER: Final = "Type=exec\nRestart=always\nRestartSec=60\n"
 
-#: For every agent: nothing that the bundled types or the programs that they run need.
+#: For every agent: privileges that neither the bundled types nor their programs need.
 _RESTRICTIONS: Final = """\
 UMask=0077
 LimitCORE=0
@@ -35,7 +35,7 @@ _CHANGING: Final = """\
 CapabilityBoundingSet=~CAP_BLOCK_SUSPEND CAP_BPF CAP_LEASE CAP_MAC_OVERRIDE CAP_PERFMON CAP_SYS_BOOT
 CapabilityBoundingSet=~CAP_SYS_PACCT CAP_SYS_RAWIO CAP_SYS_TIME CAP_SYS_TTY_CONFIG CAP_WAKE_ALARM
 """
-#: For one that only reports: nothing but its own directories can be written, and everything can be read.
+#: For an agent that only reports: it can read everything and write only its own directories.
 _REPORTING: Final = """\
 NoNewPrivileges=yes
 ProtectSystem=strict
@@ -58,11 +58,11 @@ Environment=TMPDIR=/run/resource-api-agent
 def units(
     arguments: Sequence[str], settings: Mapping[str, Any], variables: Mapping[str, str], state: str
 ) -> dict[str, str]:
-    """Return name → text of the service, and of its timer if ``settings`` want one.
+    """Return name → text of the service, and of its timer with the setting ``timer``.
 
-    ``arguments`` are those of ``agent run``, ``variables`` the variables of the environment that it uses, ``state`` is
-    the directory of the default state. Raise ``UsageError`` for a relative path, which would mean another file in a
-    service, and for a period that no timer can have.
+    ``arguments``: those of ``agent run``; ``variables``: its environment; ``state``: the directory of the default
+    state. Raise ``UsageError`` for a relative path, whose meaning would change in a service, and for a period without
+    a timer.
     """
     _check_paths(settings)
     timer, spread = settings["timer"], settings["every"] if settings["splay"] is None else settings["splay"]
@@ -86,20 +86,21 @@ def units(
 
 
 def _directories(settings: Mapping[str, Any], state: str) -> str:
-    """Return the settings for what the agent writes itself."""
+    """Return the settings for the agent's own directories."""
     lines = "StateDirectory=resource-api\nStateDirectoryMode=0700\n" if state == "/var/lib/resource-api" else ""
     if settings["mode"] == "noop":
-        own = dict.fromkeys(filter(None, (state, settings["directory"], *(each.text for each in _targets(settings)))))
-        lines += f"ReadWritePaths={' '.join(_quoted(f'-{path}', '%') for path in own)}\n"
+        paths = (state, settings["directory"], *(target.text for target in _targets(settings)))
+        words = (_quoted(f"-{path}", "%") for path in dict.fromkeys(filter(None, paths)))
+        lines += f"ReadWritePaths={' '.join(words)}\n"
     return lines
 
 
 def _targets(settings: Mapping[str, Any]) -> list[Any]:
-    return [each for each in (*settings["reports"], *settings["metrics"]) if each.text.startswith("/")]
+    return [target for target in (*settings["reports"], *settings["metrics"]) if target.text.startswith("/")]
 
 
 def _calendar(period: int) -> str:
-    """Return the beginnings of periods (systemd.time(7))."""
+    """Return the calendar event of the beginnings of periods (systemd.time(7))."""
     if period % _MINUTE == 0 and _HOUR % period == 0:
         return f"*:0/{period // _MINUTE}" if period < _HOUR else "hourly"
     if period % _HOUR == 0 and _DAY % period == 0:
@@ -109,8 +110,8 @@ def _calendar(period: int) -> str:
 
 
 def _program() -> list[str]:
-    found = f"{os.path.dirname(sys.executable)}/resource-api"
-    return [found] if os.access(found, os.X_OK) else [sys.executable, "-P", "-m", "resource_api"]
+    program = f"{os.path.dirname(sys.executable)}/resource-api"
+    return [program] if os.access(program, os.X_OK) else [sys.executable, "-P", "-m", "resource_api"]
 
 
 def _check_paths(settings: Mapping[str, Any]) -> None:
@@ -124,9 +125,9 @@ def _check_paths(settings: Mapping[str, Any]) -> None:
 
 
 def _quoted(word: str, doubled: str = "%$") -> str:
-    """Return one word as systemd reads it; characters of ``doubled`` would begin something (systemd.service(5))."""
+    """Quote a word for systemd; the special characters ``doubled`` are escaped by doubling (systemd.service(5))."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    for each in doubled:
-        escaped = escaped.replace(each, each * 2)
+    for special in doubled:
+        escaped = escaped.replace(special, special * 2)
     plain = word and all(char.isalnum() or char in "/._-:=,@+#" for char in word)
     return escaped if plain else f'"{escaped}"'

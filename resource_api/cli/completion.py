@@ -398,7 +398,7 @@ def commands(context: click.Context, incomplete: str) -> Items:
 def hosts(context: click.Context, incomplete: str) -> Items:
     """Return the groups and hosts of the inventory for the last name of a list; none of a program."""
     from resource_api.fleet import inventory
-    from resource_api.fleet.selection import beside
+    from resource_api.fleet.inventory import beside
     from resource_api.model.values.errors import ManifestError
 
     path = context.params.get("hosts_file") or beside(_first_argument(context, "manifest"))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.fleet import host_names
-from resource_api.fleet.merge import COUNTS, EVENTS, SUCCEEDED, UNEXPECTED, why_unexpected
+from resource_api.fleet.merge import COUNTS, EVENTS, SUCCEEDED, UNEXPECTED, describe_unexpected
 from resource_api.model.values.errors import ManifestError, ResourceAPIError
 from resource_api.model.values.version import __version__
 from resource_api.render import fleet as text
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from resource_api.cli.hosted_work import Work
     from resource_api.cli.progress import LiveLines
     from resource_api.cli.session import Session
-    from resource_api.fleet.carriers.carrier import Host
-    from resource_api.fleet.merge import Group, HostReport, Merge
+    from resource_api.fleet.connections import Host
+    from resource_api.fleet.merge import HostGroup, HostReport, Merge
     from resource_api.fleet.run import BatchReport
     from resource_api.plugins.registry import Registry
     from resource_api.render.changes import Style
@@ -129,8 +129,8 @@ class Display:
             return
         if not self._every_line:
             self._session.output.print(self._group_lines(groups))
-        if batch.of > 1 and batch.left:
-            self._session.output.print(text.batch(batch.number, batch.of, batch.counts, batch.left))
+        if batch.of > 1 and batch.remaining:
+            self._session.output.print(text.batch(batch.number, batch.of, batch.counts, batch.remaining))
 
     def next_batch(self, batch: BatchReport) -> str:
         """Return the reason not to begin the next batch, from the user or the user's command, or an empty text."""
@@ -145,7 +145,7 @@ class Display:
             return f"--between has ended with exit code {code}" if code else ""
         self.question_open = True
         try:
-            go_on = self._session.output.confirmed(f"{text.hosts_of(batch.left)} follow. Go on?")
+            go_on = self._session.output.confirmed(f"{text.hosts_of(batch.remaining)} follow. Go on?")
         except InterruptedError:
             return "interrupted"
         finally:
@@ -211,7 +211,7 @@ class Display:
         masked: dict[str, Any] = self._session.log.mask.document(document)
         return masked
 
-    def _group_document(self, group: Group) -> dict[str, Any]:
+    def _group_document(self, group: HostGroup) -> dict[str, Any]:
         lines = [line for document in group.documents() for line in self._lines(document)]
         return {"status": group.status, "hosts": host_names.fold(group.hosts), "count": len(group.hosts),
                 "error": group.reason() or None, "lines": lines, "more": group.more}  # fmt: skip
@@ -226,7 +226,7 @@ class Display:
 
     # Lines
 
-    def _group_lines(self, groups: Sequence[Group]) -> Iterator[str]:
+    def _group_lines(self, groups: Sequence[HostGroup]) -> Iterator[str]:
         ordered = sorted(groups, key=lambda group: text.ORDER.index(group.status))
         for group in ordered:
             documents = group.documents()
@@ -255,7 +255,7 @@ class Display:
         try:
             return list(self._lines_of(document, color=color))
         except (*UNEXPECTED, OSError) as error:  # that of a time which the system cannot show
-            return [text.error(f"it sent what cannot be shown: {why_unexpected(error)}")]
+            return [text.error(f"it sent what cannot be shown: {describe_unexpected(error)}")]
 
     def _lines_of(self, document: Mapping[str, Any], *, color: bool) -> Iterable[str]:
         if document["type"] != "result":
@@ -315,7 +315,7 @@ def plan_lines(document: Mapping[str, Any], registry: Registry, style: Style) ->
         return [text.error(f"plan: this is not a plan as it was saved: {type(error).__name__}: {error}")]
 
 
-def _rows(group: Group, host: str = "") -> Iterator[Mapping[str, Any]]:
+def _rows(group: HostGroup, host: str = "") -> Iterator[Mapping[str, Any]]:
     """Yield the resources in the answers of a group's hosts."""
     for document in group.documents(host):
         rows = document.get("document") if document["type"] == "result" else ()
@@ -323,4 +323,4 @@ def _rows(group: Group, host: str = "") -> Iterator[Mapping[str, Any]]:
 
 
 def _batch(batch: BatchReport) -> dict[str, Any]:
-    return {"batch": batch.number, "batches": batch.of, "hosts": dict(batch.counts), "left": batch.left}
+    return {"batch": batch.number, "batches": batch.of, "hosts": dict(batch.counts), "left": batch.remaining}

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from resource_api.cli import exit_codes, hosted_work
 from resource_api.cli.hosted_display import Display
 from resource_api.cli.output import threshold
-from resource_api.fleet import merge, payload, python_runtimes, rollout, sent_manifest
-from resource_api.fleet.carriers.ssh_carrier import SshCarrier, connection_limit
-from resource_api.fleet.job import CHANGING, Job, for_host, with_id
+from resource_api.fleet import archives, merge, python_runtimes
+from resource_api.fleet.archives import Archives
+from resource_api.fleet.job import CHANGING, Job, document_fields, for_host, with_id
 from resource_api.fleet.ledger import Ledger, digest_of
 from resource_api.fleet.merge import Merge
-from resource_api.fleet.payload import Payloads
-from resource_api.fleet.python_runtimes import Runtimes
-from resource_api.fleet.run import FleetRun
+from resource_api.fleet.python_runtimes import PythonRuntimes
+from resource_api.fleet.run import FleetRun, make_rollout, parse_batches, parse_share
+from resource_api.fleet.ssh_connections import SshConnections, connection_limit
 from resource_api.model.report import Summary
 from resource_api.model.values.errors import Problem, UsageError
 from resource_api.plugins.module_path import BUNDLED
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from resource_api.cli.hosted_work import Work
     from resource_api.cli.session import Session
-    from resource_api.fleet.carriers.carrier import Carrier, Host
-    from resource_api.fleet.payload import Archive
-    from resource_api.fleet.rollout import Rollout
+    from resource_api.fleet.archives import SentArchive
+    from resource_api.fleet.connections import Host, HostConnections
+    from resource_api.fleet.run import Rollout
 
     V = TypeVar("V")
 
@@ -101,7 +101,7 @@ def run(
 class HostedRun:
     """Runs over hosts, with one archive of this package."""
 
-    def __init__(self, session: Session, package: Archive, modules: Archive | None) -> None:
+    def __init__(self, session: Session, package: SentArchive, modules: SentArchive | None) -> None:
         """Send the archives of this package and, unless None, of the user's modules."""
         self._session = session
         self._package = package
@@ -130,12 +130,12 @@ class HostedRun:
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
         transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
         self._check_limit(min(settings["at_once"], len(work.hosts)), transports)
-        with closing(make_carrier(Payloads(self._package, self._modules), settings, transports)) as carrier:
+        with closing(open_connections(Archives(self._package, self._modules), settings, transports)) as connections:
             gc.freeze()  # present objects stay until the end: the collector need not search them
             fleet = FleetRun(
                 list(work.hosts),
                 rollout_plan,
-                carrier,
+                connections,
                 job_for,
                 merge=merge,
                 observer=display,
@@ -180,7 +180,7 @@ class HostedRun:
             generation,
             payload=self._package.digest,
             modules=self._modules.digest if self._modules is not None else None,
-            documents=[sent_manifest.to_fields(document) for document in work.documents],
+            documents=[document_fields(document) for document in work.documents],
             files=work.files,
             options=work.options,
             traceparent=os.environ.get("TRACEPARENT"),
@@ -197,17 +197,17 @@ class HostedRun:
         return host, for_host(shared, fields, work.inputs[name], options, key)
 
 
-def make_carrier(payloads: Payloads, settings: Mapping[str, Any], transports: Collection[str]) -> Carrier:
-    """Return a carrier that uses these transports. Raise ``ResourceError`` where a library is not installed."""
-    runtimes = Runtimes(python_runtimes.directory(os.environ))
-    return SshCarrier(payloads, connections=settings["at_once"], runtime=runtimes.find, transports=transports)
+def open_connections(sent: Archives, settings: Mapping[str, Any], transports: Collection[str]) -> HostConnections:
+    """Return connections by these transports. Raise ``ResourceError`` if a library is not installed."""
+    runtimes = PythonRuntimes(python_runtimes.directory(os.environ))
+    return SshConnections(sent, limit=settings["at_once"], runtime=runtimes.find, transports=transports)
 
 
 def _rollout(settings: Mapping[str, Any], total: int) -> Rollout:
     """Return the rollout that the options describe. Raise ``UsageError``."""
-    batches = _parsed("--batches", settings["batches"], rollout.batches)
-    bound = _parsed("--stop-after", settings["stop_after"], rollout.share)
-    return rollout.rollout(total, settings["at_once"], batches, bound)
+    batches = _parsed("--batches", settings["batches"], parse_batches)
+    bound = _parsed("--stop-after", settings["stop_after"], parse_share)
+    return make_rollout(total, settings["at_once"], batches, bound)
 
 
 def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | None:
@@ -293,11 +293,11 @@ def _make_directory(path: str) -> None:
         raise UsageError(msg) from error
 
 
-def _archives(session: Session) -> tuple[payload.Archive, payload.Archive | None]:
+def _archives(session: Session) -> tuple[archives.SentArchive, archives.SentArchive | None]:
     """Return the archives of this package and of the user's modules."""
-    package = payload.package(f"{_directory()}/payloads")
+    package = archives.package_archive(f"{_directory()}/payloads")
     modules = [directory for directory in session.registry.directories if directory != BUNDLED]
-    return package, payload.modules(modules, session.registry.trust.read)
+    return package, archives.modules_archive(modules, session.registry.trust.read)
 
 
 def _directory() -> str:

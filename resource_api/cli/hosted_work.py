@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.cli import given_inputs, options
 from resource_api.cli.output import threshold
-from resource_api.fleet import host_names, manifest_files
-from resource_api.fleet.host_inputs import Given, HostInputs
+from resource_api.fleet import host_names, job_inputs
+from resource_api.fleet.inventory import Selection, beside
+from resource_api.fleet.job_inputs import GivenInputs, HostInputs
 from resource_api.fleet.ledger import digest_of
-from resource_api.fleet.selection import Selection, beside
 from resource_api.manifest.input_values import EnvironmentInput
 from resource_api.manifest.sections import assemble, project_name
 from resource_api.model.values._namedtuple import NamedTuple
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from resource_api.cli.session import Session
     from resource_api.fleet.inventory import Inventory
-    from resource_api.fleet.ledger import Recorded
+    from resource_api.fleet.ledger import RecordedRun
     from resource_api.model.declaration import Manifest
     from resource_api.model.values.document import Document
 
@@ -44,7 +44,7 @@ class Work(NamedTuple):
     hosts: Mapping[str, Inventory]
     documents: Sequence[Document]
     files: Mapping[str, bytes]
-    given: Given
+    given: GivenInputs
     inputs: Mapping[str, Mapping[str, Any]]
     #: The options of the command on a host.
     options: Mapping[str, Any]
@@ -97,26 +97,26 @@ def prepare(
         session.log.mask.add_inputs(values)
     return work._replace(
         documents=documents,
-        files=manifest_files.contents(documents, {**inputs.weaker, **inputs.stronger}),
+        files=job_inputs.file_contents(documents, {**inputs.weaker, **inputs.stronger}),
         inputs=host_inputs,
         project=_project(session, declared, documents),
         is_program=is_program,
     )
 
 
-def _given_inputs(session: Session) -> Given:
+def _given_inputs(session: Session) -> GivenInputs:
     """Return the inputs of the command: an inventory's win over those of the stack's file alone."""
     weaker, stronger, stack = dict[str, Any](), dict[str, Any](), given_inputs.stack_file(session.settings)
     for number, (values, _) in enumerate(given_inputs.by_source(session.settings)):
         (weaker if stack is not None and number == 0 else stronger).update(values)
-    return Given(weaker, stronger)
+    return GivenInputs(weaker, stronger)
 
 
 def _documents(session: Session, manifest: str) -> Sequence[Document]:
     source = session.source(manifest)
     if not isinstance(source, str):
         return source.documents  # type: ignore[union-attr] # standard input has been read
-    return manifest_files.read(source, session.registry.trust.open)
+    return job_inputs.read_documents(source, session.registry.trust.open)
 
 
 def _project(session: Session, declared: Manifest | None, documents: Sequence[Document]) -> str:
@@ -165,9 +165,9 @@ def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
     return digest.hexdigest()
 
 
-def check_earlier(earlier: Recorded, work: Work, digest: str, key: bytes) -> None:
+def check_earlier(earlier: RecordedRun, work: Work, digest: str, key: bytes) -> None:
     """Raise ``ManifestError`` unless a run has the content of the earlier one; ``key`` is that of digests."""
-    changed = [name for name in work.hosts if digest_of(work.inputs[name], key) != earlier.left[name]]
+    changed = [name for name in work.hosts if digest_of(work.inputs[name], key) != earlier.remaining[name]]
     if digest != earlier.digest or changed:
         subject = (
             "the manifest, an input or the module path" if digest != earlier.digest else f"an input of {changed[0]}"
@@ -180,11 +180,11 @@ def check_earlier(earlier: Recorded, work: Work, digest: str, key: bytes) -> Non
 _COMPARED: Final = 20
 
 
-def select_hosts(session: Session, manifest: str | None, earlier: Recorded | None) -> Mapping[str, Inventory]:
+def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | None) -> Mapping[str, Inventory]:
     """Return the selected hosts with the inventory of each; with ``earlier`` only those that this run has left."""
     settings, trust = session.settings, session.registry.trust
-    patterns = settings["on"] or (earlier.about["on"] if earlier is not None else ())
-    file = settings["hosts_file"] or (earlier.about["hosts_file"] if earlier is not None else None)
+    patterns = settings["on"] or (earlier.request["on"] if earlier is not None else ())
+    file = settings["hosts_file"] or (earlier.request["hosts_file"] if earlier is not None else None)
     selection = Selection(file or beside(manifest), trust)
     hosts = selection.find(patterns)
     for path in selection.files:
@@ -195,7 +195,7 @@ def select_hosts(session: Session, manifest: str | None, earlier: Recorded | Non
     _warn_of_unused(session, selection, patterns)
     if earlier is None:
         return hosts
-    remaining = {name: inventory for name, inventory in hosts.items() if name in earlier.left}
+    remaining = {name: inventory for name, inventory in hosts.items() if name in earlier.remaining}
     if not remaining:
         msg = f"--rerun {earlier.id}: that run has left none of these hosts"
         raise UsageError(msg)

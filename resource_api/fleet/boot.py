@@ -1,46 +1,45 @@
-"""The first program that a host executes: it gets what is missing into the cache, and starts ``fleet/host`` there.
+"""The first program on a host: it completes the cache of archives and starts ``fleet/host``.
 
-Its text is sent without these comments. It has the syntax of Python 3.6, so that an older interpreter says what is
-needed, and imports the standard library only. What it unpacks has the digest that the caller has named; the cache is a
-directory that nobody but its user can open, and root has one of its own. The job is asked for when all that it needs
-was imported: with half of a standard library nothing is done. Arguments: the cache's directory, empty for the usual
-one, and the digests of the archives, this package's first.
+It is sent without these comments. It has the syntax of Python 3.6, so that an older interpreter can report the required
+version, and imports only the standard library. Archives are verified by digest; only the user can open the cache. The
+job is requested after all imports: nothing is done with an incomplete standard library. Arguments: the cache's
+directory, "" for the default one, and the digests of the archives, this package's first.
 """
 
+import fcntl
+import json
 import os
 import stat
 import sys
 
 
 def size(path: str) -> int:
-    """Return the bytes of all files that were unpacked: after a power cut some may be there and empty."""
+    """Return the total size of the unpacked files: after a power cut some may be empty."""
     return sum(
-        size(each.path) if each.is_dir(follow_symlinks=False) else each.stat(follow_symlinks=False).st_size
-        for each in os.scandir(path)
-        if each.name not in (".size", "__pycache__")
+        size(file.path) if file.is_dir(follow_symlinks=False) else file.stat(follow_symlinks=False).st_size
+        for file in os.scandir(path)
+        if file.name not in (".size", "__pycache__")
     )
 
 
-def own(path: str) -> bool:
-    """Return whether a path is a directory, no link, that nobody but its user can open. Raise ``OSError``."""
-    found = os.lstat(path)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o77
+def safe(path: str) -> bool:
+    """Whether a path is a directory, not a link, that only this user can open. Raise ``OSError``."""
+    info = os.lstat(path)
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid() and not info.st_mode & 0o77
 
 
 def whole(path: str) -> bool:
-    """Return whether an archive was unpacked here, completely."""
+    """Whether an archive is unpacked completely in ``path``."""
     try:
         with open(path + "/.size") as file:
-            return own(path) and size(path) == int(file.read())
+            return safe(path) and size(path) == int(file.read())
     except (OSError, ValueError):
         return False
 
 
 def unpack(path: str, new: str) -> None:
-    """Read an archive, check its digest, which is the last part of ``path``, and unpack it there, by way of ``new``."""
-    import fcntl
+    """Read the archive whose digest is the name of ``path``, verify it, and unpack it into ``new``, then ``path``."""
     import hashlib
-    import json
     import lzma
 
     data = sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))
@@ -51,9 +50,9 @@ def unpack(path: str, new: str) -> None:
         index, _, content = lzma.decompress(data).partition(b"\n")
         at = 0
         for name, end, mode in json.loads(index):
-            place = os.path.join(new, name)
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            new_path = os.path.join(new, name)
+            os.makedirs(os.path.dirname(new_path), exist_ok=True)
+            with open(os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(content[at:end])
             at = end
         with open(new + "/.size", "w") as file:
@@ -68,7 +67,7 @@ def unpack(path: str, new: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a directory, if it is there."""
+    """Remove a directory if it exists."""
     if os.path.lexists(path):
         import shutil
 
@@ -82,16 +81,16 @@ def write(kind: str, digests: str) -> None:
 
 
 def main(base: str, *digests: str) -> None:
-    """Have every archive in the cache; run the job that comes next."""
+    """Complete the cache, then run the job."""
     if sys.version_info < (3, 11):
         sys.exit("needs Python 3.11 or later; this is " + sys.version.split()[0])
     umask = os.umask(0o77)
     if not base:
         base = "/var/cache/resource-api" if os.geteuid() == 0 else os.path.expanduser("~/.cache/resource-api")
     os.makedirs(base, 0o700, exist_ok=True)
-    if not own(base):
+    if not safe(base):
         sys.exit(base + ": must be a directory that only its owner can open, and no link")
-    paths = [os.path.join(base, each) for each in digests]
+    paths = [os.path.join(base, digest) for digest in digests]
     missing = [path for path in paths if not whole(path)]
     if missing:
         write("need", " ".join(map(os.path.basename, missing)))
@@ -109,4 +108,4 @@ if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
     except OSError as error:
-        sys.exit("cache: %s" % error)  # that of a write names no file
+        sys.exit("cache: %s" % error)  # the error of a write has no file name

@@ -1,7 +1,7 @@
-"""An inventory: the hosts of `hosts.yaml`, or of a program that prints the same, their groups, and whose input wins.
+"""Inventories: the hosts, groups and inputs of `hosts.yaml` or of a program's output; and the selection by `--on`.
 
-The file is read with the reader of manifests, so that every problem has its line and column. What an input must be is
-known only with a manifest: see ``fleet/host_inputs``.
+The file is read with the reader of manifests, so that every problem has its line and column. Data types of inputs are
+checked with the manifest: see ``fleet/job_inputs``.
 """
 
 from __future__ import annotations
@@ -10,27 +10,34 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import host_names
-from resource_api.fleet.carriers.carrier import LIBRARY, PROGRAM, Host
+from resource_api.fleet.connections import LIBRARY, PROGRAM, Host
 from resource_api.fleet.value_sources import kind_of, source_of
 from resource_api.manifest.read import READERS, read_file
 from resource_api.model.values import document
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import ManifestError, Problem, nearest
+from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
 from resource_api.model.values.text import show
+from resource_api.system.process import interactive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.values.document import Document
+    from resource_api.system.filesystem.code_trust import CodeTrust
+
+    #: The membership of a host: the numbers of the keys that name it, and its groups in the order of the file.
+    Membership = tuple[tuple[int, ...], tuple[str, ...]]
 
 #: The name of an inventory beside a manifest.
 FILE: Final = "hosts.yaml"
+#: Begins the name of an inventory in a selection.
+_AT: Final = "@"
 
 _SECTIONS: Final = ("defaults", "hosts", "groups")
 _BECOME: Final = ("none", "sudo", "doas")
 _TRANSPORTS: Final = (LIBRARY, PROGRAM)
 _HIGHEST_PORT: Final = 65535
-#: Why a value cannot be a setting of a connection; empty: it can.
+#: Connection setting → the error message for a value, or "".
 _CHECKS: Final[Mapping[str, Callable[[Any], str]]] = {
     "address": lambda value: "" if _is_host(value) else "must be a name or an address of a host",
     "port": lambda value: (
@@ -44,79 +51,75 @@ _CHECKS: Final[Mapping[str, Callable[[Any], str]]] = {
     "via": lambda value: "" if _is_word(value) else "must be a host, or several with a comma between them",
     "identity": lambda value: "" if _is_text(value) else "must be the path of a key",
     "transport": lambda value: "" if value in _TRANSPORTS else f"must be one of {', '.join(_TRANSPORTS)}",
-    "timeout": lambda value: "" if _is_number(value) and value > 0 else "must be a number of seconds",
+    "timeout": lambda value: "" if type(value) in {int, float} and value > 0 else "must be a number of seconds",
     "python": lambda value: "" if _is_text(value) and value.startswith("/") else "must be an absolute path",
 }
-#: The keys of an entry, by section. An address is that of one host.
+#: The allowed keys of an entry, by section; only a single host has an address.
 _KEYS: Final[Mapping[str, Sequence[str]]] = {
     "defaults": (*list(_CHECKS)[1:], "inputs"),
     "groups": (*list(_CHECKS)[1:], "inputs", "hosts"),
     "hosts": (*_CHECKS, "inputs", "groups"),
 }
 
-Place = tuple[str, int, int]
 
-
-class Value(NamedTuple):
-    """A value, and where it is written: file, line and column."""
+class InventoryValue(NamedTuple):
+    """A value, and its position: file, line and column."""
 
     value: Any
-    place: Place
+    position: tuple[str, int, int]
 
 
-class Settings(NamedTuple):
-    """What one entry says: settings of the connection, and inputs, by name."""
+class HostSettings(NamedTuple):
+    """Settings of the connection, and inputs, by name."""
 
-    connection: Mapping[str, Value]
-    inputs: Mapping[str, Value]
+    connection: Mapping[str, InventoryValue]
+    inputs: Mapping[str, InventoryValue]
 
 
-_NOTHING: Final = Settings({}, {})
+_NO_SETTINGS: Final = HostSettings({}, {})
 
 
 class Inventory(NamedTuple):
     """The hosts of one file, in its order."""
 
     file: str
-    #: Host → the keys of the file that name it, by number, and its groups in the order of the file.
-    hosts: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]]
+    hosts: Mapping[str, Membership]
     #: Group → its hosts.
     groups: Mapping[str, Sequence[str]]
-    #: What holds for the hosts that no key names.
-    defaults: Settings
-    #: Keys and groups of a host → what they say together.
-    settings: Mapping[tuple[tuple[int, ...], tuple[str, ...]], Settings]
+    #: The settings of hosts that no key names.
+    defaults: HostSettings
+    #: The merged settings of all hosts with the same membership.
+    settings: Mapping[Membership, HostSettings]
 
     def host(self, name: str) -> Host:
-        """Return how a host is reached; one that the file does not name is an address. Raise ``ValueError``."""
-        belongs = self.hosts.get(name)
+        """Return the connection settings of a host; a name outside the file is an address. Raise ``ValueError``."""
         connection = self.settings_of(name).connection
-        given = {key: each.value for key, each in connection.items()}
-        given["connect_timeout"] = float(given.pop("timeout", 10.0))
+        fields = {key: setting.value for key, setting in connection.items()}
+        fields["connect_timeout"] = float(fields.pop("timeout", 10.0))
         if (password := connection.get("become_password")) is not None:
-            given["become_password"] = source_of(password, name)
-        if belongs is not None:
-            return Host(name, **given, groups=belongs[1])
+            fields["become_password"] = source_of(password.value, os.path.dirname(password.position[0]), name)
+        if (membership := self.hosts.get(name)) is not None:
+            return Host(name, **fields, groups=membership[1])
         address = host_names.address(name)
-        given |= {key: value for key, value in (("user", address.user), ("port", address.port)) if value is not None}
-        return Host(name, address.host, **given)
+        fields |= {key: value for key, value in (("user", address.user), ("port", address.port)) if value is not None}
+        return Host(name, address.host, **fields)
 
     def transport(self, name: str) -> str:
-        """Return what connects to a host: ``asyncssh`` or ``ssh``."""
-        found = self.settings_of(name).connection.get("transport")
-        return LIBRARY if found is None else str(found.value)
+        """Return the transport of a host: ``asyncssh`` or ``ssh``."""
+        setting = self.settings_of(name).connection.get("transport")
+        return LIBRARY if setting is None else str(setting.value)
 
-    def settings_of(self, name: str) -> Settings:
-        """Return what holds for a host, the more particular setting before the more general."""
-        belongs = self.hosts.get(name)
-        return self.defaults if belongs is None else self.settings[belongs]
+    def settings_of(self, name: str) -> HostSettings:
+        """Return the merged settings of a host: its own before its groups' before the defaults."""
+        membership = self.hosts.get(name)
+        return self.defaults if membership is None else self.settings[membership]
 
 
-EMPTY: Final = Inventory("", {}, {}, _NOTHING, {})
+EMPTY: Final = Inventory("", {}, {}, _NO_SETTINGS, {})
 
 
 def read(path: str) -> Inventory:
-    """Return the inventory of a YAML or JSON file. Raise ``ManifestError`` with every problem."""
+    """Return the inventory of a YAML or JSON file. Raise ``ManifestError`` with all problems."""
     suffix = os.path.splitext(path)[1].lower()
     try:
         raw, _ = read_file(path)
@@ -127,16 +130,16 @@ def read(path: str) -> Inventory:
 
 
 def parse(raw: bytes, file: str, suffix: str = ".json") -> Inventory:
-    """Return the inventory that a text describes. Raise ``ManifestError`` with every problem."""
+    """Return the inventory that a text describes. Raise ``ManifestError`` with all problems."""
     builder = _Builder(READERS[suffix](raw, file))
-    found = builder.build()
+    inventory = builder.build()
     if builder.problems:
         raise ManifestError(builder.problems)
-    return found
+    return inventory
 
 
 class _Builder:
-    """Collects what a document says, and all that is wrong with it."""
+    """Builds an inventory from a document and collects all problems."""
 
     def __init__(self, source: Document) -> None:
         self._source = source
@@ -144,7 +147,7 @@ class _Builder:
         self.problems: list[Problem] = []
 
     def build(self) -> Inventory:
-        """Return the inventory; it is of use only where there are no problems."""
+        """Return the inventory, which is valid only without problems."""
         data = {} if self._source.data is None else self._source.data
         if not self._is_mapping(data, (), "an inventory"):
             return EMPTY
@@ -153,110 +156,124 @@ class _Builder:
         bodies = self._entries(data, "hosts")
         groups = self._entries(data, "groups")
         for name in groups:
-            if not _is_name(name):
+            if not _is_group_name(name):
                 self._add(("groups", name), f"{show(name)} can be no name of a group")
-        belongs, keys = self._belongs(bodies, groups)
+        hosts, keys = self._memberships(bodies, groups)
         by_group = {name: self._settings("groups", body, ("groups", name)) for name, body in groups.items()}
-        members = _members(belongs, groups)
-        for name in members.keys() & belongs.keys():
+        members = _members(hosts, groups)
+        for name in members.keys() & hosts.keys():
             self._add(("hosts", name), f"'{name}' is a host and a group; give one of them another name")
-        settings = {each: self._combined(each, defaults, by_group, keys) for each in dict.fromkeys(belongs.values())}
-        return Inventory(self._source.file, belongs, members, defaults, settings)
+        settings = {
+            membership: self._combined(membership, defaults, by_group, keys)
+            for membership in dict.fromkeys(hosts.values())
+        }
+        return Inventory(self._source.file, hosts, members, defaults, settings)
 
-    def _belongs(
+    def _memberships(
         self, bodies: Mapping[str, Any], groups: Mapping[str, Any]
-    ) -> tuple[dict[str, tuple[tuple[int, ...], tuple[str, ...]]], list[Settings]]:
-        """Return each host with its keys and groups, and the settings of every key."""
-        keys, settings = dict[str, list[int]](), list[Settings]()
-        of_host: dict[str, dict[str, None]] = {}
+    ) -> tuple[dict[str, Membership], list[HostSettings]]:
+        """Return each host's keys and groups, and the settings of every key."""
+        keys, settings = dict[str, list[int]](), list[HostSettings]()
+        groups_of: dict[str, dict[str, None]] = {}
         for number, (pattern, body) in enumerate(bodies.items()):
             path = ("hosts", pattern)
             settings.append(self._settings("hosts", body, path))
-            own = self._names(body.get("groups"), (*path, "groups"), _is_name) if isinstance(body, dict) else []
+            listed = body.get("groups") if isinstance(body, dict) else None
+            key_groups = self._names(listed, (*path, "groups"), _is_group_name)
             for name in self._expand(pattern, path):
                 keys.setdefault(name, []).append(number)
-                of_host.setdefault(name, {}).update(dict.fromkeys(own))
+                groups_of.setdefault(name, {}).update(dict.fromkeys(key_groups))
         for group, body in groups.items():
             listed = body.get("hosts") if isinstance(body, dict) else None
             for pattern in self._names(listed, ("groups", group, "hosts"), bool):
                 for name in self._expand(pattern, ("groups", group, "hosts")):
                     keys.setdefault(name, [])
-                    of_host.setdefault(name, {})[group] = None
-        order = {name: place for place, name in enumerate(groups)}
-        # Equal tuples are one object: of many hosts most belong to the same keys and groups.
-        shared: dict[Any, Any] = {}
-        found = {}
-        for name, own_keys in keys.items():
-            in_order = sorted(of_host[name], key=lambda group: order.get(group, len(order)))
-            each = tuple(own_keys), tuple(in_order)
-            found[name] = shared.setdefault(each, each)
-        return found, settings
+                    groups_of.setdefault(name, {})[group] = None
+        order = {name: index for index, name in enumerate(groups)}
+        # Equal memberships are one object: most of many hosts belong to the same keys and groups.
+        shared: dict[Membership, Membership] = {}
+        hosts = {}
+        for name, numbers in keys.items():
+            in_order = sorted(groups_of[name], key=lambda group: order.get(group, len(order)))
+            membership = tuple(numbers), tuple(in_order)
+            hosts[name] = shared.setdefault(membership, membership)
+        return hosts, settings
 
     def _combined(
         self,
-        belongs: tuple[tuple[int, ...], tuple[str, ...]],
-        defaults: Settings,
-        by_group: Mapping[str, Settings],
-        keys: Sequence[Settings],
-    ) -> Settings:
-        """Return what holds for the hosts of some keys and groups; groups must not disagree about what stays theirs."""
-        of_groups = [by_group[name] for name in belongs[1] if name in by_group]
-        of_keys = [keys[number] for number in belongs[0]]
-        merged = []
-        for field in range(len(Settings._fields)):
-            own: dict[str, Value] = {name: value for each in of_keys for name, value in each[field].items()}
-            shared = dict[str, Value]()
-            for each in of_groups:
-                for name, value in each[field].items():
-                    first = shared.setdefault(name, value)
-                    if first.value != value.value and name not in own:
-                        self._add_conflict(name, first, value)
-            merged.append({**defaults[field], **shared, **own})
-        return Settings(*merged)
+        membership: Membership,
+        defaults: HostSettings,
+        by_group: Mapping[str, HostSettings],
+        keys: Sequence[HostSettings],
+    ) -> HostSettings:
+        """Merge the settings of keys, groups and defaults; groups that disagree are a problem unless a key decides."""
+        of_groups = [by_group[name] for name in membership[1] if name in by_group]
+        of_keys = [keys[number] for number in membership[0]]
+        connection = self._merged(
+            defaults.connection, [item.connection for item in of_groups], [item.connection for item in of_keys]
+        )
+        inputs = self._merged(defaults.inputs, [item.inputs for item in of_groups], [item.inputs for item in of_keys])
+        return HostSettings(connection, inputs)
 
-    def _add_conflict(self, name: str, first: Value, second: Value) -> None:
-        message = f"two groups of one host disagree about {show(name)}: the other one is at line {first.place[1]}"
-        problem = document.problem(second.place[0], second.place[1:], "conflict", message, "the host's own would win")
+    def _merged(
+        self,
+        defaults: Mapping[str, InventoryValue],
+        of_groups: Iterable[Mapping[str, InventoryValue]],
+        of_keys: Iterable[Mapping[str, InventoryValue]],
+    ) -> dict[str, InventoryValue]:
+        from_keys = {name: value for values in of_keys for name, value in values.items()}
+        from_groups = dict[str, InventoryValue]()
+        for values in of_groups:
+            for name, value in values.items():
+                first = from_groups.setdefault(name, value)
+                if first.value != value.value and name not in from_keys:
+                    self._add_conflict(name, first, value)
+        return {**defaults, **from_groups, **from_keys}
+
+    def _add_conflict(self, name: str, first: InventoryValue, second: InventoryValue) -> None:
+        file, line, column = second.position
+        message = f"two groups of one host disagree about {show(name)}: the other one is at line {first.position[1]}"
+        problem = document.problem(file, (line, column), "conflict", message, "the host's own would win")
         if problem not in self.problems:
             self.problems.append(problem)
 
     # The parts of a document
 
     def _entries(self, data: Mapping[str, Any], section: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] | None = data.get(section)
-        if found is None or not self._is_mapping(found, (section,), f"'{section}'"):
+        entries: Mapping[str, Any] | None = data.get(section)
+        if entries is None or not self._is_mapping(entries, (section,), f"'{section}'"):
             return {}
-        return found
+        return entries
 
-    def _settings(self, section: str, body: Any, path: tuple[str, ...]) -> Settings:
+    def _settings(self, section: str, body: Any, path: tuple[str, ...]) -> HostSettings:
         if body is None or not self._is_mapping(body, path, f"'{path[-1]}'"):
-            return _NOTHING
+            return _NO_SETTINGS
         self._check_keys(body, path, _KEYS[section])
         connection = {}
         for key in body.keys() & _CHECKS.keys() & set(_KEYS[section]):
             if body[key] is None:
                 continue
-            if why := _CHECKS[key](body[key]):
-                self._add((*path, key), f"{key} {why}", value=True)
+            if error := _CHECKS[key](body[key]):
+                self._add((*path, key), f"{key} {error}", value=True)
             connection[key] = self._value(body[key], (*path, key))
         inputs = body.get("inputs")
         if inputs is None or not self._is_mapping(inputs, (*path, "inputs"), "'inputs'"):
-            return Settings(connection, {})
-        return Settings(
+            return HostSettings(connection, {})
+        return HostSettings(
             connection, {name: self._value(value, (*path, "inputs", name)) for name, value in inputs.items()}
         )
 
-    def _value(self, value: Any, path: tuple[str, ...]) -> Value:
+    def _value(self, value: Any, path: tuple[str, ...]) -> InventoryValue:
         line, column = self._source.position(path)
-        return Value(value, (self._source.file, line, column))
+        return InventoryValue(value, (self._source.file, line, column))
 
-    def _names(self, found: Any, path: tuple[str, ...], accepts: Callable[[str], object]) -> list[str]:
-        if found is None:
+    def _names(self, value: Any, path: tuple[str, ...], accepts: Callable[[str], object]) -> list[str]:
+        if value is None:
             return []
-        if type(found) is not list or not all(type(name) is str and accepts(name) for name in found):
+        if type(value) is not list or not all(type(name) is str and accepts(name) for name in value):
             self._add(path, f"'{path[-1]}' must be a list of names", value=True)
             return []
-        return found
+        return value
 
     def _expand(self, pattern: str, path: tuple[str, ...]) -> Iterable[str]:
         try:
@@ -268,30 +285,30 @@ class _Builder:
             self._add(path, f"{show(pattern)} is no name of a host", "user, port and address are keys beneath it")
         return names
 
-    def _check_keys(self, body: Mapping[Any, Any], path: tuple[str, ...], known: Sequence[str]) -> None:
+    def _check_keys(self, body: Mapping[Any, Any], path: tuple[str, ...], allowed: Sequence[str]) -> None:
         for key in body:
-            if key not in known:
-                hint = nearest(str(key), known) or f"known are {', '.join(known)}"
-                where = f" of {path[-1]}" if path else ""
-                self._add((*path, key), f"unknown key {show(key)}{where}", hint)
+            if key not in allowed:
+                hint = nearest(str(key), allowed) or f"known are {', '.join(allowed)}"
+                section = f" of {path[-1]}" if path else ""
+                self._add((*path, key), f"unknown key {show(key)}{section}", hint)
 
-    def _is_mapping(self, found: Any, path: tuple[str, ...], what: str) -> bool:
-        if type(found) is dict:
+    def _is_mapping(self, value: Any, path: tuple[str, ...], name: str) -> bool:
+        if type(value) is dict:
             return True
-        self._add(path, f"{what} must be a mapping", value=True)
+        self._add(path, f"{name} must be a mapping", value=True)
         return False
 
     def _add(self, path: tuple[Any, ...], message: str, hint: str = "", *, value: bool = False) -> None:
-        place = self._source.position(path, value=value)
-        self.problems.append(document.problem(self._source.file, place, "inventory", message, hint))
+        position = self._source.position(path, value=value)
+        self.problems.append(document.problem(self._source.file, position, "inventory", message, hint))
 
 
-def _members(belongs: Mapping[str, tuple[Any, tuple[str, ...]]], groups: Mapping[str, Any]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {name: [] for name in groups}
-    for name, (_, own) in belongs.items():
-        for group in own:
-            found.setdefault(group, []).append(name)
-    return found
+def _members(hosts: Mapping[str, Membership], groups: Mapping[str, Any]) -> dict[str, list[str]]:
+    members: dict[str, list[str]] = {name: [] for name in groups}
+    for host, (_, host_groups) in hosts.items():
+        for group in host_groups:
+            members.setdefault(group, []).append(host)
+    return members
 
 
 def _is_text(value: Any) -> bool:
@@ -299,16 +316,12 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_word(value: Any) -> bool:
-    """Return whether a value is a text that no program takes for an option."""
+    """Whether a value is a text that no program takes for an option."""
     return _is_text(value) and not value.startswith("-") and " " not in value
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in {int, float}
-
-
-def _is_name(value: str) -> bool:
-    """Return whether a text can name a group: none of the signs of a selection, and no path."""
+def _is_group_name(value: str) -> bool:
+    """Whether a text can name a group: no operator of a selection, and no path."""
     return _is_word(value) and not set(value) & set("[]@!&,:/")
 
 
@@ -317,3 +330,124 @@ def _is_host(value: Any) -> bool:
         return type(value) is str and host_names.address(value).user is None and host_names.address(value).port is None
     except ValueError:
         return False
+
+
+class Selection:
+    """Finds the hosts that `--on` selects: names, ranges and groups of inventories, other inventories, addresses."""
+
+    def __init__(self, default: str | None, trust: CodeTrust) -> None:
+        """Search the inventory file ``default``, or none; ``trust`` checks inventories that are executed.
+
+        Raise ``ManifestError``, ``UntrustedCode``.
+        """
+        self._trust = trust
+        self._inventories: dict[str, Inventory] = {}
+        self._default = EMPTY if default is None else self._load(default)
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The files of the inventories."""
+        return list(self._inventories)
+
+    def find(self, selections: Sequence[str]) -> dict[str, Inventory]:
+        """Return the selected hosts in their order, each with its inventory.
+
+        Raise ``UsageError`` for an invalid selection and for one without hosts, ``ManifestError`` for an invalid
+        inventory.
+        """
+        items = [item for text in selections for item in host_names.split(text)]
+        for item in items:
+            for part in item.split("&"):
+                name = part.strip().removeprefix("!").strip()
+                if name.startswith(_AT):
+                    self._load(name.removeprefix(_AT))
+        try:
+            hosts = host_names.select(items, self._members, list(self._default.hosts))
+        except ValueError as error:
+            msg = f"--on: {error}"
+            raise UsageError(msg) from error
+        if not hosts:
+            msg = f"--on {','.join(selections)}: no host is left"
+            raise UsageError(msg)
+        return {name: self.inventory_of(name) for name in hosts}
+
+    def inventory_of(self, name: str) -> Inventory:
+        """Return the inventory of a host; for an address the default one."""
+        return next((inventory for inventory in self._searched if name in inventory.hosts), self._default)
+
+    def suggestions(self, hosts: Mapping[str, Inventory]) -> Iterator[tuple[str, list[str]]]:
+        """Yield each selected address outside the inventories, with the names that may have been meant."""
+        names = self._all_names
+        for name, inventory in hosts.items():
+            if names and name not in inventory.hosts:
+                yield name, names
+
+    def unused(self, selections: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+        """Yield each name after ``!`` and ``&`` that matches no host, with the names that may have been meant."""
+        terms = [host_names.term(item) for text in selections for item in host_names.split(text)]
+        names = self._all_names
+        included = (host for term in terms for first in term.included[:1] for host in self._members(first))
+        matched = {*names, *included}
+        for name in dict.fromkeys(name for term in terms for name in (*term.included[1:], *term.excluded)):
+            if not name.startswith(_AT) and matched.isdisjoint((name, *self._members(name))):
+                yield name, names
+
+    @property
+    def _all_names(self) -> list[str]:
+        return [name for inventory in self._searched for name in (*inventory.groups, *inventory.hosts)]
+
+    @property
+    def _searched(self) -> list[Inventory]:
+        return [*(item for item in self._inventories.values() if item is not self._default), self._default]
+
+    def _members(self, name: str) -> Sequence[str]:
+        if name.startswith(_AT):
+            return list(self._load(name.removeprefix(_AT)).hosts)
+        for inventory in self._searched:
+            if name in inventory.groups:
+                return inventory.groups[name]
+        names = host_names.expand(name)
+        for host in names:
+            if host not in self.inventory_of(host).hosts:
+                host_names.address(host)
+        return names
+
+    def _load(self, path: str) -> Inventory:
+        if path not in self._inventories:
+            suffix = os.path.splitext(path)[1].lower()
+            self._inventories[path] = read(path) if suffix in READERS else self._executed(path)
+            self._check_commands(self._inventories[path])
+        return self._inventories[path]
+
+    def _executed(self, path: str) -> Inventory:
+        """Return the inventory that a program prints."""
+        try:
+            os.close(self._trust.open(path))
+            if not os.access(path, os.X_OK):
+                message = f"an inventory ends in {', '.join(READERS)}, or can be executed"
+                raise document.manifest_error(path, (0, 0), "inventory", message)
+            raw = interactive.output([os.path.abspath(path)], ".", document.MAX_BYTES)
+        except (OSError, ValueError) as error:
+            message = f"cannot be executed: {getattr(error, 'strerror', None) or error}"
+            raise document.manifest_error(path, (0, 0), "inventory", message) from error
+        return parse(raw, path)
+
+    def _check_commands(self, inventory: Inventory) -> None:
+        """Raise ``UntrustedCode`` for an inventory that names programs and that other users can change."""
+        values = (
+            setting.value
+            for settings in (inventory.defaults, *inventory.settings.values())
+            for setting in (*settings.inputs.values(), *settings.connection.values())
+        )
+        if any(kind_of(value) == "command" for value in values):
+            os.close(self._trust.open(inventory.file))
+
+
+def beside(manifest: str | None) -> str | None:
+    """Return the inventory beside a manifest, or in the working directory for None; None if it does not exist.
+
+    A directory is one of saved plans, with the inventory in the working directory.
+    """
+    directory = "" if manifest is None or os.path.isdir(manifest) else os.path.dirname(manifest)
+    path = os.path.join(directory, FILE)
+    return path if os.path.lexists(path) else None

@@ -1,6 +1,8 @@
-"""A job: everything that one host needs for one command, as a value that has a digest.
+"""A job: the command for one host with its manifest, inputs and options, as a value with a digest.
 
-What a host may answer is in ``fleet/channel``.
+The files of a manifest are parsed on the controller, where YAML can be read, and assembled on the host. They keep their
+positions, so that messages name the same file, line and column. A Python manifest is sent as text and executed on the
+host, because it may use the host's facts.
 """
 
 from __future__ import annotations
@@ -8,17 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.input_values import EnvironmentInput, FileInput, TextInput
+from resource_api.manifest.read import STDIN, absolute
+from resource_api.manifest.sections import assemble
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.document import Document, Node
 from resource_api.model.values.values import Sensitive, reveal
 from resource_api.plugins.worker import protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-#: The commands that a job can carry out; those that change something are done once, and the ledger has their runs.
+    from resource_api.model.declaration import Manifest
+
+#: The commands of jobs; the changing ones run once, and the ledger records their runs.
 COMMANDS: Final = ("apply", "plan", "destroy", "refresh", "resource", "validate", "output", "state")
 CHANGING: Final = frozenset({"apply", "destroy", "refresh"})
-#: Bytes of one event of a host, and of the one ``result`` of a command that reads.
+#: Largest event of a host, and largest ``result`` of a command that reads, in bytes.
 MAX_EVENT: Final = 1024 * 1024
 MAX_RESULT: Final = 16 * 1024 * 1024
 #: The kind of the frame that holds a job.
@@ -30,35 +37,35 @@ class Job(NamedTuple):
 
     #: One of ``COMMANDS``.
     command: str
-    #: Counts up per project where jobs are made; a host does nothing that is older than what it has done.
+    #: Increases per project on the controller; a host refuses older jobs than its newest.
     generation: int
     #: SHA-256 of the archive with this package.
     payload: str
-    #: SHA-256 of the archive with the user's module path; None: there is none.
+    #: SHA-256 of the archive with the user's module path, or None.
     modules: str | None = None
     #: The manifest's files in the order of reading: parsed ones with their positions, Python manifests as text.
     documents: Sequence[Mapping[str, Any]] = ()
-    #: The other files that the manifest names, by their path as it is written there: contents of assets, templates.
+    #: The other files of the manifest, by their paths there: contents of assets, templates.
     files: Mapping[str, bytes] = {}
-    #: Values by name, secrets as ``Sensitive``; what is yet to be coerced with how it was given: ``given_inputs``.
+    #: Values by name, secrets as ``Sensitive``; uncoerced texts as pairs with their source: ``decoded_inputs``.
     inputs: Mapping[str, Any] = {}
-    #: ``name``, ``groups`` and ``address``: what ``${host.…}`` means there.
+    #: ``name``, ``groups`` and ``address``, for ``${host.…}``.
     host: Mapping[str, Any] = {}
-    #: The fields of ``Options`` and the other options of that command, by name.
+    #: The fields of ``Options`` and the other options of the command, by name.
     options: Mapping[str, Any] = {}
-    #: The trace that this run is part of (W3C Trace Context), None: none.
+    #: The trace of this run (W3C Trace Context), or None.
     traceparent: str | None = None
-    #: The digest of all other fields, secrets by their keyed digest: the same job has the same id. Empty: none yet.
+    #: The digest of all other fields, with keyed digests of secrets; equal jobs have equal ids. "" before `with_id`.
     id: str = ""
 
 
 def with_id(job: Job, key: bytes = b"") -> Job:
-    """Return a job as it is sent, with its id; its inputs may be those of ``manifest.input_values``.
+    """Return a job with its id, and with its inputs, which may be those of ``manifest.input_values``, encoded.
 
-    ``key``: up to 64 bytes with which secrets are digested for the id, so that nobody who knows the rest can guess
-    them from it; the same key where the same job is made again.
+    ``key``: up to 64 bytes for the digests of secrets, so that secrets cannot be guessed from the id; the same key
+    gives an equal job the same id.
     """
-    inputs = {name: _sent(value) for name, value in job.inputs.items()}
+    inputs = {name: _encoded_input(value) for name, value in job.inputs.items()}
     sent = job._replace(documents=list(job.documents), inputs=inputs, id="")
     return sent._replace(id=_digest(sent, key))
 
@@ -66,27 +73,27 @@ def with_id(job: Job, key: bytes = b"") -> Job:
 def for_host(
     shared: Job, host: Mapping[str, Any], inputs: Mapping[str, Any], options: Mapping[str, Any], key: bytes = b""
 ) -> Job:
-    """Return a job for one host: with its inputs, and its ``options`` beside those that all hosts ``shared``.
+    """Return the job of one host: ``shared`` with its inputs, and with its ``options`` added.
 
-    What is shared is digested once, so that the id of a further host costs little. ``key`` as for ``with_id``.
+    The shared part is digested once, which makes the id of each host cheap. ``key`` as for ``with_id``.
     """
-    sent = {name: _sent(value) for name, value in inputs.items()}
-    own = Job(command="", generation=0, payload="", inputs=sent, host=host, options=options, id=shared.id)
-    return shared._replace(id=_digest(own, key), inputs=sent, host=host, options={**shared.options, **options})
+    encoded = {name: _encoded_input(value) for name, value in inputs.items()}
+    part = Job(command="", generation=0, payload="", inputs=encoded, host=host, options=options, id=shared.id)
+    return shared._replace(id=_digest(part, key), inputs=encoded, host=host, options={**shared.options, **options})
 
 
-def given_inputs(job: Job) -> dict[str, Any]:
-    """Return the inputs of a job as ``Runtime`` takes them."""
+def decoded_inputs(job: Job) -> dict[str, Any]:
+    """Return the inputs of a job for ``Runtime``."""
     return {
-        name: _GIVEN[value[0]](reveal(value[1])) if type(value) is tuple else value
+        name: _TEXT_INPUTS[value[0]](reveal(value[1])) if type(value) is tuple else value
         for name, value in job.inputs.items()
     }
 
 
 def encode(job: Job) -> bytes:
-    """Return the bytes of a job, secrets in clear: for a channel that nobody else reads.
+    """Return the bytes of a job with secrets in clear, for a private channel.
 
-    The manifest, which the jobs of a run have in common, is encoded for the first of them only.
+    The manifest, which the jobs of a run share, is encoded once.
     """
     texts = _manifest.texts(job)
     encoded = {name: texts.get(name) or protocol.encode_value(value) for name, value in job._asdict().items()}
@@ -94,7 +101,7 @@ def encode(job: Job) -> bytes:
 
 
 def decode(frame: protocol.Frame) -> Job:
-    """Return the job of a frame. Raise ``ValueError`` for a frame that holds none."""
+    """Return the job of a frame. Raise ``ValueError`` for another frame."""
     if frame.kind != _KIND or frame.body.keys() != set(Job._fields):
         msg = "this is no job"
         raise ValueError(msg)
@@ -105,53 +112,86 @@ def decode(frame: protocol.Frame) -> Job:
     return job
 
 
-#: How an input was given → its class. A text of a file or of the environment may be a secret.
-_GIVEN: Final[Mapping[str, type[TextInput]]] = {"text": TextInput, "file": FileInput, "environment": EnvironmentInput}
-_WORDS: Final = {kind: word for word, kind in _GIVEN.items()}
+#: The source of a text input → its class. A text from a file or from the environment may be a secret.
+_TEXT_INPUTS: Final[Mapping[str, type[TextInput]]] = {
+    "text": TextInput,
+    "file": FileInput,
+    "environment": EnvironmentInput,
+}
+_SOURCES: Final = {kind: source for source, kind in _TEXT_INPUTS.items()}
 
 
-def _sent(value: Any) -> Any:
-    """Return an input as a job holds it."""
-    word = _WORDS.get(type(value))
-    return value if word is None else (word, str(value) if word == "text" else Sensitive(str(value)))
+def _encoded_input(value: Any) -> Any:
+    """Return an input for a job; a text input is a pair of its source and its text."""
+    source = _SOURCES.get(type(value))
+    return value if source is None else (source, str(value) if source == "text" else Sensitive(str(value)))
 
 
-class _Manifest:
-    """The manifest of the last job as it is sent: its documents, and the files that these name."""
+class _EncodedManifest:
+    """The cached encoding of the last job's manifest: its documents and files."""
 
     def __init__(self) -> None:
-        #: Both, and their texts. One value, so that threads may share it.
-        self._known: tuple[Any, Any, Mapping[str, str]] = (None, None, {})
+        #: Both, and their texts: one value, so that threads may share it.
+        self._last: tuple[Any, Any, Mapping[str, str]] = (None, None, {})
 
     def texts(self, job: Job) -> Mapping[str, str]:
-        """Return the two fields as they are sent; those of the same two values are the same."""
-        documents, files, texts = self._known
+        """Return the encoded fields ``documents`` and ``files``."""
+        documents, files, texts = self._last
         if documents is not job.documents or files is not job.files:
             texts = {name: protocol.encode_value(getattr(job, name)) for name in ("documents", "files")}
-            self._known = (job.documents, job.files, texts)
+            self._last = (job.documents, job.files, texts)
         return texts
 
 
-_manifest: Final = _Manifest()
+_manifest: Final = _EncodedManifest()
 
 
 def _digest(job: Job, key: bytes) -> str:
-    from hashlib import sha256
+    from hashlib import blake2b, sha256  # only the controller needs it
 
-    return sha256(protocol.encode(_KIND, _without_secrets(job, key)._asdict())).hexdigest()
+    def digested(value: Any) -> Any:
+        """Return a value with sorted keys and with secrets replaced by their keyed digests."""
+        if isinstance(value, Sensitive):
+            text = protocol.encode(_KIND, {"value": digested(value.reveal())})
+            return ["sensitive", blake2b(text, key=key, digest_size=32).hexdigest()]
+        if isinstance(value, dict):
+            return {name: digested(value[name]) for name in sorted(value)}
+        return list(map(digested, value)) if isinstance(value, (list, tuple)) else value
+
+    without_secrets = job._replace(inputs=digested(job.inputs), options=digested(job.options))
+    return sha256(protocol.encode(_KIND, without_secrets._asdict())).hexdigest()
 
 
-def _without_secrets(job: Job, key: bytes) -> Job:
-    return job._replace(inputs=_digested(job.inputs, key), options=_digested(job.options, key))
+def document_fields(document: Document) -> dict[str, Any]:
+    """Return a file of a manifest as an item of a job's documents."""
+    path = "" if document.file == STDIN else absolute(document.file)
+    fields = {"file": document.file, "path": path, "raw": document.raw}
+    if document.file.endswith(".py"):
+        return fields
+    positions = _flat(document.root) if document.root is not None else None
+    return {**fields, "data": document.data, "positions": positions}
 
 
-def _digested(value: Any, key: bytes) -> Any:
-    """Return a value with sorted keys, and with each secret in it replaced by its keyed digest."""
-    if isinstance(value, Sensitive):
-        from hashlib import blake2b
+def read_manifest(documents: Sequence[Mapping[str, Any]], python: Callable[[bytes, str], Document]) -> Manifest:
+    """Return the manifest of a job's documents; ``python`` executes Python manifests. Raise ``ManifestError``.
 
-        text = protocol.encode(_KIND, {"value": _digested(value.reveal(), key)})
-        return ["sensitive", blake2b(text, key=key, digest_size=32).hexdigest()]
-    if isinstance(value, dict):
-        return {name: _digested(value[name], key) for name in sorted(value)}
-    return [_digested(item, key) for item in value] if isinstance(value, (list, tuple)) else value
+    State on the host records the manifest's path on the controller.
+    """
+    files = [_document(fields) if "data" in fields else python(fields["raw"], fields["file"]) for fields in documents]
+    return assemble(files)._replace(path=documents[-1]["path"])
+
+
+def _document(fields: Mapping[str, Any]) -> Document:
+    flat = fields["positions"]
+    return Document(fields["data"], fields["file"], fields["raw"], None if flat is None else lambda: _node(flat))
+
+
+def _flat(node: Node) -> list[Any]:
+    """Return positions as JSON data: line, column, and for each child its key, the key's position, and the child."""
+    (line, column), children = node
+    return [line, column, [[key, *position, _flat(child)] for key, (position, child) in children.items()]]
+
+
+def _node(flat: Sequence[Any]) -> Node:
+    line, column, children = flat
+    return Node((line, column), {key: ((row, at), _node(child)) for key, row, at, child in children})

@@ -1,7 +1,6 @@
-"""What the machine that asks knows of its runs: which hosts were asked, and which have answered.
+"""The controller's ledger of runs: started and finished hosts, for `--rerun`.
 
-A database beside the state, which survives the end of its process at any moment; `--rerun` asks it. Secrets are in it
-as keyed digests alone.
+A database beside the state that survives the end of its process at any moment. It has only keyed digests of secrets.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 #: The name of the file in the directory of the state.
 FILE: Final = "fleet.db"
 _VERSION: Final = 1
-#: How many runs are kept.
-KEPT: Final = 100
+#: Number of recorded runs.
+MAX_RUNS: Final = 100
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS own (key BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS generation (project TEXT PRIMARY KEY, number INTEGER NOT NULL);
@@ -42,23 +41,23 @@ CREATE TABLE IF NOT EXISTS host (
 """
 
 
-class Recorded(NamedTuple):
-    """A run of the past, as far as doing the rest of it needs it."""
+class RecordedRun(NamedTuple):
+    """A recorded run with its unfinished hosts."""
 
     id: str
-    #: What the command line said about hosts.
-    about: Mapping[str, Any]
+    #: The command and its options for hosts: ``command``, ``on``, ``hosts_file``.
+    request: Mapping[str, Any]
     #: The digest of the manifest, the inputs of the command line and the module path.
     digest: str
-    #: The hosts that are left → the digest of the inputs of each, in the order of the run.
-    left: Mapping[str, bytes]
+    #: Unfinished host → the digest of its inputs, in the order of the run.
+    remaining: Mapping[str, bytes]
 
 
 class Ledger:
     """The runs of one machine."""
 
     def __init__(self, directory: str) -> None:
-        """Open the database, made if it is missing. Raise ``StateError`` where it cannot be used."""
+        """Open the database, created if missing. Raise ``StateError``."""
         self.path = f"{directory}/{FILE}"
         with self._errors():
             make_directory(directory)
@@ -74,8 +73,8 @@ class Ledger:
                 failed.pop_all()
 
     def _prepare(self) -> None:
-        """Make the tables. Raise ``StateError`` for those of a later version."""
-        # The end of this process loses nothing; a power cut may lose the last second, and the hosts know.
+        """Create the tables. Raise ``StateError`` for those of a later version."""
+        # The end of this process loses nothing; a power cut may lose the last second, which the hosts recorded.
         for setting in ("journal_mode=WAL", "synchronous=NORMAL", "trusted_schema=OFF"):
             self._connection.execute(f"PRAGMA {setting}")
         [(version,)] = self._connection.execute("PRAGMA user_version")
@@ -90,66 +89,66 @@ class Ledger:
 
     @property
     def key(self) -> bytes:
-        """The key with which digests of secrets are made, so that nobody can guess a secret from its digest."""
+        """The key for the digests of secrets, which cannot be guessed from a keyed digest."""
         with self._transaction():
-            if (found := self._connection.execute("SELECT key FROM own").fetchone()) is None:
-                found = (secrets.token_bytes(32),)
-                self._connection.execute("INSERT INTO own VALUES (?)", found)
-            key: bytes = found[0]
+            if (row := self._connection.execute("SELECT key FROM own").fetchone()) is None:
+                row = (secrets.token_bytes(32),)
+                self._connection.execute("INSERT INTO own VALUES (?)", row)
+            key: bytes = row[0]
             return key
 
     def next_generation(self, project: str) -> int:
-        """Return a number that is higher than any before for a project, here and on machines with the same time."""
+        """Return a number above all earlier ones of a project, also of other controllers with the same time."""
         with self._transaction():
-            found = self._connection.execute("SELECT number FROM generation WHERE project = ?", (project,)).fetchone()
-            number = max((found or (0,))[0] + 1, int(time.time() * 1000))
+            row = self._connection.execute("SELECT number FROM generation WHERE project = ?", (project,)).fetchone()
+            number = max((row or (0,))[0] + 1, int(time.time() * 1000))
             self._connection.execute("INSERT OR REPLACE INTO generation VALUES (?, ?)", (project, number))
         return number
 
-    def begin(self, about: Mapping[str, Any], digest: str, hosts: Iterable[tuple[str, bytes]]) -> str:
-        """Return the id of a new run of these hosts, each with the digest of its inputs."""
+    def begin(self, request: Mapping[str, Any], digest: str, hosts: Iterable[tuple[str, bytes]]) -> str:
+        """Record a new run with hosts and the digests of their inputs; return its id."""
         run = secrets.token_hex(8)
         with self._transaction():
             self._forget_old()
-            values = (run, time.time(), json.dumps(dict(about)), digest)
+            values = (run, time.time(), json.dumps(dict(request)), digest)
             self._connection.execute("INSERT INTO run (id, started, about, digest) VALUES (?, ?, ?, ?)", values)
             rows = ((run, position, name, inputs) for position, (name, inputs) in enumerate(hosts))
             self._connection.executemany("INSERT INTO host (run, position, name, inputs) VALUES (?, ?, ?, ?)", rows)
         return run
 
-    def note(self, run: str, asked: Iterable[str], answered: Iterable[HostReport]) -> None:
-        """Record which hosts were asked, and what has become of those that have answered."""
-        now = time.time()
+    def note(self, run: str, started: Iterable[str], reports: Iterable[HostReport]) -> None:
+        """Record the started hosts, and the reports of finished hosts."""
+        moment = time.time()
         with self._transaction():
             query = "UPDATE host SET asked = ? WHERE run = ? AND name = ?"
-            self._connection.executemany(query, ((now, run, name) for name in asked))
+            self._connection.executemany(query, ((moment, run, name) for name in started))
             query = "UPDATE host SET answered = ?, status = ?, error = ? WHERE run = ? AND name = ?"
-            rows = ((now, each.status, each.error, run, each.name) for each in answered)
+            rows = ((moment, report.status, report.error, run, report.name) for report in reports)
             self._connection.executemany(query, rows)
 
     def finish(self, run: str) -> None:
-        """Record that a run has ended."""
+        """Record the end of a run."""
         with self._transaction():
             self._connection.execute("UPDATE run SET ended = ? WHERE id = ?", (time.time(), run))
 
-    def find(self, wanted: str) -> Recorded:
-        """Return the run whose id begins with ``wanted``; ``last`` is the newest. Raise ``UsageError``."""
+    def find(self, prefix: str) -> RecordedRun:
+        """Return the run whose id begins with ``prefix``; ``last`` is the newest. Raise ``UsageError``."""
         with self._errors():
             rows = self._connection.execute("SELECT id, about, digest FROM run ORDER BY started").fetchall()
-            found = rows[-1:] if wanted == "last" else [row for row in rows if row[0].startswith(wanted)]
-            if len(found) != 1:
-                which = f"{len(found)} runs begin with '{wanted}'" if found else f"there is no run '{wanted}'"
-                msg = f"--rerun: {which} among the last {KEPT} over several hosts"
+            matches = rows[-1:] if prefix == "last" else [row for row in rows if row[0].startswith(prefix)]
+            if len(matches) != 1:
+                which = f"{len(matches)} runs begin with '{prefix}'" if matches else f"there is no run '{prefix}'"
+                msg = f"--rerun: {which} among the last {MAX_RUNS} over several hosts"
                 raise UsageError(msg)
-            run, about, digest = found[0]
+            run, request, digest = matches[0]
             query = "SELECT name, inputs, status FROM host WHERE run = ? ORDER BY position"
             hosts = self._connection.execute(query, (run,))
-            left = {name: inputs for name, inputs, status in hosts if status not in SUCCEEDED}
-        return Recorded(run, json.loads(about), digest, left)
+            remaining = {name: inputs for name, inputs, status in hosts if status not in SUCCEEDED}
+        return RecordedRun(run, json.loads(request), digest, remaining)
 
     def _forget_old(self) -> None:
         old = self._connection.execute(
-            "SELECT id FROM run ORDER BY started DESC LIMIT -1 OFFSET ?", (KEPT - 1,)
+            "SELECT id FROM run ORDER BY started DESC LIMIT -1 OFFSET ?", (MAX_RUNS - 1,)
         ).fetchall()
         for table, column in (("host", "run"), ("run", "id")):
             self._connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", old)  # noqa: S608 - constants
@@ -176,7 +175,7 @@ class Ledger:
 
 
 def digest_of(values: Mapping[str, Any] | Sequence[Any], key: bytes) -> bytes:
-    """Return the keyed digest of values, in which nothing of them can be guessed without the key."""
+    """Return the keyed digest of values, which cannot be guessed from it without the key."""
     return blake2b(repr(_revealed(values)).encode(errors="surrogatepass"), key=key, digest_size=16).digest()
 
 
@@ -184,6 +183,6 @@ def _revealed(value: Any) -> Any:
     if isinstance(value, dict):
         return [(str(name), _revealed(value[name])) for name in sorted(value, key=str)]
     if isinstance(value, (list, tuple)):
-        return [_revealed(each) for each in value]
+        return [_revealed(item) for item in value]
     reveal = getattr(value, "reveal", None)
     return ("secret", _revealed(reveal())) if reveal is not None else value

@@ -1,20 +1,24 @@
-"""Runtimes: archives with a Python interpreter, for hosts that have none; added once, sent when a host asks for one.
+"""Runtimes: archives with a Python interpreter for hosts without one, added once and sent on request.
 
-What an archive fits is read from it: the machine and the C library from the interpreter's header (ELF), the version of
-glibc from the symbols that its programs and modules need. It is packed again, so that a host needs only tar and gzip.
+The platform of an archive is read from its files: the machine and the C library from the interpreter's ELF header, the
+version of glibc from the required symbols. The archive is repacked, so that a host needs only tar and gzip.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import lzma
 import re
 import struct
+import tarfile
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
-from resource_api.fleet.become_and_interpreter import Machine
+from resource_api.fleet.launch import HostPlatform
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import ResourceError, UsageError
@@ -26,11 +30,11 @@ if TYPE_CHECKING:
 
     from resource_api.model.values.assets import Member
 
-#: Most bytes of an archive, packed; and unpacked, with its members.
+#: Largest size of an archive in bytes, packed; and its limits when unpacked.
 LARGEST: Final = 256 << 20
 _LIMITS: Final = Limits(1 << 30, 50_000)
 _LARGEST_DESCRIPTION: Final = 64 << 10
-#: The oldest Python that runs what is sent to a host.
+#: The oldest supported Python.
 _OLDEST: Final = (3, 11)
 #: ELF's e_machine → what ``uname -m`` prints.
 _MACHINES: Final = {21: "ppc64le", 22: "s390x", 40: "armv7l", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
@@ -40,50 +44,54 @@ _XZ: Final = b"\xfd7zX"
 _PYTHON: Final = re.compile(r"(?P<top>(?:[^/]+/)?)bin/python3")
 _VERSIONED: Final = re.compile(r"(?:[^/]+/)?bin/python(3)\.(\d{1,3})")
 _GLIBC: Final = re.compile(rb"GLIBC_2\.(\d{1,3})\0")
-#: What a run never imports, and compiled files, which the host writes anew.
+#: Files that no run needs, and compiled files, which the host writes itself.
 _LEFT_OUT: Final = re.compile(
     r"include/|share/|.*\.a\Z|.*/__pycache__/|lib/(?:itcl|pkgconfig|tcl|thread|tk)|"
     r"lib/python[^/]*/(?:config-|ensurepip|idlelib|lib2to3|pydoc_data|site-packages|test|tkinter|turtledemo)"
 )
-#: The C library itself, which may be in an archive, says nothing about what is needed.
+#: The C library itself, which may be in an archive; its symbols are not requirements.
 _LIBC: Final = re.compile(r".*/(?:ld-|lib(?:c|dl|m|pthread|rt|util)[.-])[^/]*")
 
 
-class Runtime(NamedTuple):
-    """One runtime that was added."""
+class PythonRuntime(NamedTuple):
+    """An added runtime."""
 
     digest: str
     #: ``3.12``.
     python: str
-    machine: Machine
+    platform: HostPlatform
     size: int
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON data."""
-        libc = ".".join(map(str, self.machine.version))
-        return {**self._asdict(), "machine": self.machine.machine, "libc": self.machine.libc, "libc_version": libc}
+        """Return the runtime as JSON data."""
+        machine, libc, version = self.platform
+        return {
+            "digest": self.digest,
+            "python": self.python,
+            "machine": machine,
+            "size": self.size,
+            "libc": libc,
+            "libc_version": ".".join(map(str, version)),
+        }
 
 
-class Runtimes:
+class PythonRuntimes:
     """The runtimes of one user."""
 
     def __init__(self, directory: str) -> None:
-        """Keep them in a directory, which need not exist."""
+        """Use a directory, which need not exist."""
         self._directory = Path(directory)
 
-    def all(self) -> list[Runtime]:
-        """Return what was added, the newest Python first. Raise ``ResourceError`` for a damaged description."""
-        found = list(map(_read, self._directory.glob("*.json")))
-        return sorted(found, key=lambda each: (_version(each.python), each.digest), reverse=True)
+    def all(self) -> list[PythonRuntime]:
+        """Return all runtimes, the newest Python first. Raise ``ResourceError`` for a damaged description."""
+        runtimes = map(_read, self._directory.glob("*.json"))
+        return sorted(runtimes, key=lambda runtime: (_version(runtime.python), runtime.digest), reverse=True)
 
-    def find(self, host: Machine) -> tuple[str, bytes] | None:
-        """Return digest and bytes of the newest runtime that fits a host; None: there is none.
-
-        Raise ``ResourceError`` where it cannot be read.
-        """
+    def find(self, host: HostPlatform) -> tuple[str, bytes] | None:
+        """Return digest and bytes of the newest runtime for a host, or None. Raise ``ResourceError``."""
         for runtime in self.all():
-            machine = runtime.machine
-            if machine[:2] == host[:2] and machine.version <= host.version:
+            machine, libc, version = runtime.platform
+            if (machine, libc) == (host.machine, host.libc) and version <= host.version:
                 path = f"{self._directory}/{runtime.digest}.tar.gz"
                 try:
                     return runtime.digest, files.read(path, LARGEST)
@@ -92,12 +100,12 @@ class Runtimes:
                     raise ResourceError(msg) from error
         return None
 
-    def add(self, path: str) -> Runtime:
-        """Add the archive of a file. Raise ``UsageError`` for one that is no runtime, and ``OSError``."""
+    def add(self, path: str) -> PythonRuntime:
+        """Add the archive in a file. Raise ``UsageError`` for an invalid one, ``OSError``."""
         with _opened(path) as file:
-            python, top, machine = _inspect(path, file)
+            python, top, platform = _inspect(path, file)
             raw = _packed(file, top)
-        runtime = Runtime(sha256(raw).hexdigest(), python, machine, len(raw))
+        runtime = PythonRuntime(sha256(raw).hexdigest(), python, platform, len(raw))
         make_directory(str(self._directory))
         files.replace(str(self._directory / f"{runtime.digest}.tar.gz"), raw, mode=0o600)
         document = json.dumps(runtime.document()).encode()
@@ -105,13 +113,13 @@ class Runtimes:
         return runtime
 
 
-def _read(file: Path) -> Runtime:
+def _read(file: Path) -> PythonRuntime:
     """Return the runtime that a file describes. Raise ``ResourceError``."""
     try:
-        found = json.loads(files.read(str(file), _LARGEST_DESCRIPTION))
-        first, second = map(int, found["libc_version"].split("."))
-        machine = Machine(str(found["machine"]), str(found["libc"]), (first, second))
-        runtime = Runtime(str(found["digest"]), str(found["python"]), machine, int(found["size"]))
+        fields = json.loads(files.read(str(file), _LARGEST_DESCRIPTION))
+        first, second = map(int, fields["libc_version"].split("."))
+        platform = HostPlatform(str(fields["machine"]), str(fields["libc"]), (first, second))
+        runtime = PythonRuntime(str(fields["digest"]), str(fields["python"]), platform, int(fields["size"]))
         _version(runtime.python)
     except OSError as error:
         msg = f"{file}: {error.strerror}"
@@ -124,15 +132,13 @@ def _read(file: Path) -> Runtime:
 
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-    """Yield a file, unpacked where it was packed by xz."""
+    """Yield a file, decompressed if it is an xz file."""
     with open(path, "rb") as file:
         start = file.read(len(_XZ))
         file.seek(0)
         if start != _XZ:
             yield file
             return
-        import lzma
-
         with lzma.LZMAFile(file) as unpacked:
             yield cast("BinaryIO", unpacked)
 
@@ -142,21 +148,21 @@ def _members(file: BinaryIO) -> Iterator[Member]:
     return archive_members.members(file, _LIMITS)
 
 
-def _inspect(path: str, file: BinaryIO) -> tuple[str, str, Machine]:
-    """Return Python's version, the directory of the archive that holds ``bin``, and what it fits."""
+def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
+    """Return Python's version, the parent directory of ``bin`` in the archive, and the platform."""
     top, python, header, needed = None, "", b"", 0
     try:
         for member in _members(file):
-            if found := _PYTHON.fullmatch(member.name):
-                top = found["top"]
+            if match := _PYTHON.fullmatch(member.name):
+                top = match["top"]
             if member.kind != "file" or _LIBC.fullmatch(member.name):
                 continue
             content = b"".join(member.parts)
             if not content.startswith(_ELF):
                 continue
             needed = max(needed, *map(int, _GLIBC.findall(content)), 0)
-            if found := _VERSIONED.fullmatch(member.name):
-                python, header = f"{found[1]}.{found[2]}", content[:4096]
+            if match := _VERSIONED.fullmatch(member.name):
+                python, header = f"{match[1]}.{match[2]}", content[:4096]
     except (ResourceError, OSError, EOFError) as error:
         msg = f"{path}: is no archive that can be used: {error}"
         raise UsageError(msg) from error
@@ -167,21 +173,21 @@ def _inspect(path: str, file: BinaryIO) -> tuple[str, str, Machine]:
         msg = f"{path}: has Python {python}; hosts need 3.11 or later"
         raise UsageError(msg)
     machine, libc = _elf(path, header)
-    return python, top, Machine(machine, libc, (2, needed) if libc == "glibc" else (0, 0))
+    return python, top, HostPlatform(machine, libc, (2, needed) if libc == "glibc" else (0, 0))
 
 
 def _elf(path: str, header: bytes) -> tuple[str, str]:
-    """Return the machine and the C library of a program (elf(5)). Raise ``UsageError`` for any other than 64 bits."""
+    """Return the machine and the C library of a 64-bit program (elf(5)). Raise ``UsageError`` for another one."""
     try:
         (kind,) = struct.unpack_from("<H", header, 18)
         (offset,) = struct.unpack_from("<Q", header, 32)
         size, count = struct.unpack_from("<HH", header, 54)
         interpreter = b""
         for number in range(count):
-            at = offset + size * number
-            if struct.unpack_from("<I", header, at) == (_PROGRAM_INTERPRETER,):
-                place, length = struct.unpack_from("<Q16xQ", header, at + 8)
-                interpreter = header[place : place + length]
+            start = offset + size * number
+            if struct.unpack_from("<I", header, start) == (_PROGRAM_INTERPRETER,):
+                position, length = struct.unpack_from("<Q16xQ", header, start + 8)
+                interpreter = header[position : position + length]
     except struct.error as error:
         msg = f"{path}: its program has a damaged header"
         raise UsageError(msg) from error
@@ -192,11 +198,7 @@ def _elf(path: str, header: bytes) -> tuple[str, str]:
 
 
 def _packed(file: BinaryIO, top: str) -> bytes:
-    """Return what is beneath ``top`` as a gzipped tar: the same files give the same bytes."""
-    import gzip
-    import io
-    import tarfile
-
+    """Return the files beneath ``top`` as a reproducible gzipped tar."""
     stream = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=6, mtime=0) as packed,
@@ -222,5 +224,5 @@ def _version(python: str) -> tuple[int, ...]:
 
 
 def directory(environment: Mapping[str, str]) -> str:
-    """Return where the user of ``environment`` keeps runtimes. Raise ``UsageError`` without a home directory."""
+    """Return the directory of a user's runtimes. Raise ``UsageError`` without a home directory."""
     return f"{state_directory(environment)}/runtimes"

@@ -1,76 +1,205 @@
-"""A run over many hosts: it starts them as the rollout decides, takes their answers, and has one report for each.
+"""A run over many hosts: the rollout decides which hosts start, and each host has one report.
 
-What one host does, or does not do, ends nothing but its own part of the run.
+``decide`` is pure. A host's behaviour affects only its own part of the run.
 """
 
 from __future__ import annotations
 
+import re
 import time
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from resource_api.fleet import rollout
-from resource_api.fleet.carriers import carrier as carriers
-from resource_api.fleet.merge import SUCCEEDED, UNEXPECTED, why_unexpected
-from resource_api.fleet.rollout import Progress
+from resource_api.fleet.connections import ENDED, LOST, UNREACHABLE
+from resource_api.fleet.merge import SUCCEEDED, UNEXPECTED, describe_unexpected
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from resource_api.fleet.carriers.carrier import Carrier, Host, HostEvent
+    from resource_api.fleet.connections import Host, HostConnections, HostEvent
     from resource_api.fleet.job import Job
     from resource_api.fleet.ledger import Ledger
     from resource_api.fleet.merge import HostReport, Merge
-    from resource_api.fleet.rollout import Rollout
 
-#: Seconds after which interrupts and limits are looked at, if no event comes.
+_SHARE: Final = re.compile(r"([0-9]{1,9})(%?)")
+_WHOLE: Final = 100
+
+
+class Share(NamedTuple):
+    """A number of hosts, or a percentage of all hosts."""
+
+    number: int
+    percent: bool = False
+
+    def of(self, total: int) -> int:
+        """Return the number of hosts for ``total``, rounded down."""
+        return total * self.number // _WHOLE if self.percent else self.number
+
+    def __str__(self) -> str:
+        """Return ``3`` or ``10%``."""
+        return f"{self.number}{'%' if self.percent else ''}"
+
+
+class Rollout(NamedTuple):
+    """The plan of a run: hosts are numbered from 0 and started in this order."""
+
+    total: int
+    #: The number of hosts up to the end of each batch.
+    ends: Sequence[int]
+    at_once: int
+    #: The largest number of failed hosts before the run stops, or None.
+    bound: int | None
+
+
+class RunProgress(NamedTuple):
+    """The progress of a run."""
+
+    #: The numbers of hosts that started, ended and failed.
+    started: int = 0
+    ended: int = 0
+    failed: int = 0
+    #: The number of batches that may start: the first needs no permission.
+    allowed: int = 1
+    #: The reason of a stop by the user or a hook, or "".
+    halted: str = ""
+
+
+class RolloutStep(NamedTuple):
+    """The next step of a run."""
+
+    #: Number of hosts to start.
+    start: int = 0
+    #: The number, from 1, of the batch that ended, whose successor needs permission; or 0.
+    ask: int = 0
+    #: The reason to start no further host, or "".
+    stop: str = ""
+    #: Whether the run is finished.
+    finished: bool = False
+
+
+def parse_share(text: str) -> Share:
+    """Parse ``3`` or ``10%``. Raise ``ValueError``."""
+    match = _SHARE.fullmatch(text.strip())
+    if match is None or (match[2] and int(match[1]) > _WHOLE):
+        msg = f"'{text}' is neither a number of hosts nor a share of them from 0% to 100%"
+        raise ValueError(msg)
+    return Share(int(match[1]), percent=bool(match[2]))
+
+
+def parse_batches(text: str) -> list[Share]:
+    """Parse the sizes of batches, ``1,10%,100%``. Raise ``ValueError``."""
+    shares = [parse_share(item) for item in text.split(",")]
+    if not all(share.number for share in shares):
+        msg = f"'{text}': a batch has at least one host"
+        raise ValueError(msg)
+    return shares
+
+
+def batch_sizes(total: int, batches: Sequence[Share]) -> list[int]:
+    """Return the sizes of the batches of ``total`` hosts; the last share is repeated, and no batch is empty."""
+    sizes, remaining = list[int](), total
+    while remaining:
+        share = batches[min(len(sizes), len(batches) - 1)]
+        sizes.append(min(max(share.of(total), 1), remaining))
+        remaining -= sizes[-1]
+    return sizes
+
+
+def make_rollout(total: int, at_once: int, batches: Sequence[Share] | None, stop_after: Share | None) -> Rollout:
+    """Return the rollout of the options.
+
+    With batches the first failure stops the run unless ``stop_after`` allows more; without them none does.
+    """
+    bound = stop_after.of(total) if stop_after is not None else None if batches is None else 0
+    ends = list(accumulate(batch_sizes(total, batches or (Share(_WHOLE, percent=True),))))
+    return Rollout(total, ends, at_once, bound)
+
+
+def decide(plan: Rollout, progress: RunProgress) -> RolloutStep:
+    """Return the next step of a run.
+
+    A batch starts when all hosts of the batch before ended; at most ``at_once`` hosts run in parallel. After a stop,
+    running hosts are waited for.
+    """
+    running = progress.started - progress.ended
+    if reason := _stopped(plan, progress):
+        return RolloutStep(stop=reason, finished=not running)
+    if progress.ended == plan.total:
+        return RolloutStep(finished=True)
+    limit = plan.ends[progress.allowed - 1]
+    if progress.ended == limit:
+        return RolloutStep(ask=progress.allowed)
+    return RolloutStep(start=min(limit - progress.started, plan.at_once - running))
+
+
+def _stopped(plan: Rollout, progress: RunProgress) -> str:
+    if progress.started == plan.total:
+        return ""
+    if plan.bound is not None and progress.failed > plan.bound:
+        count = progress.failed
+        return f"{count} {'host has' if count == 1 else 'hosts have'} failed, and {_allowance(plan.bound)}"
+    return progress.halted
+
+
+def _allowance(bound: int) -> str:
+    return "none may" if bound == 0 else f"{bound} may"
+
+
+def batch_of(plan: Rollout, number: int) -> int:
+    """Return the number, from 1, of the batch of a host."""
+    return bisect_right(plan.ends, number) + 1
+
+
+#: Seconds between checks of interrupts and limits without events.
 _TICK: Final = 0.2
-#: Seconds that a host has to end after it was told to.
+#: Seconds for a host to end after an interrupt.
 GRACE: Final = 10.0
-#: How often the user can interrupt, and what each time does.
+#: The effects of the user's first, second and third interrupt.
 _STOP, _FINISH, _LEAVE = 1, 2, 3
 
 
 class BatchReport(NamedTuple):
-    """What has become of the hosts of one batch."""
+    """The results of the hosts of one batch."""
 
-    #: Its number, from 1, and how many there are.
+    #: Its number, from 1, and the number of batches.
     number: int
     of: int
-    #: Status → how many of its hosts.
+    #: Status → number of its hosts.
     counts: Mapping[str, int]
-    #: How many hosts come after it.
-    left: int
+    #: Number of hosts in the following batches.
+    remaining: int
 
 
 class Observer(Protocol):
-    """Who is told what happens while it happens."""
+    """Receives the progress of a run."""
 
     def host_started(self, host: Host, batch: int) -> None:
-        """A job is on its way."""
+        """A job was sent to a host."""
 
     def host_event(self, host: str, document: Mapping[str, Any]) -> None:
-        """A document has come from a host."""
+        """A document arrived from a host."""
 
     def host_ended(self, report: HostReport) -> None:
-        """A host has ended; hosts that were never asked come at the end of the run."""
+        """A host ended; untouched hosts are reported at the end of the run."""
 
     def batch_ended(self, batch: BatchReport) -> None:
-        """All hosts of a batch have ended, or the run ends in it."""
+        """All hosts of a batch ended, or the run ends in it."""
 
     def next_batch(self, batch: BatchReport) -> str:
-        """Return why the next batch must not begin; empty: it may."""
+        """Return the reason not to start the next batch, or ""."""
 
     def interrupted(self, times: int) -> None:
-        """The user has interrupted the run so many times, which has been obeyed."""
+        """The user's interrupt number ``times`` took effect."""
 
     def running(self, started: int, ended: int, failed: int) -> None:
-        """Some time has passed, or a host has ended."""
+        """Time passed, or a host ended."""
 
 
 class _Running(NamedTuple):
-    """A host that was started and has not ended."""
+    """A started host that did not end."""
 
     host: Host
     started: float
@@ -78,13 +207,13 @@ class _Running(NamedTuple):
 
 
 class FleetRun:
-    """One run over hosts, each once."""
+    """One run over hosts."""
 
     def __init__(
         self,
         names: Sequence[str],
         plan: Rollout,
-        carrier: Carrier,
+        connections: HostConnections,
         job_for: Callable[[str], tuple[Host, Job]],
         *,
         merge: Merge,
@@ -94,50 +223,50 @@ class FleetRun:
         ignored: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Go over ``names`` in this order; ``record``: the ledger and the run's id in it.
+        """Run on the hosts ``names`` in this order.
 
-        ``ignored``: statuses that do not count as failures.
+        ``record``: the ledger and the run's id in it. ``ignored``: statuses that do not count as failures.
         """
         self._names = names
         self._plan = plan
-        self._carrier = carrier
+        self._connections = connections
         self._job_for = job_for
         self._merge = merge
         self._observer = observer
         self._record = record
         self._host_timeout = host_timeout
-        self._good = {*SUCCEEDED, *ignored}
+        self._successful = {*SUCCEEDED, *ignored}
         self._clock = clock
         self._running: dict[str, _Running] = {}
-        #: The hosts that were told to end because of their time → when they are given up.
+        #: Host that was interrupted after its timeout → the time to abandon it.
         self._late: dict[str, float] = {}
-        self._progress = Progress()
+        self._progress = RunProgress()
         self._interrupts = self._obeyed = 0
         self._batch_counts: dict[str, int] = {}
-        #: What the record does not have yet, and when it was written last.
-        self._asked: list[str] = []
-        self._answered: list[HostReport] = []
+        #: Started hosts and reports that are not recorded yet, and the time of the last record.
+        self._started: list[str] = []
+        self._reports: list[HostReport] = []
         self._recorded = clock()
 
     def interrupt(self) -> None:
-        """Start no further host; called again: have hosts end after their segment; a third time: leave them.
+        """Start no further host; the second time, end hosts after their segment; the third time, abandon them.
 
         Safe in a signal handler.
         """
         self._interrupts += 1
 
     def run(self) -> str:
-        """Go over the hosts and return why some were left out; empty: none was. Every host has a report then."""
+        """Run and return the reason of an early stop, or "". Every host has a report afterwards."""
         try:
             stop = self._loop()
         except BaseException as error:
-            self._abandon_all(f"this run was ended: {reason(error, with_origin=False)}")
+            self._fail_all(f"this run was ended: {reason(error, with_origin=False)}")
             raise
-        self._leave_out(stop)
+        self._finish(stop)
         return stop
 
     def _loop(self) -> str:
-        while not (decision := rollout.decide(self._plan, self._progress)).done:
+        while not (decision := decide(self._plan, self._progress)).finished:
             if self._interrupts > self._obeyed:
                 self._obey()
             elif decision.ask:
@@ -151,18 +280,18 @@ class FleetRun:
     def _start(self, count: int) -> None:
         first = self._progress.started
         names = self._names[first : first + count]
-        self._asked += names
+        self._started += names
         for number, name in enumerate(names, first):
             host, job = self._job_for(name)
-            batch = rollout.batch_of(self._plan, number)
+            batch = batch_of(self._plan, number)
             self._running[name] = _Running(host, self._clock(), batch)
             self._merge.begin(host)
             self._observer.host_started(host, batch)
-            self._carrier.start(host, job)
+            self._connections.start(host, job)
         self._progress = self._progress._replace(started=first + len(names))
 
     def _wait(self) -> None:
-        event = self._carrier.next_event(_TICK)
+        event = self._connections.next_event(_TICK)
         if event is not None:
             self._take(event)
         self._check_times()
@@ -180,9 +309,9 @@ class FleetRun:
             self._merge.add(event.host, event.document)
             self._observer.host_event(event.host, event.document)
         except UNEXPECTED as error:
-            self._carrier.abandon(event.host)
-            why = f"it sent what is no event: {why_unexpected(error)}"
-            self._end(running, {"type": "end", "status": carriers.LOST, "code": None, "error": why})
+            self._connections.abandon(event.host)
+            message = f"it sent what is no event: {describe_unexpected(error)}"
+            self._end(running, {"type": "end", "status": LOST, "code": None, "error": message})
 
     def _end(self, running: _Running, document: Mapping[str, Any]) -> None:
         name = running.host.name
@@ -191,20 +320,20 @@ class FleetRun:
             document = {**document, "error": self._too_late(str(document.get("status"))) or document.get("error")}
         report = self._merge.end(running.host, document, self._clock() - running.started, running.batch)
         self._reported(report)
-        failed = self._progress.failed + (report.status not in self._good)
+        failed = self._progress.failed + (report.status not in self._successful)
         self._progress = self._progress._replace(ended=self._progress.ended + 1, failed=failed)
 
     def _too_late(self, status: str) -> str:
-        """Return why a host that was told to end has not succeeded; empty: for another reason."""
+        """Return the error of a host that was interrupted after its timeout, or "" for another reason."""
         seconds = f"{self._host_timeout:g} s"
         return {
-            carriers.LOST: f"it did not end within {seconds}",
-            carriers.UNREACHABLE: f"it could not be given the job within {seconds}",
-            carriers.ENDED: f"told to end after {seconds}, see --host-timeout",
+            LOST: f"it did not end within {seconds}",
+            UNREACHABLE: f"it could not be given the job within {seconds}",
+            ENDED: f"told to end after {seconds}, see --host-timeout",
         }.get(status, "")
 
     def _reported(self, report: HostReport) -> None:
-        self._answered.append(report)
+        self._reports.append(report)
         self._batch_counts[report.status] = self._batch_counts.get(report.status, 0) + 1
         self._observer.host_ended(report)
 
@@ -218,53 +347,53 @@ class FleetRun:
         self._progress = self._progress._replace(allowed=allowed, halted=self._progress.halted or reason)
 
     def _batch_report(self, number: int) -> BatchReport:
-        left = self._plan.total - self._plan.ends[number - 1]
-        return BatchReport(number, len(self._plan.ends), dict(self._batch_counts), left)
+        remaining = self._plan.total - self._plan.ends[number - 1]
+        return BatchReport(number, len(self._plan.ends), dict(self._batch_counts), remaining)
 
     def _write_record(self) -> None:
-        """Record what has happened since the last time: a kill loses so much, and such hosts are asked again."""
-        if self._record is not None and (self._asked or self._answered):
-            self._record[0].note(self._record[1], self._asked, self._answered)
-        self._asked, self._answered = [], []
+        """Record the changes since the last time. A kill loses the unrecorded ones: such hosts run again."""
+        if self._record is not None and (self._started or self._reports):
+            self._record[0].note(self._record[1], self._started, self._reports)
+        self._started, self._reports = [], []
         self._recorded = self._clock()
 
-    # What ends it early
+    # Early ends
 
     def _obey(self) -> None:
         self._obeyed += 1
         if self._obeyed == _STOP:
             self._progress = self._progress._replace(halted="interrupted")
         for name in list(self._running) if self._obeyed in {_FINISH, _LEAVE} else ():
-            (self._carrier.interrupt if self._obeyed == _FINISH else self._carrier.abandon)(name)
+            (self._connections.interrupt if self._obeyed == _FINISH else self._connections.abandon)(name)
         self._observer.interrupted(self._obeyed)
 
     def _check_times(self) -> None:
-        """Tell hosts that have had their time to end, and give up those that do not; the oldest come first."""
-        now = self._clock()
+        """Interrupt hosts after their timeout, and abandon those that do not end; the oldest come first."""
+        clock = self._clock()
         for name, running in self._running.items():
-            if now - running.started < self._host_timeout:
+            if clock - running.started < self._host_timeout:
                 break
             if name not in self._late:
-                self._late[name] = now + GRACE
-                self._carrier.interrupt(name)
-            elif now >= self._late[name]:
-                self._late[name] = now + GRACE
-                self._carrier.abandon(name)
+                self._late[name] = clock + GRACE
+                self._connections.interrupt(name)
+            elif clock >= self._late[name]:
+                self._late[name] = clock + GRACE
+                self._connections.abandon(name)
 
-    def _abandon_all(self, why: str) -> None:
-        """Report every host, after an error of ours."""
-        lost = {"type": "end", "status": carriers.LOST, "code": None, "error": why}
+    def _fail_all(self, error: str) -> None:
+        """Report every host after an internal error."""
+        lost = {"type": "end", "status": LOST, "code": None, "error": error}
         for running in list(self._running.values()):
             self._end(running, lost)
-        self._leave_out(why)
+        self._finish(error)
 
-    def _leave_out(self, why: str) -> None:
-        """Report the hosts that were never asked, end the batch in which the run ends, and record the end."""
-        names = self._names[self._progress.started :]
-        before = self._progress.started
-        numbers = {name: rollout.batch_of(self._plan, before + place) for place, name in enumerate(names)}
-        self._merge.untouched(names, why, numbers.__getitem__)
-        self._answered += map(self._merge.reports.__getitem__, names)
+    def _finish(self, error: str) -> None:
+        """Report the untouched hosts, end the last batch, and record the end."""
+        first = self._progress.started
+        names = self._names[first:]
+        batches = {name: batch_of(self._plan, number) for number, name in enumerate(names, first)}
+        self._merge.untouched(names, error, batches.__getitem__)
+        self._reports += map(self._merge.reports.__getitem__, names)
         self._write_record()
         if self._record is not None:
             self._record[0].finish(self._record[1])

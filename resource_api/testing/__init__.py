@@ -1,4 +1,4 @@
-"""The laws of providers, state stores and carriers, as test classes that an author inherits; and rehearsals.
+"""The laws of providers, state stores and host connections, as test classes that an author inherits; and rehearsals.
 
 Needs pytest and hypothesis; no other package imports this one. A test of a provider is a subclass with an example.
 Which laws are skipped follows from the features that the type declares.

@@ -1,10 +1,8 @@
-"""The laws of every carrier, as a test class that an author inherits. Needs pytest.
+"""The laws of connections to hosts, as a test class that an author inherits. Needs pytest.
 
 What is carried is real: jobs that run on a host, whose provider does what the law is about. How a host is reached and
-killed is each carrier's own.
+killed is up to the subclass.
 """
-
-# ruff: noqa: S101, PLR2004 - a law is an assertion, and a number in it is the law itself
 
 from __future__ import annotations
 
@@ -16,15 +14,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.payload import Payloads
-from resource_api.testing.carrier_examples import Trial, trial
+from resource_api.fleet import job as jobs
+from resource_api.fleet.archives import Archives, SentArchive, modules_archive, package_archive
+from resource_api.fleet.connections import Host
+from resource_api.fleet.job import Job, with_id
+from resource_api.manifest.read import read_mapping
+from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
 
-    from resource_api.fleet.carriers.carrier import Carrier
+    from resource_api.fleet.connections import HostConnections
+
+# ruff: noqa: S101, PLR2004 - a law is an assertion, and a number in it is the law itself
+
 
 #: Seconds within which every event of these laws comes, also on a machine with other work.
 _PATIENCE: Final = 60.0
@@ -46,21 +51,21 @@ _LIES: Final = {
 
 
 class CarrierCompliance:
-    """The laws of every carrier; a subclass implements ``opened``, ``unreachable`` and ``kill``."""
+    """The laws of connections to hosts; a subclass implements ``opened``, ``unreachable`` and ``kill``."""
 
-    def opened(self, payloads: Payloads) -> AbstractContextManager[Carrier]:
-        """Return a context manager with a new carrier of these archives."""
+    def opened(self, payloads: Archives) -> AbstractContextManager[HostConnections]:
+        """Return a context manager with new connections that send these archives."""
         raise NotImplementedError
 
     def host(self, name: str) -> Host:
-        """Return a host that the carrier reaches."""
+        """Return a host that can be reached."""
         return Host(name)
 
     def unreachable(self) -> Host:
         """Return a host called ``gone`` that nothing reaches."""
         raise NotImplementedError
 
-    def kill(self, carrier: Carrier, name: str) -> None:
+    def kill(self, connections: HostConnections, name: str) -> None:
         """Kill the process of a job on a host."""
         raise NotImplementedError
 
@@ -69,25 +74,25 @@ class CarrierCompliance:
         """Return what jobs need; the archive of the package is made once for all tests."""
         return trial(tmp_path, tmp_path_factory.getbasetemp().parent / "payload")
 
-    def events(self, carrier: Carrier, hosts: Iterable[str]) -> dict[str, list[Mapping[str, Any]]]:
+    def events(self, connections: HostConnections, hosts: Iterable[str]) -> dict[str, list[Mapping[str, Any]]]:
         """Return the documents of each host up to its end; check that each has one, and none comes after it."""
         found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in hosts}
         waiting, deadline = set(found), time.monotonic() + _PATIENCE
         while waiting:
-            event = carrier.next_event(max(0.0, deadline - time.monotonic()))
+            event = connections.next_event(max(0.0, deadline - time.monotonic()))
             assert event is not None, f"nothing came of {waiting}"
             assert event.host in waiting, f"{event} after its end"
             found[event.host].append(event.document)
             if event.document["type"] == "end":
                 waiting.discard(event.host)
-        assert carrier.next_event(0) is None
+        assert connections.next_event(0) is None
         return found
 
     def run(self, trial: Trial, resources: Mapping[str, Mapping[str, Any]], **options: Any) -> list[Mapping[str, Any]]:
         """Return the documents of one job on one host."""
-        with self.opened(trial.payloads) as carrier:
-            carrier.start(self.host("web1"), trial.job(resources, **options))
-            return self.events(carrier, ["web1"])["web1"]
+        with self.opened(trial.payloads) as connections:
+            connections.start(self.host("web1"), trial.job(resources, **options))
+            return self.events(connections, ["web1"])["web1"]
 
     def test_events_keep_their_order_and_have_one_end(self, trial: Trial) -> None:
         """Each step begins before it ends, in the order of the manifest; ``hello`` is the first, ``end`` the last."""
@@ -103,20 +108,20 @@ class CarrierCompliance:
 
     def test_hosts_go_on_side_by_side(self, trial: Trial) -> None:
         """One that waits for another one ends, because that one ends meanwhile."""
-        with self.opened(trial.payloads) as carrier:
+        with self.opened(trial.payloads) as connections:
             other = f"{trial.place('web2')}/a"
-            carrier.start(self.host("web1"), trial.job({"a": {"wait": other}}))
-            carrier.start(self.host("web2"), trial.job({"a": {}}, host="web2"))
-            found = self.events(carrier, ["web1", "web2"])
+            connections.start(self.host("web1"), trial.job({"a": {"wait": other}}))
+            connections.start(self.host("web2"), trial.job({"a": {}}, host="web2"))
+            found = self.events(connections, ["web1", "web2"])
         assert [found[name][-1]["code"] for name in found] == [0, 0]
 
     def test_nothing_is_lost_of_a_flood(self, trial: Trial) -> None:
         """Every line of a host that logs 10 MB comes, in its order, also where they are read late; others end first."""
-        with self.opened(trial.payloads) as carrier:
-            carrier.start(self.host("web1"), trial.job({"a": {"lines": 10_000}}))
-            carrier.start(self.host("web2"), trial.job({"a": {}}, host="web2"))
+        with self.opened(trial.payloads) as connections:
+            connections.start(self.host("web1"), trial.job({"a": {"lines": 10_000}}))
+            connections.start(self.host("web2"), trial.job({"a": {}}, host="web2"))
             time.sleep(0.5)
-            found = self.events(carrier, ["web1", "web2"])
+            found = self.events(connections, ["web1", "web2"])
         lines = [each["message"] for each in found["web1"] if each["type"] == "log"]
         logged = [line.split()[0] for line in lines if "xx" in line]
         assert logged == [str(number) for number in range(10_000)]
@@ -132,13 +137,13 @@ class CarrierCompliance:
     def test_a_host_that_lies_fails_alone(self, trial: Trial) -> None:
         """Another one, which has its end later, ends well."""
         go = f"{trial.place('web2')}/go"
-        with self.opened(trial.payloads) as carrier:
-            carrier.start(self.host("web1"), trial.job({"a": {"raw": _LIES["no frame"]}}))
-            carrier.start(self.host("web2"), trial.job({"a": {"wait": go}}, host="web2"))
-            while (event := carrier.next_event(_PATIENCE)) is not None and event.document["type"] != "end":
+        with self.opened(trial.payloads) as connections:
+            connections.start(self.host("web1"), trial.job({"a": {"raw": _LIES["no frame"]}}))
+            connections.start(self.host("web2"), trial.job({"a": {"wait": go}}, host="web2"))
+            while (event := connections.next_event(_PATIENCE)) is not None and event.document["type"] != "end":
                 pass
             Path(go).touch()
-            found = self.events(carrier, ["web2"])
+            found = self.events(connections, ["web2"])
         assert event is not None
         assert (event.host, event.document["status"]) == ("web1", "lost")
         assert found["web2"][-1]["code"] == 0
@@ -157,13 +162,13 @@ class CarrierCompliance:
         """What is being done ends, the rest is skipped, and the events of both come, with the code of an interrupt."""
         go = f"{trial.place('web1')}/go"
         resources = {"a": {"wait": go}, "b": {"require": f"Effect[{trial.place('web1')}/a]"}}
-        with self.opened(trial.payloads) as carrier:
-            carrier.start(self.host("web1"), trial.job(resources))
-            self.await_event(carrier, "step_start")
-            carrier.interrupt("web1")
-            self.await_event(carrier, "log")
+        with self.opened(trial.payloads) as connections:
+            connections.start(self.host("web1"), trial.job(resources))
+            self.await_event(connections, "step_start")
+            connections.interrupt("web1")
+            self.await_event(connections, "log")
             Path(go).touch()
-            found = self.events(carrier, ["web1"])["web1"]
+            found = self.events(connections, ["web1"])["web1"]
         assert found[-1] == {"type": "end", "status": "ended", "code": 130, "error": None}
         assert [each["status"] for each in found if each["type"] == "step_end"] == ["success", "skipped"]
         assert trial.effects("web1") == ["a present"]
@@ -171,11 +176,11 @@ class CarrierCompliance:
     def test_an_abandoned_run_ends_by_itself(self, trial: Trial) -> None:
         """Its end comes at once, in doubt; all of it is done, once, and the next run finds it so."""
         go = f"{trial.place('web1')}/go"
-        with self.opened(trial.payloads) as carrier:
-            carrier.start(self.host("web1"), trial.job({"a": {"wait": go}, "b": {}}))
-            self.await_event(carrier, "step_start")
-            carrier.abandon("web1")
-            found = self.events(carrier, ["web1"])["web1"]
+        with self.opened(trial.payloads) as connections:
+            connections.start(self.host("web1"), trial.job({"a": {"wait": go}, "b": {}}))
+            self.await_event(connections, "step_start")
+            connections.abandon("web1")
+            found = self.events(connections, ["web1"])["web1"]
             assert found[-1]["status"] == "lost"
         Path(go).touch()
         again = self.run(trial, {"a": {}, "b": {}}, generation=2, lock_timeout=_PATIENCE)
@@ -184,10 +189,10 @@ class CarrierCompliance:
 
     def test_a_host_that_cannot_be_reached_has_its_end(self, trial: Trial) -> None:
         """Nothing is raised; the end says why; another host is not concerned."""
-        with self.opened(trial.payloads) as carrier:
-            carrier.start(self.unreachable(), trial.job({"a": {}}, host="gone"))
-            carrier.start(self.host("web1"), trial.job({"a": {}}))
-            found = self.events(carrier, ["gone", "web1"])
+        with self.opened(trial.payloads) as connections:
+            connections.start(self.unreachable(), trial.job({"a": {}}, host="gone"))
+            connections.start(self.host("web1"), trial.job({"a": {}}))
+            found = self.events(connections, ["gone", "web1"])
         (only,) = found["gone"]
         assert (only["status"], only["code"]) == ("unreachable", None)
         assert only["error"]
@@ -204,9 +209,9 @@ class CarrierCompliance:
     def test_an_archive_that_was_altered_is_not_executed(self, trial: Trial) -> None:
         """The job is never sent."""
         altered = trial.modules._replace(digest=sha256(trial.directory.encode()).hexdigest())
-        with self.opened(Payloads(trial.package, altered)) as carrier:
-            carrier.start(self.host("web1"), trial._replace(modules=altered).job({"a": {}}))
-            (only,) = self.events(carrier, ["web1"])["web1"]
+        with self.opened(Archives(trial.package, altered)) as connections:
+            connections.start(self.host("web1"), trial._replace(modules=altered).job({"a": {}}))
+            (only,) = self.events(connections, ["web1"])["web1"]
         assert (only["status"], only["error"]) == ("unreachable", "what has arrived has another digest")
         assert trial.effects("web1") == []
 
@@ -222,36 +227,157 @@ class CarrierCompliance:
         """Killed between two effects and delivered again, it does what is left; delivered once more, nothing."""
         go = f"{trial.place('web1')}/go"
         job = trial.job({"a": {}, "b": {"wait": go}}, lock_timeout=_PATIENCE)
-        with self.opened(trial.payloads) as carrier:
-            carrier.start(self.host("web1"), job)
+        with self.opened(trial.payloads) as connections:
+            connections.start(self.host("web1"), job)
             deadline = time.monotonic() + _PATIENCE
             while not trial.effects("web1") and time.monotonic() < deadline:
-                carrier.next_event(0.05)
-            self.kill(carrier, "web1")
-            assert self.events(carrier, ["web1"])["web1"][-1]["status"] == "lost"
+                connections.next_event(0.05)
+            self.kill(connections, "web1")
+            assert self.events(connections, ["web1"])["web1"][-1]["status"] == "lost"
         Path(go).touch()
         for _ in range(2):
-            with self.opened(trial.payloads) as carrier:
-                carrier.start(self.host("web1"), job)
-                assert self.events(carrier, ["web1"])["web1"][-1]["code"] == 0
+            with self.opened(trial.payloads) as connections:
+                connections.start(self.host("web1"), job)
+                assert self.events(connections, ["web1"])["web1"][-1]["code"] == 0
         assert sorted(trial.effects("web1")) == ["a present", "b present"]
 
     def test_nothing_comes_after_close(self, trial: Trial) -> None:
-        """A carrier that is closed with runs under way frees what it holds, and they end by themselves."""
+        """Runs that are under way when the connections are closed end by themselves."""
         go = f"{trial.place('web1')}/go"
-        with self.opened(trial.payloads) as carrier:
-            carrier.start(self.host("web1"), trial.job({"a": {"wait": go}}))
-            self.await_event(carrier, "step_start")
+        with self.opened(trial.payloads) as connections:
+            connections.start(self.host("web1"), trial.job({"a": {"wait": go}}))
+            self.await_event(connections, "step_start")
         Path(go).touch()
         again = self.run(trial, {"a": {}}, generation=2, lock_timeout=_PATIENCE)
         assert again[-2]["unchanged"] == 1
 
-    def await_event(self, carrier: Carrier, kind: str) -> Mapping[str, Any]:
+    def await_event(self, connections: HostConnections, kind: str) -> Mapping[str, Any]:
         """Return the next document of a type, whatever comes before it."""
         deadline = time.monotonic() + _PATIENCE
-        while (event := carrier.next_event(max(0.0, deadline - time.monotonic()))) is not None:
+        while (event := connections.next_event(max(0.0, deadline - time.monotonic()))) is not None:
             assert event.document["type"] != "end", event
             if event.document["type"] == kind:
                 return event.document
         msg = f"no {kind} came"
         raise AssertionError(msg)
+
+
+_TYPE: Final = '''"""Files whose provider misbehaves."""
+
+from resource_api import Attribute, TypeDefinition
+
+TYPE = TypeDefinition(
+    name="effect",
+    docs="A file.",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+        "path": Attribute("String", "Where it is.", kind="namevar"),
+        "lines": Attribute("Integer", "So many lines of 1000 characters are logged.", kind="parameter", default=0),
+        "raw": Attribute("Optional[String]", "Written to every pipe that this process has.", kind="parameter"),
+        "wait": Attribute("Optional[String]", "The change ends when this file exists.", kind="parameter"),
+        "die": Attribute("Boolean", "The process is killed before the change.", kind="parameter", default=False),
+    },
+    features={"simple_get_filter"},
+)
+'''
+
+_PROVIDER: Final = '''"""Files whose provider misbehaves."""
+
+import contextlib
+import os
+import signal
+import stat
+import time
+
+from resource_api import BaseProvider
+
+
+class Provider(BaseProvider):
+    def get(self, context, names=None):
+        return [{"path": name, "ensure": "present"} for name in names or () if os.path.exists(name)]
+
+    def set(self, context, changes):
+        for name, change in changes.items():
+            should = change.should
+            for number in range(should["lines"]):
+                context.notice(name, message=f"{number} " + "x" * 1000)
+            if should.get("raw"):
+                for descriptor in range(3, 32):
+                    with contextlib.suppress(OSError):
+                        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                            os.write(descriptor, should["raw"].encode())
+            if should["die"]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            while should.get("wait") and not os.path.exists(should["wait"]):
+                time.sleep(0.01)
+            if should["ensure"] == "absent":
+                os.unlink(name)
+            else:
+                os.close(os.open(name, os.O_CREAT | os.O_EXCL, 0o600))
+            with open(os.path.dirname(name) + "/.effects", "a") as file:
+                file.write(f"{name} {should['ensure']}\\n")
+'''
+
+
+class Trial(NamedTuple):
+    """A directory with what jobs need: archives, and a place for state and effects."""
+
+    directory: str
+    package: SentArchive
+    modules: SentArchive
+
+    @property
+    def payloads(self) -> Archives:
+        """The archives of its jobs."""
+        return Archives(self.package, self.modules)
+
+    def job(
+        self,
+        resources: Mapping[str, Mapping[str, Any]],
+        *,
+        host: str = "web1",
+        generation: int = 1,
+        command: str = "apply",
+        **options: Any,
+    ) -> Job:
+        """Return a job for resources ``NAME`` of the type ``effect`` in a directory of the host's own."""
+        place = self.place(host)
+        Path(place).mkdir(exist_ok=True)
+        declared = {f"Effect[{place}/{name}]": dict(body) for name, body in resources.items()}
+        document = read_mapping({"project": "trial", "resources": declared}, "trial.yaml")
+        job = Job(
+            command,
+            generation,
+            payload=self.package.digest,
+            modules=self.modules.digest,
+            documents=[jobs.document_fields(document)],
+            host={"name": host, "groups": [], "address": host},
+            options={"state": f"sqlite:{place}/state.db", **options},
+        )
+        return with_id(job)
+
+    def place(self, host: str) -> str:
+        """Return the directory of a host: its files, its state, its effects."""
+        return f"{self.directory}/{host}"
+
+    def effects(self, host: str) -> list[str]:
+        """Return the effects on a host, as ``NAME present``, in their order."""
+        noted = Path(self.place(host), ".effects")
+        lines = noted.read_text(encoding="utf-8").splitlines() if noted.exists() else []
+        return [line.removeprefix(f"{self.place(host)}/") for line in lines]
+
+
+def trial(directory: Path, kept: Path) -> Trial:
+    """Return a trial in an empty directory; ``kept``: where the archive of this package is kept between trials."""
+    for kind, text in (("types", _TYPE), ("providers", _PROVIDER)):
+        (directory / "modules" / kind).mkdir(parents=True)
+        (directory / "modules" / kind / "effect.py").write_text(text)
+    found = modules_archive([str(directory / "modules")], _read)
+    if found is None:
+        msg = "there are no modules"
+        raise ValueError(msg)
+    return Trial(str(directory), package_archive(str(kept)), found)
+
+
+def _read(path: str) -> tuple[bytes, os.stat_result]:
+    return Path(path).read_bytes(), Path(path).stat()

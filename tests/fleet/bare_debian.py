@@ -11,11 +11,12 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.fleet import manifest_files, sent_manifest
-from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.pipe import PipeCarrier
+from resource_api.fleet import job as jobs
+from resource_api.fleet import job_inputs
+from resource_api.fleet.archives import Archives, package_archive
+from resource_api.fleet.connections import Host
 from resource_api.fleet.job import Job, with_id
-from resource_api.fleet.payload import Payloads, package
+from resource_api.testing.pipe_connections import PipeConnections
 from tests.fleet.sent_documents import sent_documents
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Bare:
     def __init__(self, suite: str, directory: Path) -> None:
         """Keep everything that is not in the tree beneath ``directory``."""
         self.suite, self._directory = suite, directory
-        self._archive = package(str(directory / "made"))
+        self._archive = package_archive(str(directory / "made"))
         self._generation = 0
         for name in ("mounts", "kept", "kept/state", "kept/cache"):
             (directory / name).mkdir(mode=0o700)
@@ -91,22 +92,22 @@ class Bare:
         ``minimal``: with Debian's python3-minimal alone. ``libraries``: with what some types need of its packages.
         """
         python = self._interpreter(SUITES[self.suite] if minimal else "", "yes" if libraries else "")
-        carrier = PipeCarrier(Payloads(self._archive), python=python)
+        connections = PipeConnections(Archives(self._archive), python=python)
         read = []
         if manifest is not None:
             (self._directory / "site.yaml").write_text(manifest)
-            read = manifest_files.read(str(self._directory / "site.yaml"))
+            read = job_inputs.read_documents(str(self._directory / "site.yaml"))
         self._generation += 1
         job = Job(
             command,
             self._generation,
             payload=self._archive.digest,
-            documents=[sent_manifest.to_fields(each) for each in read],
-            files=manifest_files.contents(read, {}),
+            documents=[jobs.document_fields(each) for each in read],
+            files=job_inputs.file_contents(read, {}),
             host={"name": "bare", "groups": [], "address": "192.0.2.1"},
             options=options,
         )
-        return sent_documents(carrier, Host("bare"), with_id(job))
+        return sent_documents(connections, Host("bare"), with_id(job))
 
     def _interpreter(self, *given: str) -> str:
         """Return the path of a program that starts Python there."""

@@ -9,7 +9,7 @@ import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.connections import Host
 from resource_api.fleet.value_sources import ValueSource
 
 if TYPE_CHECKING:

@@ -16,17 +16,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.fleet.carriers.carrier import LIBRARY, Host
-from resource_api.fleet.carriers.ssh_carrier import SshCarrier
-from resource_api.testing.carrier_examples import trial
+from resource_api.fleet.connections import LIBRARY, Host
+from resource_api.fleet.ssh_connections import SshConnections
+from resource_api.testing.carrier_compliance import trial
 from tests.fleet.sshd import started_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from resource_api.fleet.archives import Archives
     from resource_api.fleet.job import Job
-    from resource_api.fleet.payload import Payloads
-    from resource_api.testing.carrier_examples import Trial
+    from resource_api.testing.carrier_compliance import Trial
     from tests.fleet.sshd import Server
 
 #: Resources that each round declares anew.
@@ -141,11 +141,11 @@ class Controller:
         return found
 
 
-def _ended(payloads: Payloads, host: Host, job: Job, home: Path) -> str:
+def _ended(payloads: Archives, host: Host, job: Job, home: Path) -> str:
     """Take a job to its host and return how it has ended."""
-    carrier = SshCarrier(payloads, environment={"HOME": str(home)}, transports=[host.transport])
-    carrier.start(host, job)
-    while (event := carrier.next_event(_PATIENCE)) is not None:
+    connections = SshConnections(payloads, environment={"HOME": str(home)}, transports=[host.transport])
+    connections.start(host, job)
+    while (event := connections.next_event(_PATIENCE)) is not None:
         if event.document["type"] == "end":
             status, code, error = (event.document[name] for name in ("status", "code", "error"))
             return f"{status} {code}{error or ''}"

@@ -14,76 +14,73 @@ from typing import TYPE_CHECKING
 
 from resource_api.cli import hosted_run
 from resource_api.cli.main import run
-from resource_api.fleet.carriers import carrier
-from resource_api.fleet.carriers.carrier import HostEvent
-from resource_api.fleet.carriers.pipe import PipeCarrier
+from resource_api.fleet.connections import ENDED, UNREACHABLE, HostEvent, end_event
+from resource_api.testing.pipe_connections import PipeConnections
 
 if TYPE_CHECKING:
-    from resource_api.fleet.carriers.carrier import Host
+    from resource_api.fleet.archives import Archives
+    from resource_api.fleet.connections import Host
     from resource_api.fleet.job import Job
-    from resource_api.fleet.payload import Payloads
 
 
 class Homes:
     """Takes jobs to child processes, whose variable ``HOST_HOME`` names a directory of the host."""
 
-    def __init__(self, payloads: Payloads, directory: Path) -> None:
+    def __init__(self, payloads: Archives, directory: Path) -> None:
         """Keep the hosts beneath a directory."""
         self._payloads = payloads
         self._directory = directory
-        self._carriers: dict[str, PipeCarrier] = {}
+        self._connections: dict[str, PipeConnections] = {}
         self._ready: list[HostEvent] = []
 
     def start(self, host: Host, job: Job) -> None:
         """Begin to take a job to a host."""
         if host.name.startswith("gone"):
-            self._ready.append(
-                carrier.end(host.name, carrier.UNREACHABLE, error=f"connection refused ({host.name}:22)")
-            )
+            self._ready.append(end_event(host.name, UNREACHABLE, error=f"connection refused ({host.name}:22)"))
             return
         if host.name.startswith("liar"):
             lies = [HostEvent(host.name, each) for each in json.loads(os.environ["LIES"])]
-            self._ready += [carrier.end(host.name, carrier.ENDED, 0), *reversed(lies)]
+            self._ready += [end_event(host.name, ENDED, 0), *reversed(lies)]
             return
         home = self._directory / host.name
         home.mkdir(exist_ok=True)
         environment = {**os.environ, "HOST_HOME": str(home), "XDG_STATE_HOME": str(home)}
-        made = PipeCarrier(
+        made = PipeConnections(
             self._payloads,
             cache=os.environ.get("HOST_CACHE") or str(self._directory / "cache"),
             environment=environment,
         )
-        self._carriers[host.name] = made
+        self._connections[host.name] = made
         made.start(host, job)
 
     def next_event(self, seconds: float | None) -> HostEvent | None:
         """Return the next event of any host."""
         if self._ready:
             return self._ready.pop()
-        share = (seconds or 0.2) / max(1, len(self._carriers))
-        for name, each in list(self._carriers.items()):
+        share = (seconds or 0.2) / max(1, len(self._connections))
+        for name, each in list(self._connections.items()):
             if (event := each.next_event(share)) is not None:
                 if event.document["type"] == "end":
-                    self._carriers.pop(name).close()
+                    self._connections.pop(name).close()
                 return event
         return None
 
     def interrupt(self, host: str) -> None:
         """Ask the run on a host to end."""
-        self._carriers[host].interrupt(host)
+        self._connections[host].interrupt(host)
 
     def abandon(self, host: str) -> None:
         """Close the channel to a host."""
-        if host in self._carriers:
-            self._carriers[host].abandon(host)
+        if host in self._connections:
+            self._connections[host].abandon(host)
 
     def close(self) -> None:
         """Close all channels."""
-        for each in self._carriers.values():
+        for each in self._connections.values():
             each.close()
 
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    hosted_run.make_carrier = lambda payloads, *_: Homes(payloads, place)
+    hosted_run.open_connections = lambda payloads, *_: Homes(payloads, place)
     sys.exit(run(sys.argv[2:]))

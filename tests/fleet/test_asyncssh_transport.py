@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.fleet.carriers import transport
-from resource_api.fleet.carriers.asyncssh_transport import Connections
-from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.transport import Unreachable
+from resource_api.fleet import transport
+from resource_api.fleet.asyncssh_transport import AsyncsshTransport
+from resource_api.fleet.connections import Host
+from resource_api.fleet.transport import HostUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.process
 def _connect(home: Path, *hosts: Host) -> list[str]:
     """Return for each host the user there and the address that was reached."""
 
-    async def ask(connections: Connections, host: Host) -> str:
+    async def ask(connections: AsyncsshTransport, host: Host) -> str:
         connection = await connections.connect(host)
         done = await connection.run("echo $USER ${SSH_CONNECTION% *}")
         connection.close()
@@ -37,7 +37,7 @@ def _connect(home: Path, *hosts: Host) -> list[str]:
         return f"{user}@{address}"
 
     async def ask_all() -> list[str]:
-        connections = Connections({"HOME": str(home)})
+        connections = AsyncsshTransport({"HOME": str(home)})
         try:
             return list(await asyncio.gather(*(ask(connections, host) for host in hosts)))
         finally:
@@ -72,7 +72,7 @@ def test_the_cipher_is_that_of_the_configuration_else_the_fastest(
     _configure(home, configuration)
 
     async def ask() -> str:
-        connections = Connections({"HOME": str(home)})
+        connections = AsyncsshTransport({"HOME": str(home)})
         connection = await connections.connect(_host(server, "127.1.0.20"))
         connection.close()
         return str(connection.get_extra_info("send_cipher"))
@@ -86,7 +86,7 @@ def test_the_file_of_a_key_is_read_once(home: Path, server: Server, tmp_path: Pa
     identity.write_bytes(server.identity.read_bytes())
 
     async def ask() -> list[str]:
-        connections, users = Connections({"HOME": str(home)}), list[str]()
+        connections, users = AsyncsshTransport({"HOME": str(home)}), list[str]()
         for number in (21, 22):
             connection = await connections.connect(_host(server, f"127.1.0.{number}", identity=str(identity)))
             users.append(str(connection.get_extra_info("username")))
@@ -108,7 +108,7 @@ def test_an_unknown_host_key_is_refused_whatever_the_configuration_says(line: st
     (home / ".ssh" / "known_hosts").write_text("", encoding="ascii")
     _configure(home, line)
     with pytest.raises(
-        Unreachable, match=r"its host key SHA256:\S+ is not known; if it is right: \S+ hosts trust web1"
+        HostUnreachable, match=r"its host key SHA256:\S+ is not known; if it is right: \S+ hosts trust web1"
     ):
         _connect(home, _host(server, "127.1.0.2"))
 
@@ -116,7 +116,7 @@ def test_an_unknown_host_key_is_refused_whatever_the_configuration_says(line: st
 def test_a_host_key_that_has_changed_is_refused(home: Path, server: Server) -> None:
     """The message says how the known key is removed, and no command of ours removes it."""
     _trust(home, server, "stranger")
-    with pytest.raises(Unreachable, match=rf"is not the known one; .* ssh-keygen -R '\[127.1.0.3\]:{server.port}'"):
+    with pytest.raises(HostUnreachable, match=rf"is not the known one; .* ssh-keygen -R '\[127.1.0.3\]:{server.port}'"):
         _connect(home, _host(server, "127.1.0.3"))
 
 
@@ -130,7 +130,7 @@ def test_a_revoked_host_key_is_refused(home: Path, server: Server) -> None:
     """A line ``@revoked`` wins over one that knows the key."""
     with (home / ".ssh" / "known_hosts").open("a", encoding="ascii") as file:
         file.write(f"@revoked * {server.host_key}\n")
-    with pytest.raises(Unreachable, match="its host key is refused: host key is revoked"):
+    with pytest.raises(HostUnreachable, match="its host key is refused: host key is revoked"):
         _connect(home, _host(server, "127.1.0.5"))
 
 
@@ -141,13 +141,13 @@ def test_a_certificate_of_a_user_is_used(home: Path, server: Server) -> None:
 
 def test_a_wrong_key_is_said_so(home: Path, server: Server) -> None:
     """The message names the user, and is not followed by further attempts."""
-    with pytest.raises(Unreachable, match="permission denied: it accepts no key of ours for deploy"):
+    with pytest.raises(HostUnreachable, match="permission denied: it accepts no key of ours for deploy"):
         _connect(home, _host(server, "127.1.0.7", identity=str(server.keys / "stranger")))
 
 
 def test_a_missing_key_is_named(home: Path, server: Server, tmp_path: Path) -> None:
     """The message has the path of the file."""
-    with pytest.raises(Unreachable, match="/missing: no such file or directory"):
+    with pytest.raises(HostUnreachable, match="/missing: no such file or directory"):
         _connect(home, _host(server, "127.1.0.8", identity=str(tmp_path / "missing")))
 
 
@@ -155,7 +155,7 @@ def test_a_host_that_refuses_is_tried_three_times(home: Path, server: Server, mo
     """Each attempt is one more connection."""
     monkeypatch.setattr(transport, "_WAIT", 0.01)
     with resetting(after=0) as (port, attempts):
-        with pytest.raises(Unreachable, match=rf"the connection was (ended before it was ready|reset) .*:{port}\)"):
+        with pytest.raises(HostUnreachable, match=rf"the connection was (ended before it was ready|reset) .*:{port}\)"):
             _connect(home, _host(server, "127.0.0.1", port=port))
         assert len(attempts) == transport.ATTEMPTS
 
@@ -163,7 +163,7 @@ def test_a_host_that_refuses_is_tried_three_times(home: Path, server: Server, mo
 def test_a_port_without_a_server_is_named(home: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message has the address and the port."""
     monkeypatch.setattr(transport, "_WAIT", 0.01)
-    with pytest.raises(Unreachable, match=r"connection refused \(127.1.0.9:1\)"):
+    with pytest.raises(HostUnreachable, match=r"connection refused \(127.1.0.9:1\)"):
         _connect(home, _host(server, "127.1.0.9", port=1))
 
 
@@ -198,13 +198,13 @@ def test_a_silent_host_costs_its_timeout(home: Path, server: Server) -> None:
     """One that accepts and says nothing is given up after the seconds that it was given."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host = _host(server, "127.0.0.1", port=silent.getsockname()[1], connect_timeout=0.3)
-        with pytest.raises(Unreachable, match=r"no answer within 0.3 s"):
+        with pytest.raises(HostUnreachable, match=r"no answer within 0.3 s"):
             _connect(home, host)
 
 
 def test_an_address_that_is_not_known_is_said_so(home: Path, server: Server) -> None:
     """The message is that of the resolver."""
-    with pytest.raises(Unreachable, match=r"its address is not known: .*nosuch\.invalid"):
+    with pytest.raises(HostUnreachable, match=r"its address is not known: .*nosuch\.invalid"):
         _connect(home, _host(server, "nosuch.invalid"))
 
 
@@ -223,21 +223,23 @@ def test_the_configuration_of_ssh_is_honoured(home: Path, server: Server) -> Non
 def test_a_configuration_that_cannot_be_read_is_named(home: Path, server: Server) -> None:
     """The message has its file and line."""
     _configure(home, "Host *\nPort many\n")
-    with pytest.raises(Unreachable, match=r"the configuration of ssh cannot be used: .*/config line 2: Invalid Port"):
+    with pytest.raises(
+        HostUnreachable, match=r"the configuration of ssh cannot be used: .*/config line 2: Invalid Port"
+    ):
         _connect(home, _host(server, "127.1.1.3", port=None))
 
 
 def test_known_hosts_that_cannot_be_read_are_said_so(home: Path, server: Server) -> None:
     """A damaged line is quoted: whoever wrote it may have meant to revoke a key."""
     (home / ".ssh" / "known_hosts").write_text("@revok * ssh-ed25519 AAAA\n", encoding="ascii")
-    with pytest.raises(Unreachable, match="the known hosts cannot be read: Invalid known hosts marker: revok"):
+    with pytest.raises(HostUnreachable, match="the known hosts cannot be read: Invalid known hosts marker: revok"):
         _connect(home, _host(server, "127.1.1.4"))
 
 
 def test_a_host_without_a_common_algorithm_is_said_so(home: Path, server: Server) -> None:
     """It is not tried again."""
     _configure(home, "KexAlgorithms diffie-hellman-group1-sha1\n")
-    with pytest.raises(Unreachable, match="it has no algorithm in common with us"):
+    with pytest.raises(HostUnreachable, match="it has no algorithm in common with us"):
         _connect(home, _host(server, "127.1.1.5"))
 
 
@@ -261,7 +263,7 @@ def test_a_jump_host_that_cannot_be_reached_is_named(
 ) -> None:
     """The message names the jump host, not the host behind it."""
     monkeypatch.setattr(transport, "_WAIT", 0.01)
-    with pytest.raises(Unreachable, match=r"its jump host 127.1.2.9: connection refused \(127.1.2.9:1\)"):
+    with pytest.raises(HostUnreachable, match=r"its jump host 127.1.2.9: connection refused \(127.1.2.9:1\)"):
         _connect(home, _host(server, "127.1.2.10", via="guest@127.1.2.9:1"))
 
 
@@ -270,7 +272,7 @@ def test_the_key_of_an_agent_is_used(home: Path, server: Server, agent: str, mon
     monkeypatch.setenv("SSH_AUTH_SOCK", agent)
     assert _connect(home, _host(server, "127.1.3.1", identity=None)) == ["deploy@127.1.3.1"]
     monkeypatch.delenv("SSH_AUTH_SOCK")
-    with pytest.raises(Unreachable, match="permission denied"):
+    with pytest.raises(HostUnreachable, match="permission denied"):
         _connect(home, _host(server, "127.1.3.1", identity=None))
 
 
@@ -307,7 +309,7 @@ def test_the_bytes_of_a_host_are_no_terminal_sequences(home: Path, server: Serve
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve)
         thread.start()
-        with pytest.raises(Unreachable) as refused:
+        with pytest.raises(HostUnreachable) as refused:
             _connect(home, _host(server, "127.0.0.1", port=listener.getsockname()[1]))
         thread.join()
     assert str(refused.value).isprintable()

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import tomlkit
 
-from resource_api.fleet import manifest_files, sent_manifest
-from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.pipe import PipeCarrier
+from resource_api.fleet import job as jobs
+from resource_api.fleet import job_inputs
+from resource_api.fleet.archives import Archives, SentArchive, package_archive
+from resource_api.fleet.connections import Host
 from resource_api.fleet.job import Job, with_id
-from resource_api.fleet.payload import Archive, Payloads, package
 from resource_api.manifest.input_values import FileInput, TextInput
 from resource_api.model.values.errors import ManifestError
 from resource_api.state.lock import Lock
+from resource_api.testing.pipe_connections import PipeConnections
 from tests.command import run
 from tests.fleet.sent_documents import sent_documents
 
@@ -51,7 +52,7 @@ outputs:
 class Machine:
     """A directory with a manifest, and the host that carries jobs for it out."""
 
-    def __init__(self, directory: Path, archive: Archive, cache: str) -> None:
+    def __init__(self, directory: Path, archive: SentArchive, cache: str) -> None:
         """Write the manifest."""
         self.directory, self.archive, self.cache = directory, archive, cache
         self.motd = directory / "motd"
@@ -64,15 +65,15 @@ class Machine:
 
     def job(self, command: str = "apply", *, site: str | None = "site.yaml", generation: int = 1, **given: Any) -> Job:
         """Return a job for the manifest."""
-        read = [] if site is None else manifest_files.read(str(self.directory / site))
+        read = [] if site is None else job_inputs.read_documents(str(self.directory / site))
         inputs: Mapping[str, Any] = given.pop("inputs", {})
         options = {"state": f"sqlite:{self.directory}/state/state.db", **given}
         job = Job(
             command,
             generation,
             payload=self.archive.digest,
-            documents=[sent_manifest.to_fields(each) for each in read],
-            files=manifest_files.contents(read, inputs),
+            documents=[jobs.document_fields(each) for each in read],
+            files=job_inputs.file_contents(read, inputs),
             inputs=inputs,
             host=HOST,
             options=options,
@@ -81,7 +82,9 @@ class Machine:
 
     def documents(self, job: Job, python: str | None = None) -> list[Mapping[str, Any]]:
         """Return what the host sends for a job; ``python``: its interpreter, if not that of the tests."""
-        return sent_documents(PipeCarrier(Payloads(self.archive), cache=self.cache), Host("web1", python=python), job)
+        return sent_documents(
+            PipeConnections(Archives(self.archive), cache=self.cache), Host("web1", python=python), job
+        )
 
     def result(self, command: str, **given: Any) -> Any:
         """Return the document of a command that reads."""
@@ -102,7 +105,7 @@ class Machine:
 def machine(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine:
     """Return a host with an empty state; its cache is shared."""
     shared = tmp_path_factory.getbasetemp().parent
-    return Machine(tmp_path, package(str(shared / "payload")), str(shared / "cache"))
+    return Machine(tmp_path, package_archive(str(shared / "payload")), str(shared / "cache"))
 
 
 def summary(found: list[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -245,7 +248,7 @@ def test_a_problem_has_the_place_in_the_file_that_was_sent(machine: Machine) -> 
 def test_a_wrong_manifest_is_refused_where_it_is_sent_from() -> None:
     """What is no YAML is not sent at all."""
     with pytest.raises(ManifestError):
-        manifest_files.read("/nonexistent/site.yaml")
+        job_inputs.read_documents("/nonexistent/site.yaml")
 
 
 def test_a_python_manifest_asks_the_facts_of_the_host(machine: Machine) -> None:
@@ -280,7 +283,7 @@ def test_assets_and_archives_come_from_where_the_job_does(machine: Machine) -> N
     machine.write(
         f"project: web\nresources:\n"
         f"  File[{machine.motd}]:\n    content: {{asset: {{file: '${{host.name}}.conf'}}}}\n"
-        f"  Archive[{machine.directory}/out]:\n    source: {{archive: {{directory: tree}}}}\n"
+        f"  SentArchive[{machine.directory}/out]:\n    source: {{archive: {{directory: tree}}}}\n"
     )
     job = machine.job()
     shutil.rmtree(tree)
@@ -312,12 +315,12 @@ def test_a_run_goes_on_when_nobody_reads_it(machine: Machine) -> None:
         f"  Exec[wait]:\n    command: [/bin/sh, -c, 'touch {begun}; until [ -e {go} ]; do sleep 0.01; done']\n"
         f"  File[{machine.motd}]: {{content: hi}}\n"
     )
-    carrier = PipeCarrier(Payloads(machine.archive), cache=machine.cache)
-    carrier.start(Host("web1"), machine.job())
+    connections = PipeConnections(Archives(machine.archive), cache=machine.cache)
+    connections.start(Host("web1"), machine.job())
     while not begun.exists():
-        carrier.next_event(0.05)
-    os.kill(carrier.pid("web1"), signal.SIGHUP)
-    carrier.close()
+        connections.next_event(0.05)
+    os.kill(connections.pid("web1"), signal.SIGHUP)
+    connections.close()
     go.touch()
     assert summary(machine.documents(machine.job(generation=2, lock_timeout=60.0)))["exit_code"] == 0
     assert machine.motd.read_text() == "hi"

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from resource_api.fleet import job as jobs
-from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.pipe import PipeCarrier
-from resource_api.testing.carrier_examples import Trial, trial
+from resource_api.fleet.connections import Host
+from resource_api.testing.carrier_compliance import Trial, trial
+from resource_api.testing.pipe_connections import PipeConnections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,17 +38,17 @@ RESOURCES: Final[Mapping[str, Mapping[str, object]]] = {"a": {}, "b": {}, "c": {
 CONTROLLER: Final = """
 import os, signal, sys
 from resource_api.fleet import job as jobs
-from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.pipe import PipeCarrier
-from resource_api.fleet.payload import Archive, Payloads
+from resource_api.fleet.connections import Host
+from resource_api.testing.pipe_connections import PipeConnections
+from resource_api.fleet.archives import SentArchive, Archives
 from resource_api.plugins.worker import protocol
 cache, last, *archives = sys.argv[1:]
-found = [Archive(os.path.basename(path), open(path, "rb").read()) for path in archives]
+found = [SentArchive(os.path.basename(path), open(path, "rb").read()) for path in archives]
 (frame,) = protocol.Decoder().feed(sys.stdin.buffer.read())
-carrier = PipeCarrier(Payloads(*found), cache=cache)
-carrier.start(Host("web1"), jobs.decode(frame))
+connections = PipeConnections(Archives(*found), cache=cache)
+connections.start(Host("web1"), jobs.decode(frame))
 for number in range(int(last) + 1):
-    carrier.next_event(60)
+    connections.next_event(60)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -62,14 +62,14 @@ def prepared(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 
 def run_to_end(made: Trial, cache: str, job: Job) -> Mapping[str, object]:
     """Carry a job out and return its end."""
-    carrier = PipeCarrier(made.payloads, cache=cache)
+    connections = PipeConnections(made.payloads, cache=cache)
     try:
-        carrier.start(Host("web1"), job)
-        while (event := carrier.next_event(60)) is not None:
+        connections.start(Host("web1"), job)
+        while (event := connections.next_event(60)) is not None:
             if event.document["type"] == "end":
                 return event.document
     finally:
-        carrier.close()
+        connections.close()
     msg = "no end came"
     raise AssertionError(msg)
 
@@ -91,18 +91,18 @@ def test_a_host_or_its_channel_is_killed(prepared: tuple[Trial, str], what: str,
     """After any event of the first run: the job that is delivered again resolves what was in doubt."""
     made, cache = prepared
     job = made.job(RESOURCES, lock_timeout=60.0)
-    carrier = PipeCarrier(made.payloads, cache=cache)
-    carrier.start(Host("web1"), job)
+    connections = PipeConnections(made.payloads, cache=cache)
+    connections.start(Host("web1"), job)
     for _ in range(last + 1):
-        event = carrier.next_event(60)
+        event = connections.next_event(60)
         assert event is not None
     assert event.document["type"] != "end", "there are more points than events"
     if what == "process":
         with suppress(KeyError):  # it has ended before its events were read
-            os.kill(carrier.pid("web1"), signal.SIGKILL)
+            os.kill(connections.pid("web1"), signal.SIGKILL)
     else:
-        carrier.abandon("web1")
-    carrier.close()
+        connections.abandon("web1")
+    connections.close()
     check(made, cache, job)
 
 
@@ -126,11 +126,11 @@ def test_whoever_asked_is_killed(prepared: tuple[Trial, str], last: int) -> None
 def test_the_points_are_all_events_of_a_run(prepared: tuple[Trial, str]) -> None:
     """No event of the run that is killed is left out."""
     made, cache = prepared
-    carrier = PipeCarrier(made.payloads, cache=cache)
-    carrier.start(Host("web1"), made.job(RESOURCES))
+    connections = PipeConnections(made.payloads, cache=cache)
+    connections.start(Host("web1"), made.job(RESOURCES))
     count, began = 0, time.monotonic()
-    while (event := carrier.next_event(60)) is not None and event.document["type"] != "end":
+    while (event := connections.next_event(60)) is not None and event.document["type"] != "end":
         count += 1
         assert time.monotonic() - began < 60
-    carrier.close()
+    connections.close()
     assert count == EVENTS

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.fleet.carriers import openssh_transport, transport
-from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.openssh_transport import SshProgram
-from resource_api.fleet.carriers.ssh_carrier import SshCarrier
-from resource_api.fleet.carriers.transport import Unreachable
+from resource_api.fleet import openssh_transport, transport
+from resource_api.fleet.connections import Host
+from resource_api.fleet.openssh_transport import OpensshTransport
+from resource_api.fleet.ssh_connections import SshConnections
+from resource_api.fleet.transport import HostUnreachable
 from resource_api.model.values.errors import CommandError
-from resource_api.testing.carrier_examples import trial
+from resource_api.testing.carrier_compliance import trial
 from tests.fleet.kills import Controller
 from tests.fleet.test_asyncssh_transport import agent as agent  # noqa: PLC0414 - a fixture
 from tests.fleet.test_asyncssh_transport import resetting
@@ -35,7 +35,7 @@ def _said(home: Path, host: Host, **environment: str) -> str:
     """Return what a command says of the connection: the user there and the address that was reached."""
 
     async def ask() -> str:
-        program = SshProgram({"HOME": str(home), **environment})
+        program = OpensshTransport({"HOME": str(home), **environment})
         try:
             async with await program.start(host, "echo $USER ${SSH_CONNECTION% *} $(env | wc -l)") as process:
                 user, *_, address, _ = (await process.read()).decode().split()
@@ -66,7 +66,8 @@ def test_an_unknown_host_key_is_refused_whatever_the_configuration_says(line: st
     (home / ".ssh" / "known_hosts").write_text("", encoding="ascii")
     _configure(home, f"{line}\n")
     with pytest.raises(
-        Unreachable, match=r"its host key is refused: (No \S+ host key is known .* hosts trust web1|Host .* failed\.)$"
+        HostUnreachable,
+        match=r"its host key is refused: (No \S+ host key is known .* hosts trust web1|Host .* failed\.)$",
     ):
         _said(home, _host(server, "127.9.0.1"))
     assert (home / ".ssh" / "known_hosts").read_text() == ""
@@ -76,15 +77,15 @@ def test_a_host_key_that_has_changed_is_refused(home: Path, server: Server) -> N
     """Nothing is said of trusting it."""
     key = (server.keys / "stranger.pub").read_text(encoding="ascii")
     (home / ".ssh" / "known_hosts").write_text(f"[127.*]:{server.port} {key}", encoding="ascii")
-    with pytest.raises(Unreachable, match=r"its host key is refused: Host key for .* has changed and .*ing\.$"):
+    with pytest.raises(HostUnreachable, match=r"its host key is refused: Host key for .* has changed and .*ing\.$"):
         _said(home, _host(server, "127.9.0.2"))
 
 
 def test_a_wrong_key_is_told_in_the_words_of_ssh(home: Path, server: Server) -> None:
     """A key that has a passphrase is no other case: nobody is asked for one."""
-    with pytest.raises(Unreachable, match=r"deploy@127.9.0.3: Permission denied"):
+    with pytest.raises(HostUnreachable, match=r"deploy@127.9.0.3: Permission denied"):
         _said(home, _host(server, "127.9.0.3", identity=str(server.keys / "stranger")))
-    with pytest.raises(Unreachable, match="/nowhere: no such key, or it cannot be read"):
+    with pytest.raises(HostUnreachable, match="/nowhere: no such key, or it cannot be read"):
         _said(home, _host(server, "127.9.0.3", identity="/nowhere"))
 
 
@@ -96,7 +97,7 @@ def test_the_configuration_of_ssh_is_honoured(home: Path, server: Server) -> Non
     assert _said(home, Host("web1")) == "ops@127.9.0.4"
     (home / ".ssh" / "known_hosts").write_text(f"[127.9.0.4]:{server.port} {server.host_key}\n", encoding="ascii")
     assert _said(home, Host("web1", user="deploy", via="none")) == "deploy@127.9.0.4"
-    with pytest.raises(Unreachable, match=r"No \S+ host key is known for \[127.9.0.5\]"):
+    with pytest.raises(HostUnreachable, match=r"No \S+ host key is known for \[127.9.0.5\]"):
         _said(home, Host("web1"))
 
 
@@ -104,7 +105,7 @@ def test_the_key_of_an_agent_is_used(home: Path, server: Server, agent: str) -> 
     """A key that only the agent has opens a host."""
     host = _host(server, "127.9.0.6", identity=None)
     assert _said(home, host, SSH_AUTH_SOCK=agent) == "deploy@127.9.0.6"
-    with pytest.raises(Unreachable, match="Permission denied"):
+    with pytest.raises(HostUnreachable, match="Permission denied"):
         _said(home, host)
 
 
@@ -114,7 +115,7 @@ def test_a_jump_host_leads_to_a_host_and_is_checked_as_it_is(home: Path, server:
     assert _said(home, host) == "deploy@127.9.0.7"
     (home / ".ssh" / "known_hosts").write_text(f"[127.9.0.7]:{server.port} {server.host_key}\n", encoding="ascii")
     _configure(home, "StrictHostKeyChecking no\n")
-    with pytest.raises(Unreachable, match=r"No \S+ host key is known for \[127.9.0.8\]\S+ and .* checking\.$"):
+    with pytest.raises(HostUnreachable, match=r"No \S+ host key is known for \[127.9.0.8\]\S+ and .* checking\.$"):
         _said(home, host)
 
 
@@ -123,7 +124,7 @@ def test_a_jump_host_that_cannot_be_reached_is_named(
 ) -> None:
     """The message is that about the jump host, not that of the connection which it has not made."""
     monkeypatch.setattr(transport, "_WAIT", 0.01)
-    with pytest.raises(Unreachable, match=r"connect to host 127.9.0.9 port 1: Connection refused"):
+    with pytest.raises(HostUnreachable, match=r"connect to host 127.9.0.9 port 1: Connection refused"):
         _said(home, _host(server, "127.9.0.10", via="guest@127.9.0.9:1"))
 
 
@@ -131,7 +132,7 @@ def test_a_host_that_refuses_is_tried_three_times(home: Path, server: Server, mo
     """Each attempt is one more connection."""
     monkeypatch.setattr(transport, "_WAIT", 0.01)
     with resetting(after=0) as (port, attempts):
-        with pytest.raises(Unreachable, match=r"Connection (reset|closed) "):
+        with pytest.raises(HostUnreachable, match=r"Connection (reset|closed) "):
             _said(home, _host(server, "127.0.0.1", port=port))
         assert len(attempts) == transport.ATTEMPTS
 
@@ -140,14 +141,14 @@ def test_a_silent_host_costs_its_timeout(home: Path, server: Server) -> None:
     """One that accepts and says nothing is given up after the seconds that it was given."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host = _host(server, "127.0.0.1", port=silent.getsockname()[1], connect_timeout=0.3)
-        with pytest.raises(Unreachable, match=r"no answer within 0.3 s \(127.0.0.1:"):
+        with pytest.raises(HostUnreachable, match=r"no answer within 0.3 s \(127.0.0.1:"):
             _said(home, host)
 
 
 @pytest.mark.parametrize("fields", [{"user": "$(id)"}, {"via": "a,-oProxyCommand=id"}, {"via": "a;id"}])
 def test_what_a_shell_would_take_apart_is_refused(fields: dict[str, str], home: Path, server: Server) -> None:
     """The way through a jump host is run by a shell."""
-    with pytest.raises(Unreachable, match="has characters that the program ssh does not take"):
+    with pytest.raises(HostUnreachable, match="has characters that the program ssh does not take"):
         _said(home, _host(server, "127.9.0.11", **fields))
 
 
@@ -160,7 +161,7 @@ def test_a_missing_program_is_one_sentence(home: Path, server: Server, monkeypat
 
     monkeypatch.setattr(openssh_transport, "locate", missing)
     with pytest.raises(
-        Unreachable, match=r"^transport: ssh needs the program ssh of OpenSSH here: command 'ssh' not f"
+        HostUnreachable, match=r"^transport: ssh needs the program ssh of OpenSSH here: command 'ssh' not f"
     ):
         _said(home, _host(server, "127.9.0.12"))
 
@@ -168,18 +169,18 @@ def test_a_missing_program_is_one_sentence(home: Path, server: Server, monkeypat
 def test_nothing_is_left_of_a_connection(
     server: Server, home: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Neither an abandoned host nor a closed carrier nor a killed process leaves a process of ``ssh``, or a file."""
+    """Neither an abandoned host nor closed connections nor a killed process leaves a process of ``ssh``, or a file."""
     (tmp_path / "trial").mkdir()
     prepared = trial(tmp_path / "trial", tmp_path_factory.getbasetemp().parent / "payload")
     host = _host(server, "127.9.0.13", user="root", via=f"root@127.9.0.14:{server.port}")
     job = prepared.job({"a": {"wait": "/nonexistent"}})
 
-    def begun() -> SshCarrier:
-        carrier = SshCarrier(prepared.payloads, environment={"HOME": str(home)}, transports=["ssh"])
-        carrier.start(host, job)
-        while (event := carrier.next_event(50)) is not None and event.document["type"] != "step_start":
+    def begun() -> SshConnections:
+        connections = SshConnections(prepared.payloads, environment={"HOME": str(home)}, transports=["ssh"])
+        connections.start(host, job)
+        while (event := connections.next_event(50)) is not None and event.document["type"] != "step_start":
             assert event.document["type"] != "end", event
-        return carrier
+        return connections
 
     def end_there() -> None:
         for pid in server.processes(host.address):
@@ -187,12 +188,12 @@ def test_nothing_is_left_of_a_connection(
                 os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not server.processes(host.address))
 
-    with closing(begun()) as carrier:
+    with closing(begun()) as connections:
         ours = _processes(host.address)
         assert len(ours) == 2
         assert all(os.getsid(pid) != os.getsid(0) for pid in ours)
-        carrier.abandon(host.name)
-        event = carrier.next_event(50)
+        connections.abandon(host.name)
+        event = connections.next_event(50)
         assert event is not None
         assert (event.document["type"], event.document["status"]) == ("end", "lost")
         wait_until(lambda: not _processes(host.address))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.fleet.carriers.ssh_carrier import SshCarrier
-from resource_api.testing.carrier_examples import Trial, trial
+from resource_api.fleet.ssh_connections import SshConnections
+from resource_api.testing.carrier_compliance import Trial, trial
 from tests.fleet.faults import ENDS, EVENT, HAVE, PATIENCE, PROGRAM_ENDS, Faults, Proxy, know, ssh_host
 
 if TYPE_CHECKING:
@@ -34,20 +34,22 @@ def prepared(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
 
 
 @pytest.fixture
-def carrier(prepared: Trial, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshCarrier]:
-    """A carrier that is sooner tired of a silent host than others are."""
-    monkeypatch.setattr("resource_api.fleet.carriers.transport.KEEPALIVE_SECONDS", 0.5)
-    found = SshCarrier(prepared.payloads, environment={"HOME": str(home)}, transports=["asyncssh", "ssh"])
+def connections(prepared: Trial, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshConnections]:
+    """Connections that give up a silent host early."""
+    monkeypatch.setattr("resource_api.fleet.transport.KEEPALIVE_SECONDS", 0.5)
+    found = SshConnections(prepared.payloads, environment={"HOME": str(home)}, transports=["asyncssh", "ssh"])
     yield found
     found.close()
 
 
-def _take(carrier: SshCarrier, names: set[str], proxies: Mapping[str, Proxy]) -> dict[str, list[Mapping[str, Any]]]:
+def _take(
+    connections: SshConnections, names: set[str], proxies: Mapping[str, Proxy]
+) -> dict[str, list[Mapping[str, Any]]]:
     """Return the documents of each host, up to its end; cut the connection of one whose job is being done."""
     found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in names}
     until = time.monotonic() + PATIENCE
     while names - {name for name, all_ in found.items() if all_ and all_[-1]["type"] == "end"}:
-        event = carrier.next_event(until - time.monotonic())
+        event = connections.next_event(until - time.monotonic())
         assert event is not None, {name: all_[-1:] for name, all_ in found.items()}
         found[event.host].append(event.document)
         if event.document["type"] == "step_start" and event.host in proxies:
@@ -57,7 +59,7 @@ def _take(carrier: SshCarrier, names: set[str], proxies: Mapping[str, Proxy]) ->
 
 @pytest.mark.parametrize("transport", _ENDS)
 def test_each_fault_has_one_clear_end_and_harms_no_otherssh_host(
-    server: Server, home: Path, prepared: Trial, carrier: SshCarrier, transport: str
+    server: Server, home: Path, prepared: Trial, connections: SshConnections, transport: str
 ) -> None:
     """Whatever hosts do, those beside them end well, and memory does not grow with what is sent."""
     know(server, home / ".ssh" / "known_hosts")
@@ -71,8 +73,8 @@ def test_each_fault_has_one_clear_end_and_harms_no_otherssh_host(
             place = "wait" if name.endswith("in its job") else ""
             declared = {"a": {"wait": "/nonexistent"} if place else {}}
             (home.parent / "trial" / name).mkdir(exist_ok=True)
-            carrier.start(host, prepared.job(declared, host=name))
-        found = _take(carrier, set(hosts), faults.proxies)
+            connections.start(host, prepared.job(declared, host=name))
+        found = _take(connections, set(hosts), faults.proxies)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert {name: found[name][-1]["code"] for name in _GOOD} == dict.fromkeys(_GOOD, 0)
     assert all(document.get("message") != "mine" for name in _GOOD for document in found[name])
@@ -88,27 +90,27 @@ def test_each_fault_has_one_clear_end_and_harms_no_otherssh_host(
 
 @pytest.mark.parametrize("transport", _ENDS)
 def test_a_host_that_never_stops_costs_no_otherssh_host(
-    server: Server, prepared: Trial, carrier: SshCarrier, transport: str
+    server: Server, prepared: Trial, connections: SshConnections, transport: str
 ) -> None:
     """The others end while events of one go on for ever; it is read only as fast as its events are taken."""
     flooding = ssh_host(server, "flooding", 100)._replace(transport=transport)
     server.profile(flooding.address, f"{HAVE} exec yes '{EVENT % ('x' * 900)}'")
     hosts = {name: ssh_host(server, name, 101 + number) for number, name in enumerate(_GOOD)}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    carrier.start(flooding, prepared.job({}, host="flooding"))
+    connections.start(flooding, prepared.job({}, host="flooding"))
     for name, host in hosts.items():
-        carrier.start(host, prepared.job({"a": {}}, host=name))
+        connections.start(host, prepared.job({"a": {}}, host=name))
     ended: dict[str, Any] = {}
     until = time.monotonic() + PATIENCE
     while not ended.keys() >= set(_GOOD):
-        event = carrier.next_event(until - time.monotonic())
+        event = connections.next_event(until - time.monotonic())
         assert event is not None
         if event.document["type"] == "end":
             ended[event.host] = event.document["code"]
     assert ended == dict.fromkeys(_GOOD, 0)
     time.sleep(0.5)  # nothing is taken meanwhile
-    carrier.abandon("flooding")
-    while (event := carrier.next_event(PATIENCE)) is not None and event.document["type"] != "end":
+    connections.abandon("flooding")
+    while (event := connections.next_event(PATIENCE)) is not None and event.document["type"] != "end":
         pass
     assert event is not None
     assert event.document["status"] == "lost"
@@ -116,12 +118,12 @@ def test_a_host_that_never_stops_costs_no_otherssh_host(
     assert grown < 48 << 10, grown
 
 
-def test_the_clock_of_a_host_decides_nothing(server: Server, prepared: Trial, carrier: SshCarrier) -> None:
+def test_the_clock_of_a_host_decides_nothing(server: Server, prepared: Trial, connections: SshConnections) -> None:
     """One that is years behind does its job, and its events have its own time."""
     host = ssh_host(server, "late", 110)
     library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
     server.profile(host.address, f"export LD_PRELOAD={library} FAKETIME=-3000d DONT_FAKE_MONOTONIC=1")
-    carrier.start(host, prepared.job({"a": {}}, host="late"))
-    found = _take(carrier, {"late"}, {})["late"]
+    connections.start(host, prepared.job({"a": {}}, host="late"))
+    found = _take(connections, {"late"}, {})["late"]
     assert found[-1]["code"] == 0
     assert found[0]["timestamp"] < "2020"

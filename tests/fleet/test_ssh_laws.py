@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import pytest
 
-from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.ssh_carrier import SshCarrier
+from resource_api.fleet.connections import Host
+from resource_api.fleet.ssh_connections import SshConnections
 from resource_api.testing import CarrierCompliance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from resource_api.fleet.carriers.carrier import Carrier
-    from resource_api.fleet.payload import Payloads
-    from resource_api.testing.carrier_examples import Trial
+    from resource_api.fleet.archives import Archives
+    from resource_api.fleet.connections import HostConnections
+    from resource_api.testing.carrier_compliance import Trial
     from tests.fleet.sshd import Server
 
 pytestmark = pytest.mark.process
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.process
 _ADDRESSES: Final = {"web1": "127.3.0.1", "web2": "127.3.0.2"}
 
 
-class TestSshCarrier(CarrierCompliance):
+class TestSshConnections(CarrierCompliance):
     """Hosts are addresses of one server, to which root may log in."""
 
     transport: ClassVar[str] = "asyncssh"
@@ -39,11 +39,11 @@ class TestSshCarrier(CarrierCompliance):
         self.home = home
 
     @contextmanager
-    def opened(self, payloads: Payloads) -> Iterator[Carrier]:
-        """Return a carrier that knows the hosts."""
-        carrier = SshCarrier(payloads, environment={"HOME": str(self.home)}, transports=[self.transport])
-        yield carrier
-        carrier.close()
+    def opened(self, payloads: Archives) -> Iterator[HostConnections]:
+        """Return connections that know the hosts."""
+        connections = SshConnections(payloads, environment={"HOME": str(self.home)}, transports=[self.transport])
+        yield connections
+        connections.close()
 
     def host(self, name: str) -> Host:
         """Return a host of the server."""
@@ -54,14 +54,14 @@ class TestSshCarrier(CarrierCompliance):
         """Return a host whose port nothing listens on."""
         return Host("gone", "127.3.0.3", 1, "root", identity=str(self.server.identity), transport=self.transport)
 
-    def kill(self, carrier: Carrier, name: str) -> None:
+    def kill(self, connections: HostConnections, name: str) -> None:
         """Kill what the connection has started."""
-        assert isinstance(carrier, SshCarrier)
+        assert isinstance(connections, SshConnections)
         for pid in self.server.processes(_ADDRESSES[name]):
             os.kill(pid, signal.SIGKILL)
 
 
-class TestSshProgram(TestSshCarrier):
+class TestSshProgram(TestSshConnections):
     """The same hosts, reached by the program ``ssh``."""
 
     transport = "ssh"

@@ -153,7 +153,7 @@ def test_every_module_that_makes_directories_or_files_uses_the_walker() -> None:
     }
     assert {name for name in found if not name.startswith(("system/overlay/", "testing/"))} == {
         "agent/bundle.py",  # an archive in memory
-        "agent/versions.py",  # in the agent's own directory, after it was checked
+        "agent/sources.py",  # in the agent's own directory, after it was checked
         "cli/commands/watch.py",  # a descriptor
         "cli/man_pages.py",  # for packagers
         "cli/output.py",  # /dev/null

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from resource_api.agent import converge, loop, schedule, sources
+from resource_api.agent import converge, loop, sources
 from resource_api.agent import status as statuses
 from resource_api.agent import unit as units
 from resource_api.agent.root_only_files import make_directory
@@ -22,8 +22,8 @@ from resource_api.state.open_store import default_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from resource_api.agent.converge import Agent, Found
-    from resource_api.agent.schedule import Schedule
+    from resource_api.agent.converge import Agent, SourceVersion
+    from resource_api.agent.loop import AgentSchedule
     from resource_api.cli.reporting import Target
     from resource_api.cli.session import Session
 
@@ -148,9 +148,9 @@ def run(context: click.Context, /, **settings: Any) -> int:
     return 128 + stopped
 
 
-def _schedule(settings: Mapping[str, Any]) -> Schedule:
+def _schedule(settings: Mapping[str, Any]) -> AgentSchedule:
     subject = settings["project"] or os.path.basename(settings["manifest"]).partition(".")[0]
-    return schedule.schedule(loop.machine_id(), subject, settings["every"], settings["splay"])
+    return loop.schedule(loop.machine_id(), subject, settings["every"], settings["splay"])
 
 
 def _agent(settings: Mapping[str, Any]) -> Agent:
@@ -230,7 +230,7 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
             return 0
         began = time.time()
         version = converge.find(agent)
-        source_fields.update(agent=version.about, generation=version.about["generation"])
+        source_fields.update(agent=version.fields, generation=version.fields["generation"])
         if version.directory is None and version.error is not None:
             failed = {"summary": {}, "problems": [{"severity": "error", "message": str(version.error)}]}
             code = version.error.exit_code
@@ -247,14 +247,14 @@ def _detach_reporters(session: Session) -> Sequence[Target]:
     return session.reporting.detach() if session.reporting is not None else ()
 
 
-def _apply(session: Session, version: Found, settings: Mapping[str, Any], keep: Callable[[Any], None]) -> int:
+def _apply(session: Session, version: SourceVersion, settings: Mapping[str, Any], keep: Callable[[Any], None]) -> int:
     """Apply a version as the command ``apply`` does, and return its exit code; ``keep`` receives its document."""
     from resource_api.cli.commands.apply import apply
     from resource_api.cli.reporting import Target
 
     if version.error is not None:
         text = f"{version.error}; the last verified version stays in force"
-        session.console.emit_problem(Problem(None, text, code=str(version.about["trust"])))
+        session.console.emit_problem(Problem(None, text, code=str(version.fields["trust"])))
     parameters = {
         **settings,
         "manifest": os.path.join(str(version.directory), settings["manifest"]),

@@ -11,11 +11,11 @@ import click
 from resource_api.cli import options
 from resource_api.cli.help import CommandGroup
 from resource_api.cli.session import with_session
-from resource_api.fleet import inventory, python_runtimes, trust_host_keys
-from resource_api.fleet.carriers.carrier import LIBRARY
-from resource_api.fleet.carriers.transport import Unreachable
-from resource_api.fleet.python_runtimes import Runtimes
-from resource_api.fleet.selection import Selection
+from resource_api.fleet import inventory, python_runtimes
+from resource_api.fleet.connections import LIBRARY
+from resource_api.fleet.inventory import Selection
+from resource_api.fleet.python_runtimes import PythonRuntimes
+from resource_api.fleet.transport import HostUnreachable
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.text import escape
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from resource_api.cli.session import Session
-    from resource_api.fleet.carriers.asyncssh_transport import HostKey
-    from resource_api.fleet.carriers.carrier import Host
-    from resource_api.fleet.python_runtimes import Runtime
+    from resource_api.fleet.asyncssh_transport import HostKey
+    from resource_api.fleet.connections import Host
+    from resource_api.fleet.python_runtimes import PythonRuntime
 
 
 @options.group(
@@ -145,7 +145,7 @@ class _Key(NamedTuple):
         """Return the JSON data of a key."""
         fields: dict[str, Any] = {"host": self.host.name, "status": self.status, "error": self.error}
         if (key := self.key) is not None:
-            fields |= {"address": key.place.address, "port": key.place.port}
+            fields |= {"address": key.endpoint.address, "port": key.endpoint.port}
             fields |= {"algorithm": key.algorithm, "fingerprint": key.fingerprint}
         return fields
 
@@ -197,14 +197,14 @@ def _reached(host: Host) -> str:
 
 def _keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
     """Ask hosts for their keys. Raise ``ResourceError`` where the library for SSH is not installed."""
-    from resource_api.fleet.carriers import asyncssh_transport
+    from resource_api.fleet import asyncssh_transport
 
     keys = []
     for host, key in zip(selected, asyncssh_transport.host_keys(selected, os.environ), strict=True):
-        if isinstance(key, Unreachable):
+        if isinstance(key, HostUnreachable):
             keys.append(_Key(host, None, "unreachable", str(key)))
             continue
-        reason = trust_host_keys.refusal(key, fingerprints)
+        reason = asyncssh_transport.distrust_reason(key, fingerprints)
         keys.append(_Key(host, key, "refused" if reason else key.trust, reason or None))
     return keys
 
@@ -215,24 +215,24 @@ def _key_line(row: _Key) -> str:
     if row.error is not None:
         return escape(f"{row.host.name}: not trusted: {row.error}")
     mark = " (known)" if row.status == "known" else ""
-    return escape(f"{row.host.name}: {key.place.shown} {key.algorithm} {key.fingerprint}{mark}")
+    return escape(f"{row.host.name}: {key.endpoint.text} {key.algorithm} {key.fingerprint}{mark}")
 
 
 def _record(keys: Sequence[HostKey]) -> None:
-    from resource_api.fleet.carriers import asyncssh_transport
+    from resource_api.fleet import asyncssh_transport
 
     file = asyncssh_transport.known_hosts_file(os.environ)
     try:
-        trust_host_keys.record(file, keys)
+        asyncssh_transport.record_host_keys(file, keys)
     except OSError as error:
         msg = f"{file}: cannot be written: {error.strerror}"
         raise ResourceError(msg) from error
 
 
-def _runtimes() -> Runtimes:
-    return Runtimes(python_runtimes.directory(os.environ))
+def _runtimes() -> PythonRuntimes:
+    return PythonRuntimes(python_runtimes.directory(os.environ))
 
 
-def _runtime_line(interpreter: Runtime) -> str:
+def _runtime_line(interpreter: PythonRuntime) -> str:
     size = f"{interpreter.size / 1e6:.1f} MB"
     return f"{interpreter.digest[:12]}  Python {interpreter.python} for {interpreter.machine}, {size}"

@@ -1,1 +1,1 @@
-"""What runs on a host: one job, carried out once, its events sent; nothing here runs where the command was given."""
+"""The part of a run that is executed on a host; nothing here runs on the controller."""

@@ -1,8 +1,7 @@
-"""What a host knows of the jobs that it was given: the newest of each stack, and the report of that when it has ended.
+"""The host's job journal: per stack, the newest job and its final report, in a file beside the state.
 
-A job that is delivered twice is done once: the second time its report is sent again. One that is older than the newest,
-or has its generation and is another one, is superseded: nothing is ever decided by the order in which jobs arrive.
-Kept beside the state, one file for each stack.
+A job that is delivered twice runs once: the second time its report is sent again. A job is superseded if it is older
+than the newest, or another job of the same generation; the order of arrival decides nothing.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ if TYPE_CHECKING:
     from resource_api.fleet.job import Job
     from resource_api.state.store import StackName
 
-#: Bytes of the documents of a report that are kept; of a larger one only the summary is.
-MOST: Final = 4 << 20
+#: Largest report in bytes; of a larger one only the summary is recorded.
+MAX_REPORT: Final = 4 << 20
 
 
 class Superseded(ResourceAPIError):  # noqa: N818 - reads as what it says
-    """A newer job was given to this host, or another one of the same run."""
+    """The host received a newer job before, or another job of the same generation."""
 
     exit_code = StateLocked.exit_code
 
 
-class Report(NamedTuple):
-    """What a job that has ended has sent: its exit code and the documents that say what it did."""
+class JobReport(NamedTuple):
+    """The exit code of a finished job and the documents of its results."""
 
     code: int
     documents: Sequence[Mapping[str, Any]]
 
 
 class Journal:
-    """The jobs of one stack."""
+    """The journal of one stack."""
 
     def __init__(self, state: str, name: StackName) -> None:
-        """Keep them beside the database ``state``, in a directory that is this user's alone."""
+        """Use a file beside the database ``state``, in a directory that only this user can open."""
         self._state = state
         self._directory = f"{os.path.dirname(state)}/jobs"
         self._path = f"{self._directory}/{name.project}--{name.stack}.json"
@@ -54,7 +53,7 @@ class Journal:
 
     @contextmanager
     def held(self, command: str, timeout: float) -> Iterator[None]:
-        """Let no other job of the stack run meanwhile. Raise ``StateLocked``, ``StateError``."""
+        """Lock the stack against other jobs. Raise ``StateLocked``, ``StateError``."""
         prepare_directory(self._state)
         try:
             make_directory(self._directory)
@@ -69,30 +68,30 @@ class Journal:
             self._lock.write_holder(command)
             yield
 
-    def begin(self, job: Job) -> Report | None:
-        """Return the report of a job that was done; else note it as the newest and return None.
+    def begin(self, job: Job) -> JobReport | None:
+        """Return the report of a finished job; otherwise record the job as the newest and return None.
 
-        Raise ``Superseded`` for an older job, and for another one of the same generation; ``StateError``.
+        Raise ``Superseded`` for an older job or another one of the same generation, and ``StateError``.
         """
-        known = self._read()
-        if known is not None and known["id"] == job.id:
-            if known["report"] is not None:
-                return Report(known["report"][0], known["report"][1])
-        elif known is not None and job.generation <= known["generation"]:
-            raise Superseded(_superseded(job.generation, known["generation"]))
+        newest = self._read()
+        if newest is not None and newest["id"] == job.id:
+            if newest["report"] is not None:
+                return JobReport(*newest["report"])
+        elif newest is not None and job.generation <= newest["generation"]:
+            raise Superseded(_superseded(job.generation, newest["generation"]))
         self._write(job, None)
         return None
 
-    def finish(self, job: Job, report: Report) -> None:
-        """Note the report of the job that was begun."""
+    def finish(self, job: Job, report: JobReport) -> None:
+        """Record the report of the job that was begun."""
         self._write(job, report)
 
     def _read(self) -> dict[str, Any] | None:
         try:
             raw = private_files.read(self._path)
-            found = json.loads(raw or b"")
-            if {type(found["id"]), type(found["generation"])} == {str, int} and "report" in found:
-                return dict(found)
+            entry = json.loads(raw or b"")
+            if {type(entry["id"]), type(entry["generation"])} == {str, int} and "report" in entry:
+                return dict(entry)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -103,12 +102,12 @@ class Journal:
         msg = f"{self._path}: it is damaged, or others can write to it; remove it, and every job is taken as a new one"
         raise StateError(msg)
 
-    def _write(self, job: Job, report: Report | None) -> None:
-        found = {"id": job.id, "generation": job.generation, "report": report}
-        raw = json.dumps(found, separators=(",", ":")).encode()
-        if report is not None and len(raw) > MOST:
-            last = [each for each in report.documents if each.get("type") == "summary"]
-            raw = json.dumps({**found, "report": [report.code, last]}, separators=(",", ":")).encode()
+    def _write(self, job: Job, report: JobReport | None) -> None:
+        entry = {"id": job.id, "generation": job.generation, "report": report}
+        raw = json.dumps(entry, separators=(",", ":")).encode()
+        if report is not None and len(raw) > MAX_REPORT:
+            summary = [document for document in report.documents if document.get("type") == "summary"]
+            raw = json.dumps({**entry, "report": [report.code, summary]}, separators=(",", ":")).encode()
         try:
             private_files.replace(self._path, raw)
         except OSError as error:

@@ -1,7 +1,4 @@
-"""One job on its host: the runtime that carries it out, and where its documents go, secrets masked.
-
-What each command does with it is in ``fleet/host/commands``.
-"""
+"""The run of one job on its host: the runtime, and the channel for its documents, with secrets masked."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import job as jobs
-from resource_api.fleet import sent_manifest
 from resource_api.fleet.host.delivered_jobs import Journal
 from resource_api.manifest.sections import project_name
 from resource_api.model.event import StepStart
@@ -33,50 +29,50 @@ if TYPE_CHECKING:
     from resource_api.fleet.job import Job
     from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event, LogEvent
+    from resource_api.model.report import Report
     from resource_api.model.values.assets import Content, ContentSpec
     from resource_api.system.filesystem.asset_contents import SentReader
 
 
-#: The types of documents that a report is made of.
-_KEPT: Final = frozenset({"diagnostic", "outputs", "resource_drift", "result", "step_end", "summary"})
+#: The types of documents in a job's report.
+_REPORTED: Final = frozenset({"diagnostic", "outputs", "resource_drift", "result", "step_end", "summary"})
 
 
 class HostRun:
-    """A job with what it needs on its host."""
+    """A job with its runtime, log and interrupts."""
 
     def __init__(
         self,
         job: Job,
         emit: Callable[[Mapping[str, Any]], None],
         result: Callable[[Mapping[str, Any]], None],
-        places: Sequence[str],
+        directories: Sequence[str],
     ) -> None:
-        """Send documents with ``emit``, and that of a command that reads with ``result``.
+        """Send events with ``emit``, and the document of a command that reads with ``result``.
 
-        ``places``: the cache, and the directories in it that hold the directories of the module path.
+        ``directories``: the cache, then the unpacked archives of modules.
         """
         self.job = job
         self.options = job.options
         self._emit, self._result = emit, result
-        #: Whether something may have been done.
+        #: Whether the host may have been changed.
         self.began = False
-        #: The documents that say what was done.
-        self.kept: list[Mapping[str, Any]] = []
+        #: The documents of the job's report.
+        self.report_documents: list[Mapping[str, Any]] = []
         self.log = Log(str(self.options.get("log_level") or "notice"), self._log)
         self.log.mask.on_secret = lambda _secret, _declared: core_dumps.forbid()
         sys.stdout, sys.stderr = (line_stream(self._printed, number, self.log.mask) for number in (1, 2))
         self.context = RunContext(self.log)
         self.context.isolate = bool(self.options.get("isolate")) or None
         self.interrupts = Interrupts(self.context, again="")
-        cache, *archives = places
-        directories = [path for archive in archives for path in _directories(archive)]
-        self._directories = directories
+        cache, *archives = directories
+        self._module_path = [path for archive in archives for path in _module_directories(archive)]
         trusted = [cache, *self.options.get("trust_path", ())]
-        self.registry = Registry(ModulePath([*directories, BUNDLED], distributions=False), trusted)
+        self.registry = Registry(ModulePath([*self._module_path, BUNDLED], distributions=False), trusted)
 
     @cached_property
     def runtime(self) -> Runtime:
-        """The runtime that carries the job out."""
+        """The runtime that executes the job."""
         return Runtime(
             self.registry,
             **state_settings(self.options),
@@ -91,54 +87,60 @@ class HostRun:
 
     @cached_property
     def _reader(self) -> SentReader:
-        """What reads assets and archives; few manifests have any."""
+        """The reader of assets and archives, imported late: few manifests have any."""
         from resource_api.system.filesystem.asset_contents import SentReader
 
-        return SentReader(self.job.files, self._directories)
+        return SentReader(self.job.files, self._module_path)
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
         """The inputs of the manifest by name."""
-        return jobs.given_inputs(self.job)
+        return jobs.decoded_inputs(self.job)
 
     @cached_property
     def manifest(self) -> Manifest:
         """The manifest of the job. Raise ``ManifestError``."""
-        return sent_manifest.manifest(
+        return jobs.read_manifest(
             self.job.documents, lambda raw, file: self.runtime.read_python(raw, file, self.inputs)
         )
 
     def selected(self, *names: str) -> dict[str, Any]:
-        """Return those of the named options that the job has."""
+        """Return the job's options among ``names``."""
         return {name: self.options[name] for name in names if name in self.options}
 
     def exit_code(self, code: int) -> int:
-        """Return the exit code of a command: its own, or that of an interrupt."""
+        """Return the exit code of an interrupt that came, else ``code``."""
         return self.interrupts.exit_code if self.interrupts.came else code
 
+    def report(self, report: Report) -> int:
+        """Send the summary of a run and return its exit code."""
+        code = self.exit_code(report.exit_code)
+        self.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
+        return code
+
     def emit(self, document: Mapping[str, Any]) -> None:
-        """Send one document, secrets masked."""
+        """Send a document, secrets masked."""
         self.send_again(self.log.mask.document(document))
 
     def send_again(self, document: Mapping[str, Any]) -> None:
-        """Send a document in which secrets are masked already."""
-        if document["type"] in _KEPT:
-            self.kept.append(document)
+        """Send a document whose secrets are masked already."""
+        if document["type"] in _REPORTED:
+            self.report_documents.append(document)
         if document["type"] == "result":
             self._result(document)
         else:
             self._emit(document)
 
-    def result(self, found: Any, *, reveal: bool = False) -> None:
+    def result(self, value: Any, *, reveal: bool = False) -> None:
         """Send the document of a command that reads; ``reveal``: with secrets in clear."""
-        document = documents.line("result", {"document": found})
+        document = documents.line("result", {"document": value})
         if reveal:
             self._result(document)
         else:
             self.emit(document)
 
     def journal(self) -> Journal | None:
-        """Return the journal of the stack, None for a job that changes nothing or where no state is kept."""
+        """Return the journal of the stack; None for a job that changes nothing, and without durable state."""
         options = self.options
         if self.job.command not in jobs.CHANGING or options.get("noop") or options.get("state") in MEMORY:
             return None
@@ -161,6 +163,6 @@ class HostRun:
             self.emit(document)
 
 
-def _directories(archive: str) -> list[str]:
-    """Return the directories of the module path in an archive, in their order."""
-    return [f"{archive}/{name}" for name in sorted((each for each in os.listdir(archive) if each.isdigit()), key=int)]
+def _module_directories(archive: str) -> list[str]:
+    """Return the directories of the module path in an unpacked archive, in their order."""
+    return [f"{archive}/{number}" for number in sorted(filter(str.isdigit, os.listdir(archive)), key=int)]

@@ -19,7 +19,7 @@ from urllib.parse import quote, quote_plus
 from hypothesis import strategies as st
 
 from resource_api.agent import bundle as bundles
-from resource_api.agent.bundle import Bundle, File
+from resource_api.agent.bundle import Bundle, BundleFile
 from resource_api.model.values.assets import Archive, Limits
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.text import escape
@@ -102,7 +102,7 @@ def archive(data: bytes) -> None:
         st.integers(0, 1 << 64),
         st.dictionaries(
             NAMES.filter(lambda name: "\0" not in name and name.isprintable()),
-            st.builds(File, st.binary(max_size=20), st.booleans()),
+            st.builds(BundleFile, st.binary(max_size=20), st.booleans()),
             max_size=3,
         ),
     ),

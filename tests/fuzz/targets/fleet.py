@@ -9,8 +9,8 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from resource_api.fleet import inventory
-from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.channel import TYPES, Channel
+from resource_api.fleet.channel import TYPES, HostChannel
+from resource_api.fleet.connections import Host
 from resource_api.fleet.host_names import address, expand, fold, select, split
 from resource_api.fleet.job import Job, with_id
 from resource_api.fleet.merge import Merge
@@ -65,7 +65,7 @@ FRAMES: Final = st.one_of(
 def host_answers(data: bytes) -> None:
     """Whatever a host says to a run over many hosts: taken, merged, shown."""
     own = Host("web1", "10.0.0.1")
-    channel, merge = Channel(own.name, with_id(Job("apply", 1, payload="0" * 64)), lambda _: b""), Merge()
+    channel, merge = HostChannel(own.name, with_id(Job("apply", 1, payload="0" * 64)), lambda _: b""), Merge()
     channel.receive(_frame("have", {}))
     merge.begin(own)
     body = data if data.startswith(b"RApi") else b"RApi " + data + b"\n"
@@ -96,7 +96,7 @@ def host_answers(data: bytes) -> None:
     words="defaults: hosts: groups: inputs: user: port: 22 address: become: sudo via: web[1:50] db[a:c] { } [ ] , : #",
 )
 def host_inventory(data: bytes) -> None:
-    """Inventories of hosts: read, and each host as a carrier gets it."""
+    """Inventories of hosts: read, and the connection settings of each host."""
     found = inventory.parse(data, "hosts.yaml", ".yaml")
     for name in list(found.hosts)[:FEW]:
         assert found.host(name).name == name, "a host is another one"

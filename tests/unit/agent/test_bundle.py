@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api.agent import bundle
-from resource_api.agent.bundle import Bundle, File
+from resource_api.agent.bundle import Bundle, BundleFile
 from resource_api.agent.root_only_files import Untrusted
 from resource_api.model.values.errors import UsageError
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CONTENT = {"a.yaml": b"a", "types/b.py": b"b"}
 PARTS = st.text("ab.é-", min_size=1, max_size=8).filter(lambda part: part not in {".", ".."})
 NAMES = st.lists(PARTS, min_size=1, max_size=3).map("/".join)
-FILES = st.dictionaries(NAMES, st.builds(File, st.binary(max_size=40), st.booleans()), min_size=1, max_size=5)
+FILES = st.dictionaries(NAMES, st.builds(BundleFile, st.binary(max_size=40), st.booleans()), min_size=1, max_size=5)
 
 
 def tar(members: list[tuple[str, bytes]], change: Callable[[tarfile.TarInfo], object] = lambda _: None) -> bytes:
@@ -125,7 +125,7 @@ def test_a_hostile_bundle_is_refused(case: str) -> None:
 
 
 @given(FILES, st.integers(1, (1 << 63) - 1))
-def test_what_is_written_is_read(files: dict[str, File], generation: int) -> None:
+def test_what_is_written_is_read(files: dict[str, BundleFile], generation: int) -> None:
     """All names, contents and modes; or it is refused where one name is a directory of another."""
     made = Bundle("name", generation, [], files)
     if any(other.startswith(f"{name}/") for name in files for other in files) or "bundle.json" in files:
@@ -163,9 +163,9 @@ def test_a_directory_is_collected_with_its_module_path(site: Path, tmp_path: Pat
     left_out = {os.path.realpath(site / "out.bundle")}
     found = bundle.collect(str(site), [str(tmp_path / "empty"), str(tmp_path / "more")], left_out)
     assert found.files == {
-        "site.yaml": File(b"a", executable=False),
-        "types/b.py": File(b"b", executable=False),
-        ".modules/2/providers/b": File(b"#!/bin/sh\n", executable=True),
+        "site.yaml": BundleFile(b"a", executable=False),
+        "types/b.py": BundleFile(b"b", executable=False),
+        ".modules/2/providers/b": BundleFile(b"#!/bin/sh\n", executable=True),
     }
     assert found.modules == [".modules/2"]
     named = found._replace(name="x", generation=7)

@@ -12,8 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.agent.loop import POLL, Stopped, run_until_stopped
-from resource_api.agent.schedule import CATCH_UP, PROMPT, Now, Schedule, next_run, schedule, slot_after
+from resource_api.agent.loop import (
+    CATCH_UP,
+    POLL,
+    PROMPT,
+    AgentSchedule,
+    Moment,
+    Stopped,
+    next_run,
+    run_until_stopped,
+    schedule,
+    slot_after,
+)
 
 DAY = 86400.0
 PERIOD = 1800.0
@@ -41,8 +51,8 @@ class Simulated:
         self.runs: list[tuple[float, float]] = []
         self.away: list[tuple[float, float]] = []
 
-    def now(self) -> Now:
-        return Now(self.true + self.skew, self.true - self.booted)
+    def now(self) -> Moment:
+        return Moment(self.true + self.skew, self.true - self.booted)
 
     def sleep(self, seconds: float) -> None:
         until = self.true + seconds
@@ -73,7 +83,7 @@ class Restarted(Exception):  # noqa: N818
     """The machine was off and is on again."""
 
 
-def simulate(times: Schedule, events: list[Event], durations: Any, end: float) -> Simulated:
+def simulate(times: AgentSchedule, events: list[Event], durations: Any, end: float) -> Simulated:
     """Return a machine after a simulation; an agent that starts again knows when its last run ended by the wall."""
     machine = Simulated(events, durations, end)
     ended: float | None = None
@@ -86,7 +96,7 @@ def simulate(times: Schedule, events: list[Event], durations: Any, end: float) -
             return machine
 
 
-def check(times: Schedule, machine: Simulated) -> None:
+def check(times: AgentSchedule, machine: Simulated) -> None:
     """Fail if two runs overlap, or if the machine could have run and did not for a period and the time to catch up."""
     bound = times.period + times.delay + POLL + PROMPT
     passed = 0
@@ -147,7 +157,7 @@ def test_no_life_has_overlap_or_missed_periods(
 @given(st.floats(0, 4e9), st.floats(60, DAY), st.floats(0, 1))
 def test_the_next_slot_is_within_a_period(wall: float, period: float, share: float) -> None:
     """And it is always the same slots."""
-    times = Schedule(period, share * period, 0.0)
+    times = AgentSchedule(period, share * period, 0.0)
     found = slot_after(times, wall)
     assert wall < found <= wall + period * (1 + 1e-9)
     turns = (found - times.offset) / period
@@ -160,7 +170,7 @@ def test_a_run_is_at_its_slot() -> None:
     machine = simulate(times, [], iter([7.0] * 100), DAY)
     seconds = [(began + 1.7e9 - times.offset) % PERIOD for began, _ in machine.runs]
     assert all(min(each, PERIOD - each) < 0.01 for each in seconds[1:])
-    assert [next_run(times, Now(100.0, 50.0), 50.0).catch_up for _ in range(2)] == [None, None]
+    assert [next_run(times, Moment(100.0, 50.0), 50.0).catch_up for _ in range(2)] == [None, None]
 
 
 @pytest.mark.parametrize("hosts", [10_000])
@@ -169,8 +179,8 @@ def test_many_machines_are_spread(hosts: int) -> None:
     all_times = [schedule(f"machine {number}", "web", PERIOD) for number in range(hosts)]
     for starts, spread in (
         ([times.offset for times in all_times], PERIOD),
-        ([next_run(times, Now(5e8, 1e6), None).seconds for times in all_times], CATCH_UP),
-        ([next_run(times, Now(5e8, 1e6), 1e6 - 7200).seconds for times in all_times], CATCH_UP),
+        ([next_run(times, Moment(5e8, 1e6), None).seconds for times in all_times], CATCH_UP),
+        ([next_run(times, Moment(5e8, 1e6), 1e6 - 7200).seconds for times in all_times], CATCH_UP),
     ):
         seconds = Counter(map(int, starts))
         mean = hosts / spread
@@ -180,6 +190,6 @@ def test_many_machines_are_spread(hosts: int) -> None:
 
 def test_a_splay_bounds_the_spread() -> None:
     """Without one all run at the beginning of the period, and catch up at once."""
-    assert schedule("machine", "web", PERIOD, 0.0) == Schedule(PERIOD, 0.0, 0.0)
+    assert schedule("machine", "web", PERIOD, 0.0) == AgentSchedule(PERIOD, 0.0, 0.0)
     assert all(schedule(str(number), "web", PERIOD, 60.0).offset < 60 for number in range(100))
     assert schedule("a", "web", PERIOD) != schedule("b", "web", PERIOD) != schedule("b", "db", PERIOD)

@@ -1,4 +1,4 @@
-"""Hosts that exist in the memory of a test, and their time: a carrier that takes jobs to them at once."""
+"""Hosts that exist in the memory of a test, and their time: connections that deliver jobs to them at once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from resource_api.fleet.carriers import carrier
-from resource_api.fleet.carriers.carrier import Host, HostEvent
+from resource_api.fleet.connections import LOST, Host, HostEvent, end_event
 from resource_api.fleet.job import Job
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def is_silent(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]
     yield 0.1, {"type": "hello"}
 
 
-class SimulatedCarrier:
+class SimulatedConnections:
     """Takes jobs to hosts that behave as a function says, in a time of its own."""
 
     def __init__(self, behaviour: Callable[[str], Behaviour], *, obeys: bool = True) -> None:
@@ -122,7 +121,7 @@ class SimulatedCarrier:
     def abandon(self, host: str) -> None:
         """Have the end come at once."""
         if self.running.pop(host, None) is not None:
-            self._now_due.append(carrier.end(host, carrier.LOST, error="abandoned"))
+            self._now_due.append(end_event(host, LOST, error="abandoned"))
 
     def close(self) -> None:
         """Note it."""

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resource_api.fleet import job as jobs
-from resource_api.fleet.carriers import carrier
-from resource_api.fleet.channel import TYPES, Channel
+from resource_api.fleet.channel import TYPES, HostChannel
+from resource_api.fleet.connections import LOST, UNREACHABLE
 from resource_api.fleet.host.execute import Sender
 from resource_api.fleet.job import Job, with_id
 from resource_api.model.values.errors import ResourceAPIError
@@ -26,9 +26,9 @@ JOB: Final = with_id(Job("apply", 1, payload="a" * 64, modules="b" * 64))
 HAVE: Final = b'RApi {"kind":"have","digests":""}\n'
 
 
-def channel(*, sent: bool = True) -> Channel:
+def channel(*, sent: bool = True) -> HostChannel:
     """Return a channel, to which the job was sent unless told otherwise."""
-    made = Channel("web1", JOB, {"a" * 64: b"package", "b" * 64: b"modules"}.__getitem__)
+    made = HostChannel("web1", JOB, {"a" * 64: b"package", "b" * 64: b"modules"}.__getitem__)
     if sent:
         made.receive(HAVE)
         made.take()
@@ -45,7 +45,7 @@ def log(text: str) -> bytes:
     return frame("event", document={"type": "log", "message": text})
 
 
-def last(made: Channel, data: bytes) -> Mapping[str, Any]:
+def last(made: HostChannel, data: bytes) -> Mapping[str, Any]:
     """Return the last document that comes of these bytes."""
     return made.receive(data)[-1].document
 
@@ -79,7 +79,7 @@ BAD: Final = {
 def test_what_is_no_event_is_the_end_of_its_host(why: str) -> None:
     """In doubt once the job was sent; nothing was done before that."""
     sent, data = BAD[why]
-    status = carrier.LOST if sent else carrier.UNREACHABLE
+    status = LOST if sent else UNREACHABLE
     made = channel(sent=sent)
     assert last(made, data) == {
         "type": "end",
@@ -94,12 +94,12 @@ def test_archives_are_sent_once() -> None:
     """A host that asks again and again gets nothing more."""
     made = channel(sent=False)
     made.receive(frame("need", digests="a" * 64))
-    assert last(made, frame("need", digests="a" * 64))["status"] == carrier.UNREACHABLE
+    assert last(made, frame("need", digests="a" * 64))["status"] == UNREACHABLE
 
 
 def test_events_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one after the last ends the host."""
-    monkeypatch.setattr(carrier, "MAX_EVENTS", 3)
+    monkeypatch.setattr("resource_api.fleet.channel.MAX_EVENTS", 3)
     found = channel().receive(log("again") * 5)
     assert [event.document["type"] for event in found] == ["log", "log", "log", "end"]
     assert found[-1].document["error"] == "it sent what is no event: more than 3 events"
@@ -111,7 +111,7 @@ def test_a_job_that_was_interrupted_before_is_not_sent() -> None:
     made.interrupt()
     assert last(made, HAVE) == {
         "type": "end",
-        "status": carrier.UNREACHABLE,
+        "status": UNREACHABLE,
         "code": None,
         "error": "interrupted before the job was sent",
     }

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resource_api.fleet.host.delivered_jobs import MOST, Journal, Report, Superseded
+from resource_api.fleet.host.delivered_jobs import MAX_REPORT, JobReport, Journal, Superseded
 from resource_api.fleet.job import Job, with_id
 from resource_api.model.values.errors import StateError
 from resource_api.state.store import StackName
@@ -34,9 +34,9 @@ def deliver(directory: Path, delivered: Job) -> str:
         except Superseded:
             return "superseded"
         if known is not None:
-            assert known == Report(0, [{"type": "summary", "generation": delivered.generation}])
+            assert known == JobReport(0, [{"type": "summary", "generation": delivered.generation}])
             return "repeated"
-        journal.finish(delivered, Report(0, [{"type": "summary", "generation": delivered.generation}]))
+        journal.finish(delivered, JobReport(0, [{"type": "summary", "generation": delivered.generation}]))
         return "done"
 
 
@@ -84,8 +84,8 @@ def test_of_a_large_report_the_summary_is_kept(tmp_path: Path) -> None:
     summary = {"type": "summary", "created": 1}
     with journal.held("apply", 0.0):
         journal.begin(job(1))
-        journal.finish(job(1), Report(0, [{"type": "step_end", "is": "x" * MOST}, summary]))
-        assert journal.begin(job(1)) == Report(0, [summary])
+        journal.finish(job(1), JobReport(0, [{"type": "step_end", "is": "x" * MAX_REPORT}, summary]))
+        assert journal.begin(job(1)) == JobReport(0, [summary])
 
 
 def test_a_journal_that_cannot_be_kept_is_an_error(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api.fleet import inventory
-from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.host_inputs import Given, HostInputs
+from resource_api.fleet.connections import Host
+from resource_api.fleet.job_inputs import GivenInputs, HostInputs
 from resource_api.manifest.input_values import FileInput, TextInput
 from resource_api.manifest.read import read_mapping
 from resource_api.manifest.sections import MAPPING, assemble
@@ -185,7 +185,9 @@ def resolved(
 ) -> dict[str, Any]:
     """Return the inputs of hosts of an inventory in YAML, for the manifest above."""
     found, manifest = parse(text), assemble([read_mapping(MANIFEST, MAPPING)])
-    read = HostInputs(manifest, Given(weaker or {}, stronger or {}), lambda source: f"{source.kind} {source.text}")
+    read = HostInputs(
+        manifest, GivenInputs(weaker or {}, stronger or {}), lambda source: f"{source.kind} {source.text}"
+    )
     return read.of_all((name, found) for name in names)
 
 
@@ -258,7 +260,7 @@ def test_what_cannot_be_read_names_the_input_and_the_reason(tmp_path: Path, writ
     (tmp_path / "large").touch()
     os.truncate(tmp_path / "large", 100_000_001)
     found = inventory.read(str(path))
-    read = HostInputs(assemble([read_mapping(MANIFEST, MAPPING)]), Given({}, {}))
+    read = HostInputs(assemble([read_mapping(MANIFEST, MAPPING)]), GivenInputs({}, {}))
     with pytest.raises(ManifestError) as refused:
         read.of_all([("a", found)])
     assert f"input 'password': {why.replace('PLACE', str(tmp_path))}" in str(refused.value)
@@ -271,7 +273,7 @@ def test_a_relative_file_and_a_program_are_beside_the_inventory(tmp_path: Path) 
     path = tmp_path / "hosts.json"
     inputs = {"password": {"file": "secret"}, "role": {"command": "cat secret"}}
     path.write_text(json.dumps({"hosts": {"a": {"inputs": inputs}}}))
-    read = HostInputs(assemble([read_mapping(MANIFEST, MAPPING)]), Given({}, {}))
+    read = HostInputs(assemble([read_mapping(MANIFEST, MAPPING)]), GivenInputs({}, {}))
     found = read.of_all([("a", inventory.read(os.fspath(path)))])
     assert found["a"] == {"password": Sensitive("from a file"), "role": "from a file"}
 
@@ -279,7 +281,7 @@ def test_a_relative_file_and_a_program_are_beside_the_inventory(tmp_path: Path) 
 def test_what_a_program_declares_is_left_to_it() -> None:
     """A Python manifest is executed on the host: what was read stays what may be a secret."""
     found = parse("hosts: {a: {inputs: {password: {file: x}, workers: 3}}}\n")
-    read = HostInputs(None, Given({}, {"role": TextInput("front")}), lambda _: "hunter22")
+    read = HostInputs(None, GivenInputs({}, {"role": TextInput("front")}), lambda _: "hunter22")
     inputs = read.of_all([("a", found)])["a"]
     assert inputs == {"password": "hunter22", "workers": 3, "role": "front"}
     assert type(inputs["password"]) is FileInput

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from resource_api import Sensitive
-from resource_api.fleet.carriers.carrier import HostEvent, end
+from resource_api.fleet.connections import HostEvent, end_event
 from resource_api.fleet.job import Job, decode, encode, for_host, with_id
 from resource_api.plugins.worker import protocol
 
@@ -88,4 +88,4 @@ def test_what_is_no_job_is_refused(frame: protocol.Frame, why: str) -> None:
 def test_an_end_has_all_its_fields() -> None:
     """The last event of a host says what became of its run."""
     document = {"type": "end", "status": "lost", "code": None, "error": "reset"}
-    assert end("web1", "lost", error="reset") == HostEvent("web1", document)
+    assert end_event("web1", "lost", error="reset") == HostEvent("web1", document)

@@ -6,8 +6,8 @@ import ctypes.util
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from resource_api.fleet.carriers import library_search
-from resource_api.fleet.carriers.library_search import linker_cache
+from resource_api.fleet import asyncssh_transport
+from resource_api.fleet.asyncssh_transport import linker_cache
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ def test_no_program_looks_for_a_library_that_the_linker_does_not_know(
 
     cache = tmp_path / "ld.so.cache"
     cache.write_bytes(b"libknown.so.1\0")
-    monkeypatch.setattr(library_search, "_CACHE", cache)
+    monkeypatch.setattr(asyncssh_transport, "_CACHE", cache)
     monkeypatch.setattr(subprocess, "Popen", start)
     before = ctypes.util.find_library
     with linker_cache():

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from resource_api import ManifestError, Registry, Runtime
-from resource_api.fleet import manifest_files, sent_manifest
+from resource_api.fleet import job as jobs
+from resource_api.fleet import job_inputs
 from resource_api.model.values.errors import UsageError
 
 SITE = """\
@@ -35,10 +36,8 @@ def site(tmp_path: Path) -> str:
 
 def test_positions_and_data_are_those_of_the_files(site: str) -> None:
     """A manifest that was sent equals one that was read here, with the position of every part."""
-    read = manifest_files.read(site)
-    sent = sent_manifest.manifest(
-        [sent_manifest.to_fields(each) for each in read], lambda _raw, file: pytest.fail(file)
-    )
+    read = job_inputs.read_documents(site)
+    sent = jobs.read_manifest([jobs.document_fields(each) for each in read], lambda _raw, file: pytest.fail(file))
     assert [each.file for each in sent.documents] == [each.file for each in read]
     assert [each.data for each in sent.documents] == [each.data for each in read]
     for mine, theirs in zip(read, sent.documents, strict=True):
@@ -50,7 +49,7 @@ def test_positions_and_data_are_those_of_the_files(site: str) -> None:
 def test_files_are_those_that_the_manifest_names(site: str) -> None:
     """Of a name with ``${...}``, whatever it can mean; of a directory, all in it; no other file."""
     above = Path(site).parent
-    found = manifest_files.contents(manifest_files.read(site), {})
+    found = job_inputs.file_contents(job_inputs.read_documents(site), {})
     assert sorted(found) == sorted(
         str(above / name) + end
         for name, end in (("a.txt", ""), ("web1.conf", ""), ("web2.conf", ""), ("tree", "/"), ("tree/below/x", ""))
@@ -59,9 +58,9 @@ def test_files_are_those_that_the_manifest_names(site: str) -> None:
 
 def test_files_have_a_largest_size(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More is refused before any host is asked."""
-    monkeypatch.setattr(manifest_files, "LARGEST", 3)
+    monkeypatch.setattr(job_inputs, "LARGEST", 3)
     with pytest.raises(UsageError, match=r"the files of a manifest for other hosts are at most 0 MiB together$"):
-        manifest_files.contents(manifest_files.read(site), {})
+        job_inputs.file_contents(job_inputs.read_documents(site), {})
 
 
 def test_an_unknown_property_of_the_host_is_a_problem_with_its_line(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from resource_api.fleet.carriers.read_become_password import BecomePasswords
+from resource_api.fleet.ssh_connections import BecomePasswords
 from resource_api.fleet.value_sources import ValueSource
 from resource_api.model.values.errors import ResourceError
 

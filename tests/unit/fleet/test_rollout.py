@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.fleet import rollout as policy
-from resource_api.fleet.rollout import Decision, Progress, Rollout, Share
+from resource_api.fleet import run as fleet_run
+from resource_api.fleet.run import Rollout, RolloutStep, RunProgress, Share
 
 SHARES: Final = st.one_of(
     st.integers(1, 40).map(Share), st.integers(1, 100).map(lambda percent: Share(percent, percent=True))
 )
 PLANS: Final = st.builds(
-    policy.rollout,
+    fleet_run.make_rollout,
     st.integers(1, 300),
     st.integers(1, 60),
     st.none() | st.lists(SHARES, min_size=1, max_size=4),
@@ -30,11 +30,11 @@ class Run:
     def __init__(self, plan: Rollout, bad: set[int], choose: random.Random) -> None:
         """Run to the end, and keep what was decided on the way."""
         self.started, self.failed, self.most = 0, 0, 0
-        self.asked, self.decisions = list[int](), list[Decision]()
+        self.asked, self.decisions = list[int](), list[RolloutStep]()
         self.running = list[int]()
         self.batches = list[tuple[int, int]]()
-        progress = Progress()
-        while not (decision := policy.decide(plan, progress)).done:
+        progress = RunProgress()
+        while not (decision := fleet_run.decide(plan, progress)).finished:
             self.decisions.append(decision)
             if decision.ask:
                 self.asked.append(decision.ask)
@@ -45,7 +45,7 @@ class Run:
             self.most = max(self.most, len(self.running))
             assert self.running, "nothing runs, and nothing is done"
             host = self.running.pop(choose.randrange(len(self.running)))
-            self.batches.append((policy.batch_of(plan, host), len(self.asked) + 1))
+            self.batches.append((fleet_run.batch_of(plan, host), len(self.asked) + 1))
             self.failed += host in bad
             progress = progress._replace(started=self.started, ended=progress.ended + 1, failed=self.failed)
         self.stop = decision.stop
@@ -79,7 +79,7 @@ def test_a_batch_begins_when_the_one_before_has_ended(plan: Rollout, choose: ran
 @given(total=st.integers(1, 5000), given=st.lists(SHARES, min_size=1, max_size=5))
 def test_the_batches_are_all_hosts_and_none_is_empty(total: int, given: list[Share]) -> None:
     """A share that would be less than one host is one host; the last batch takes what is left."""
-    found = policy.sizes(total, given)
+    found = fleet_run.batch_sizes(total, given)
     assert sum(found) == total
     assert min(found) > 0
     assert found[0] == min(max(given[0].of(total), 1), total)
@@ -87,44 +87,50 @@ def test_the_batches_are_all_hosts_and_none_is_empty(total: int, given: list[Sha
 
 def test_shares_are_of_all_hosts_and_the_last_repeats() -> None:
     """Not of the hosts that are left."""
-    assert policy.sizes(50, policy.batches("1,10%,40%")) == [1, 5, 20, 20, 4]
+    assert fleet_run.batch_sizes(50, fleet_run.parse_batches("1,10%,40%")) == [1, 5, 20, 20, 4]
 
 
 def test_batches_stop_at_the_first_failure_unless_more_are_allowed() -> None:
     """Without batches and without a threshold nothing stops a run."""
     whole = [Share(100, percent=True)]
-    assert policy.rollout(200, 5, None, None).bound is None
-    assert policy.rollout(200, 5, whole, None).bound == 0
-    assert policy.rollout(200, 5, whole, Share(1, percent=True)).bound == 2
-    assert policy.rollout(200, 5, None, Share(3)).bound == 3
+    assert fleet_run.make_rollout(200, 5, None, None).bound is None
+    assert fleet_run.make_rollout(200, 5, whole, None).bound == 0
+    assert fleet_run.make_rollout(200, 5, whole, Share(1, percent=True)).bound == 2
+    assert fleet_run.make_rollout(200, 5, None, Share(3)).bound == 3
 
 
 def test_a_halted_run_starts_nothing_and_waits() -> None:
     """An interrupt, a refused permission: no host is started, what runs ends."""
-    plan = policy.rollout(10, 4, None, None)
-    assert policy.decide(plan, Progress(4, 1, 0, halted="interrupted")) == Decision(stop="interrupted")
-    assert policy.decide(plan, Progress(4, 4, 0, halted="interrupted")) == Decision(stop="interrupted", done=True)
-    assert policy.decide(plan, Progress(10, 10, 0, halted="interrupted")) == Decision(done=True)
+    plan = fleet_run.make_rollout(10, 4, None, None)
+    assert fleet_run.decide(plan, RunProgress(4, 1, 0, halted="interrupted")) == RolloutStep(stop="interrupted")
+    assert fleet_run.decide(plan, RunProgress(4, 4, 0, halted="interrupted")) == RolloutStep(
+        stop="interrupted", finished=True
+    )
+    assert fleet_run.decide(plan, RunProgress(10, 10, 0, halted="interrupted")) == RolloutStep(finished=True)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "101%", "1.5", "%", "ten", "5 %"])
 def test_a_wrong_share_is_refused(text: str) -> None:
     """It is a number of hosts or a share from 0 % to 100 %."""
     with pytest.raises(ValueError, match="is neither a number of hosts nor a share of them from 0% to 100%"):
-        policy.share(text)
+        fleet_run.parse_share(text)
 
 
 def test_a_batch_of_nothing_is_refused() -> None:
     """It would never end."""
     with pytest.raises(ValueError, match="a batch has at least one host"):
-        policy.batches("1,0%")
+        fleet_run.parse_batches("1,0%")
 
 
 def simulate(batches: str, stop_after: str, at_once: int, seed: int) -> Run:
     """Run 10,000 hosts of which nearly a third would fail."""
     choose = random.Random(seed)  # noqa: S311 - the same hosts fail in each run
     bad = {number for number in range(10_000) if choose.random() < 0.3}
-    return Run(policy.rollout(10_000, at_once, policy.batches(batches), policy.share(stop_after)), bad, choose)
+    return Run(
+        fleet_run.make_rollout(10_000, at_once, fleet_run.parse_batches(batches), fleet_run.parse_share(stop_after)),
+        bad,
+        choose,
+    )
 
 
 def test_of_ten_thousand_hosts_one_at_a_time_breaks_one() -> None:

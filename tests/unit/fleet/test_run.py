@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from resource_api.cli import exit_codes
 from resource_api.fleet import merge as merging
-from resource_api.fleet import rollout
-from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet import run as fleet_run
+from resource_api.fleet.connections import Host
 from resource_api.fleet.ledger import Ledger
 from resource_api.fleet.merge import Merge
 from resource_api.fleet.run import FleetRun
 from resource_api.model.values.errors import StateError, UsageError
 from tests.unit.fleet import simulated
-from tests.unit.fleet.simulated import SimulatedCarrier, Watcher
+from tests.unit.fleet.simulated import SimulatedConnections, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.job import Job
 
-ONE: Final = [rollout.Share(1), rollout.Share(100, percent=True)]
+ONE: Final = [fleet_run.Share(1), fleet_run.Share(100, percent=True)]
 ANY: Final = st.sampled_from(
     [simulated.changes, simulated.fails, simulated.is_unreachable, simulated.is_locked, simulated.is_silent]
 )
@@ -55,21 +55,21 @@ class Done:
     ) -> None:
         """Go over the hosts; ``interrupts``: after how many events the user interrupts."""
         self.names = list(behaviours)
-        self.carrier = SimulatedCarrier(behaviours.__getitem__, obeys=obeys)
+        self.connections = SimulatedConnections(behaviours.__getitem__, obeys=obeys)
         self.merge, self.watcher = Merge(), Watcher(refuse)
-        plan = rollout.rollout(len(self.names), at_once, batches, stop_after)
+        plan = fleet_run.make_rollout(len(self.names), at_once, batches, stop_after)
         run = FleetRun(
             self.names,
             plan,
-            self.carrier,
+            self.connections,
             lambda name: (Host(name), simulated.JOB),
             merge=self.merge,
             observer=self.watcher,
             record=record,
             host_timeout=timeout,
-            clock=lambda: self.carrier.now,
+            clock=lambda: self.connections.now,
         )
-        events, take = 0, self.carrier.next_event
+        events, take = 0, self.connections.next_event
 
         def next_event(seconds: float | None) -> Any:
             nonlocal events
@@ -78,7 +78,7 @@ class Done:
                 run.interrupt()
             return take(seconds)
 
-        self.carrier.next_event = next_event  # type: ignore[method-assign] # counts them
+        self.connections.next_event = next_event  # type: ignore[method-assign] # counts them
         self.stop = run.run()
 
     @property
@@ -103,8 +103,8 @@ def test_every_host_has_one_report_whatever_happens(
     assert sorted(done.merge.reports) == sorted(named)
     assert sorted(done.watcher.of("end")) == sorted(named)
     assert sum(done.merge.counts().values()) == len(named)
-    assert done.carrier.most <= at_once
-    assert not done.carrier.running
+    assert done.connections.most <= at_once
+    assert not done.connections.running
     grouped = [name for group in done.merge.groups for name in group.hosts]
     untouched = [name for name, status in done.statuses.items() if status == "untouched"]
     assert sorted([*grouped, *untouched]) == sorted(named)
@@ -156,7 +156,7 @@ def test_the_second_interrupt_has_hosts_end_and_the_third_leaves_them() -> None:
     assert {each.error for each in left.merge.reports.values()} == {
         "in doubt: abandoned; the job was sent, and the end did not come"
     }
-    assert left.carrier.now < 10
+    assert left.connections.now < 10
 
 
 def test_a_host_that_takes_too_long_is_told_to_end_and_then_given_up() -> None:
@@ -164,7 +164,7 @@ def test_a_host_that_takes_too_long_is_told_to_end_and_then_given_up() -> None:
     done = Done({"web1": simulated.is_silent, "web2": simulated.changes}, timeout=30, obeys=False)
     assert done.statuses == {"web2": "changed", "web1": "failed"}
     assert "it did not end within 30 s" in done.merge.reports["web1"].error
-    assert 40 <= done.carrier.now < 42
+    assert 40 <= done.connections.now < 42
 
 
 def test_a_host_that_cannot_be_given_its_job_in_time_is_unreachable_for_that_reason() -> None:
@@ -196,8 +196,8 @@ def test_an_unreachable_host_counts_unless_it_is_ignored() -> None:
 
 def test_between_batches_the_next_one_may_be_refused() -> None:
     """The batch report says how many hosts follow."""
-    done = Done({f"web{n}": simulated.changes for n in range(5)}, batches=rollout.batches("1,2,2"), refuse=2)
-    assert [(each.number, each.of, each.counts, each.left) for each in done.watcher.of("batch")] == [
+    done = Done({f"web{n}": simulated.changes for n in range(5)}, batches=fleet_run.parse_batches("1,2,2"), refuse=2)
+    assert [(each.number, each.of, each.counts, each.remaining) for each in done.watcher.of("batch")] == [
         (1, 3, {"changed": 1}, 4),
         (2, 3, {"changed": 2}, 2),
     ]
@@ -368,7 +368,7 @@ def test_outputs_are_folded_by_themselves(monkeypatch: pytest.MonkeyPatch) -> No
         (["web3"], [{"url": "https://web9/", "b": 1}]),
         (["web6"], [{"b": 1}]),
     ]
-    monkeypatch.setattr(merging, "_MOST_OF_ALL", 20)
+    monkeypatch.setattr(merging, "_MAX_OF_ALL", 20)
     large = _merged({"web1": {"b": 1}, "web2": {"b": "x" * 20}, "web3": {"b": "y" * 20}})
     assert [(group.hosts, group.documents(), group.more) for group in large.outputs] == [
         (["web1"], [{"b": 1}], 0),
@@ -420,11 +420,11 @@ def test_what_is_left_of_a_run_is_what_has_not_succeeded(ledger: Ledger) -> None
         "web5": simulated.changes,
     }
     run = begin(ledger, list(behaviours))
-    done = Done(behaviours, at_once=1, stop_after=rollout.Share(2), record=(ledger, run))
+    done = Done(behaviours, at_once=1, stop_after=fleet_run.Share(2), record=(ledger, run))
     assert done.statuses["web5"] == "untouched"
     found = ledger.find(run[:6])
-    assert (found.id, found.about, found.digest) == (run, {"on": ["web"]}, "digest")
-    assert found.left == dict.fromkeys(["web2", "web3", "web4", "web5"], b"inputs")
+    assert (found.id, found.request, found.digest) == (run, {"on": ["web"]}, "digest")
+    assert found.remaining == dict.fromkeys(["web2", "web3", "web4", "web5"], b"inputs")
     assert ledger.find("last") == found
 
 
@@ -453,7 +453,7 @@ def test_a_controller_that_is_killed_leaves_what_it_had_asked_in_doubt(tmp_path:
     assert done.returncode == -signal.SIGKILL, done.stderr
     found = Ledger(str(tmp_path))
     run = done.stdout.strip()
-    assert list(found.find(run).left) == ["web1", "web2", "web3"]
+    assert list(found.find(run).remaining) == ["web1", "web2", "web3"]
     assert statuses(found, run)[:3] == [("web0", True, "changed"), ("web1", True, None), ("web2", False, None)]
     found.close()
 

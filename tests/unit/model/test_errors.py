@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api.agent import root_only_files
-from resource_api.fleet.carriers import asyncssh_transport
+from resource_api.fleet import asyncssh_transport
 from resource_api.fleet.host import delivered_jobs
 from resource_api.model.values import errors
 from resource_api.plugins.worker import process

@@ -1,7 +1,7 @@
-"""What happens on a host before the first program runs: another user is become, and an interpreter is found. No I/O.
+"""The launch of the first program on a host, without I/O: change the user, and find an interpreter.
 
-A shell looks for Python 3.11 or later. Where there is none, it asks for a runtime (``fleet/python_runtimes``) and
-unpacks it into the cache. ``sudo`` and ``doas`` may ask for a password; it is sent when they do, and never otherwise.
+A shell searches Python 3.11 or later. Without one it requests a runtime (``fleet/python_runtimes``) and unpacks it into
+the cache. The password is sent only at the prompt of ``sudo`` or ``doas``.
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ if TYPE_CHECKING:
 
     from resource_api.model.values.values import Sensitive
 
-#: Bytes that a host may write to its standard error; those of them that are kept say why it has ended.
+#: Largest standard error of a host in bytes; and the size of its end, which has the error message.
 _MAX_ERROR: Final = 1024 * 1024
-_KEPT: Final = 4096
-#: Is in all that is looked for.
+_TAIL: Final = 4096
+#: The common part of all marks.
 _NAME: Final = b"RApi"
-#: Begins a frame of the first program, from which on its channel has the stream.
+#: The first frame of the first program: the rest of the stream belongs to the channel.
 _FRAME: Final = re.compile(rb"^RApi ", re.MULTILINE)
 _RUNTIME: Final = re.compile(
     rb"^RApi-runtime ([a-z0-9_]{1,20}) (glibc|musl)(?: (\d{1,3})\.(\d{1,3}))?\r?\n", re.MULTILINE
 )
-_WANTED: Final = re.compile(rb"^RApi-(have|need)\r?\n", re.MULTILINE)
+_ANSWER: Final = re.compile(rb"^RApi-(have|need)\r?\n", re.MULTILINE)
 _DOAS: Final = re.compile(rb"doas \([^\n()]{1,200}\) password: \Z")
-#: What sudo and doas say of a wrong password, and of one that is missing.
-_WRONG: Final = ("incorrect password", "no password was provided", "Authentication failed")
-_WANTED_PASSWORD: Final = ("a password is required", "Authentication required")
-#: Characters of an explanation.
+#: Messages of sudo and doas about a wrong password, and about a missing one.
+_WRONG_PASSWORD: Final = ("incorrect password", "no password was provided", "Authentication failed")
+_MISSING_PASSWORD: Final = ("a password is required", "Authentication required")
+#: Largest length of an error message.
 _MAX_REASON: Final = 300
-#: Arguments: the path of an interpreter, or nothing; what the interpreter is given. Without `trap`, the end of a
-#: terminal would end what runs there.
+#: Arguments: the path of an interpreter or "", and the arguments for it. `trap` lets programs survive the terminal.
 _SCRIPT: Final = r"""trap '' HUP
 given=$1; shift
 if [ "$given" ]; then
@@ -74,14 +73,14 @@ exec "$runtime/bin/python3" "$@"
 """
 
 
-class Machine(NamedTuple):
-    """What a runtime must fit."""
+class HostPlatform(NamedTuple):
+    """The machine and the C library of a host, or of a runtime."""
 
-    #: As ``uname -m`` prints it: ``x86_64``.
+    #: The output of ``uname -m``: ``x86_64``.
     machine: str
     #: ``glibc`` or ``musl``.
     libc: str
-    #: That of glibc: ``(2, 36)``.
+    #: The version of glibc: ``(2, 36)``.
     version: tuple[int, int] = (0, 0)
 
     def __str__(self) -> str:
@@ -91,36 +90,36 @@ class Machine(NamedTuple):
 
 
 class Launch:
-    """How one host is brought to run the first program; the carrier moves the bytes."""
+    """The launch of the first program on one host; the caller moves the bytes."""
 
     def __init__(
         self,
         become: str,
         password: Sensitive[str] | None,
-        runtime: Callable[[Machine], tuple[str, bytes] | None],
+        runtime: Callable[[HostPlatform], tuple[str, bytes] | None],
     ) -> None:
-        """Become root by ``become``, with a password or without; ``runtime`` finds the archive for a machine."""
+        """Become root by ``become``, with a password or None; ``runtime`` finds the archive for a platform."""
         self._become = become
         self._password = password
         self._find_runtime = runtime
         self._prompt = f"[resource-api {secrets.token_hex(8)}]"
-        self._asked = 0
+        self._prompts = 0
         self._archive: bytes | None = None
-        self._seen = bytearray()
+        self._buffer = bytearray()
         self._error = b""
         self._error_size = 0
         self._outgoing: list[bytes] = []
         self._began = False
-        #: Why the host cannot go on; empty: it can.
+        #: The error that ends the launch, or "".
         self.problem = ""
 
     @property
     def terminal(self) -> bool:
-        """Whether a terminal is needed: doas asks for passwords there only."""
+        """Whether a terminal is needed: doas asks for passwords only on one."""
         return self._become == "doas" and self._password is not None
 
     def command(self, arguments: Sequence[str], python: str | None) -> str:
-        """Return the line for the login shell that runs the first program with these ``arguments``."""
+        """Return the command line for the login shell that runs the first program with ``arguments``."""
         return "exec " + shlex.join([*self._prefix(), "sh", "-c", _SCRIPT, "sh", python or "", *arguments])
 
     def _prefix(self) -> Sequence[str]:
@@ -133,35 +132,35 @@ class Launch:
         return ()
 
     def receive(self, data: bytes) -> None:
-        """Take what came on standard output; once the first program speaks it is none of ours."""
+        """Process bytes from standard output; those after the first frame are ignored."""
         if self._began:
             return
-        self._seen += data
+        self._buffer += data
         if self.terminal:
-            self._error = (self._error + data)[-_KEPT:]
-        if self.terminal and _DOAS.search(self._seen[-300:]):
+            self._error = (self._error + data)[-_TAIL:]
+        if self.terminal and _DOAS.search(self._buffer[-300:]):
             self._answer_prompt()
-            self._seen.clear()
-        if _NAME not in self._seen:  # most of what a login prints; patterns would be slow for what a host floods with
+            self._buffer.clear()
+        if _NAME not in self._buffer:  # most output of logins; the patterns would be slow for a flood
             pass
-        elif found := _RUNTIME.search(self._seen):
-            machine, libc, *version = (part and part.decode("ascii") for part in found.groups())
-            self._seen.clear()
-            self._send_runtime(Machine(str(machine), str(libc), (int(version[0] or 0), int(version[1] or 0))))
-        elif found := _WANTED.search(self._seen):
-            if found[1] == b"need" and self._archive is not None:
+        elif match := _RUNTIME.search(self._buffer):
+            machine, libc, *version = (part and part.decode("ascii") for part in match.groups())
+            self._buffer.clear()
+            self._send_runtime(HostPlatform(str(machine), str(libc), (int(version[0] or 0), int(version[1] or 0))))
+        elif match := _ANSWER.search(self._buffer):
+            if match[1] == b"need" and self._archive is not None:
                 self._outgoing.append(self._archive)
             self._archive = None
-            self._seen.clear()
-        elif _FRAME.search(self._seen):
+            self._buffer.clear()
+        elif _FRAME.search(self._buffer):
             self._began = True
-            self._seen.clear()
-        # A prompt or a line may have come in part; no more than that has to be kept.
-        del self._seen[:-_KEPT]
+            self._buffer.clear()
+        # A prompt or a line may be incomplete.
+        del self._buffer[:-_TAIL]
 
     def receive_error(self, data: bytes) -> None:
-        """Take what came on standard error."""
-        self._error = (self._error + data)[-_KEPT:]
+        """Process bytes from standard error."""
+        self._error = (self._error + data)[-_TAIL:]
         self._error_size += len(data)
         if self._error_size > _MAX_ERROR:
             self.problem = "it wrote more than 1 MiB to its standard error"
@@ -170,41 +169,41 @@ class Launch:
             self._answer_prompt()
 
     def take(self) -> list[bytes]:
-        """Return what is to be sent to the host now."""
-        taken, self._outgoing = self._outgoing, []
-        return taken
+        """Return the bytes to send to the host."""
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
 
     def reason(self, code: int | None) -> str:
-        """Return why the host has ended before the job did."""
+        """Return the reason why the stream ended before the job."""
         if self.problem:
             return self.problem
         lines = [line.strip() for line in self._error.decode("utf-8", "replace").splitlines()]
         last = next((line for line in reversed(lines) if line), "")
         if self._become != "none" and not self._began:
-            if self._asked and any(each in last for each in _WRONG):
+            if self._prompts and any(text in last for text in _WRONG_PASSWORD):
                 return f"{self._become} has refused the password"
-            if any(each in last for each in _WANTED_PASSWORD):
+            if any(text in last for text in _MISSING_PASSWORD):
                 return f"{self._become} asks for a password: give become_password"
         if last:
             return escape(last)[:_MAX_REASON]
-        how = "was ended by a signal" if code is None else f"has ended with exit code {code}"
-        return f"the program there {how}"
+        result = "was ended by a signal" if code is None else f"has ended with exit code {code}"
+        return f"the program there {result}"
 
     def _answer_prompt(self) -> None:
-        """Send the password when it is asked for, once."""
-        self._asked += 1
-        if self._asked > 1 or self._password is None:
+        """Send the password at the first prompt."""
+        self._prompts += 1
+        if self._prompts > 1 or self._password is None:
             self.problem = f"{self._become} has refused the password"
         else:
             self._outgoing.append(self._password.reveal().encode() + b"\n")
 
-    def _send_runtime(self, machine: Machine) -> None:
-        found = self._find_runtime(machine)
-        if found is None:
+    def _send_runtime(self, platform: HostPlatform) -> None:
+        runtime = self._find_runtime(platform)
+        if runtime is None:
             self.problem = (
-                f"it has no Python 3.11 or later, and there is no runtime for {machine}: install one there, or add a "
+                f"it has no Python 3.11 or later, and there is no runtime for {platform}: install one there, or add a "
                 "runtime with: resource-api hosts runtime add FILE"
             )
             return
-        digest, self._archive = found
+        digest, self._archive = runtime
         self._outgoing.append(f"{digest} {len(self._archive)}\n".encode("ascii"))

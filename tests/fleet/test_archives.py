@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.fleet import payload
-from resource_api.fleet.channel import Channel
+from resource_api.fleet import archives
+from resource_api.fleet.archives import SentFile, boot_arguments, make_archive
+from resource_api.fleet.channel import HostChannel
 from resource_api.fleet.job import Job, with_id
-from resource_api.fleet.payload import File, archive
 from resource_api.model.values.errors import UsageError
 from tests.fleet import interpreters
 
@@ -52,9 +52,9 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def sent(tmp_path_factory: pytest.TempPathFactory) -> payload.Archive:
+def sent(tmp_path_factory: pytest.TempPathFactory) -> archives.SentArchive:
     """Return the archive of this package."""
-    return payload.package(str(tmp_path_factory.getbasetemp().parent / "payload"))
+    return archives.package_archive(str(tmp_path_factory.getbasetemp().parent / "payload"))
 
 
 #: Executed before the first program, lets it take this interpreter for an old one.
@@ -70,7 +70,7 @@ def python() -> str:
 
 
 @pytest.fixture
-def unpacked(sent: payload.Archive, tmp_path: Path, python: str) -> Path:
+def unpacked(sent: archives.SentArchive, tmp_path: Path, python: str) -> Path:
     """Return the directory of the archive in a cache of its own."""
     boot(python, tmp_path / "cache", [sent])
     return tmp_path / "cache" / sent.digest
@@ -83,16 +83,16 @@ def start(python: str, arguments: list[str], sent: bytes = b"", before: str = ""
 
 
 def boot(
-    python: str, cache_directory: Path, archives: list[payload.Archive], raw: list[bytes] | None = None
+    python: str, cache_directory: Path, archives: list[archives.SentArchive], raw: list[bytes] | None = None
 ) -> tuple[int, str]:
     """Run the first program with these archives, up to the job; return its exit code and standard error."""
     sent = b"".join(b"%d\n%b" % (len(data), data) for data in raw or [each.raw for each in archives])
-    arguments = payload.boot_arguments((each.digest for each in archives), str(cache_directory))
+    arguments = boot_arguments((each.digest for each in archives), str(cache_directory))
     done = start(python, arguments, sent)
     return done.returncode, done.stderr.decode()
 
 
-def modules(top: Path) -> Iterator[str]:
+def modules_archive(top: Path) -> Iterator[str]:
     """Yield the names of the modules in an unpacked archive that are imported by name."""
     for path in sorted(top.rglob("*.py")):
         name = path.relative_to(top).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
@@ -100,18 +100,18 @@ def modules(top: Path) -> Iterator[str]:
             yield name
 
 
-def test_it_is_small_and_always_the_same(sent: payload.Archive, tmp_path: Path) -> None:
+def test_it_is_small_and_always_the_same(sent: archives.SentArchive, tmp_path: Path) -> None:
     """At most 800 KiB; made again it has the same bytes; it is kept, but not where others can open it."""
     assert len(sent.raw) <= LIMIT
-    assert payload.package(str(tmp_path / "a")) == sent
+    assert archives.package_archive(str(tmp_path / "a")) == sent
     (kept,) = (tmp_path / "a").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
     began = time.process_time()
-    assert payload.package(str(tmp_path / "a")) == sent
+    assert archives.package_archive(str(tmp_path / "a")) == sent
     assert time.process_time() - began < 0.2
     kept.write_bytes(b"of others")
     (tmp_path / "a").chmod(0o755)
-    assert payload.package(str(tmp_path / "a")) == sent
+    assert archives.package_archive(str(tmp_path / "a")) == sent
 
 
 @everywhere
@@ -121,7 +121,7 @@ def test_every_module_can_be_imported_in_a_bare_interpreter(unpacked: Path, pyth
     code = f"""
 import importlib, sys
 sys.path.insert(0, {str(unpacked)!r})
-for name in {sorted(set(modules(unpacked)) - without)!r}:
+for name in {sorted(set(modules_archive(unpacked)) - without)!r}:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -178,8 +178,8 @@ def is_in(top: Path, name: str) -> bool:
 
 def test_the_first_program_is_short_and_old() -> None:
     """Less than 1.5 KiB, and in the syntax of Python 3.6, so that an older interpreter says what is needed."""
-    assert len(payload.boot_text()) < 1536
-    source = (Path(payload.__file__).parent / "boot.py").read_text(encoding="utf-8")
+    assert len(archives.boot_text()) < 1536
+    source = (Path(archives.__file__).parent / "boot.py").read_text(encoding="utf-8")
     tree = ast.parse(source, feature_version=(3, 6))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert names <= sys.stdlib_module_names
@@ -191,10 +191,10 @@ def test_the_first_program_is_short_and_old() -> None:
     ids=["as if 3.9", *map(interpreters.name, interpreters.too_old())],
 )
 def test_an_older_interpreter_is_told_what_is_needed(
-    sent: payload.Archive, tmp_path: Path, python: str, before: str
+    sent: archives.SentArchive, tmp_path: Path, python: str, before: str
 ) -> None:
     """One sentence, and nothing is written; by this interpreter as if it were one, and by real ones that are here."""
-    done = start(python, payload.boot_arguments([sent.digest], str(tmp_path / "cache")), before=before)
+    done = start(python, archives.boot_arguments([sent.digest], str(tmp_path / "cache")), before=before)
     version = "3.9" if before else interpreters.name(python)
     said = rf"needs Python 3\.11 or later; this is {re.escape(version)}\.\d+\n"
     assert (done.returncode, done.stdout) == (1, b"")
@@ -212,14 +212,14 @@ def test_the_oldest_and_the_newest_python_that_are_promised_are_here() -> None:
 @everywhere
 @pytest.mark.parametrize("missing", ["_sqlite3", "fcntl", "json", "lzma"])
 def test_half_of_a_standard_library_is_not_enough(
-    sent: payload.Archive, tmp_path: Path, python: str, missing: str
+    sent: archives.SentArchive, tmp_path: Path, python: str, missing: str
 ) -> None:
     """As Debian's python3-minimal has it: found before the job is asked for, and said in one sentence."""
-    arguments = payload.boot_arguments([sent.digest], str(tmp_path / "cache"))
+    arguments = archives.boot_arguments([sent.digest], str(tmp_path / "cache"))
     without = f"import sys; sys.modules['{missing}'] = None; "
     done = start(python, arguments, b"%d\n%b" % (len(sent.raw), sent.raw), before=without)
     assert (done.returncode, b'"have"' in done.stdout) == (1, False)
-    channel = Channel("web1", with_id(Job("plan", 1, payload=sent.digest)), lambda _: b"")
+    channel = HostChannel("web1", with_id(Job("plan", 1, payload=sent.digest)), lambda _: b"")
     (end,) = channel.close(done.stderr.decode().splitlines()[-1])
     said = r"needs all of Python's standard library \(Debian: the package python3\): [^\n]+"
     assert re.fullmatch(said, end.document["error"])
@@ -227,9 +227,11 @@ def test_half_of_a_standard_library_is_not_enough(
 
 
 @everywhere
-def test_an_archive_is_unpacked_once_for_one_user_alone(sent: payload.Archive, tmp_path: Path, python: str) -> None:
+def test_an_archive_is_unpacked_once_for_one_user_alone(
+    sent: archives.SentArchive, tmp_path: Path, python: str
+) -> None:
     """Whatever the umask; the second time nothing is asked for; programs in it can be executed."""
-    program = archive({"0/providers/x": File(b"#!/bin/sh\n", executable=True), "0/types/x.py": File(b"")})
+    program = make_archive({"0/providers/x": SentFile(b"#!/bin/sh\n", executable=True), "0/types/x.py": SentFile(b"")})
     before = os.umask(0)
     try:
         boot(python, tmp_path / "cache", [sent, program])
@@ -240,13 +242,13 @@ def test_an_archive_is_unpacked_once_for_one_user_alone(sent: payload.Archive, t
     assert all(path.stat().st_mode & 0o077 == 0 for path in [cache_directory, *unpacked])
     assert (cache_directory / program.digest / "0/providers/x").stat().st_mode & 0o777 == 0o700
     assert {path.name for path in cache_directory.iterdir()} == {sent.digest, program.digest}
-    arguments = payload.boot_arguments([sent.digest, program.digest], str(cache_directory))
+    arguments = archives.boot_arguments([sent.digest, program.digest], str(cache_directory))
     done = start(python, arguments)
     assert done.stdout == b'RApi {"kind":"have","digests":""}\n'
 
 
 @everywhere
-def test_what_has_another_digest_is_not_unpacked(sent: payload.Archive, tmp_path: Path, python: str) -> None:
+def test_what_has_another_digest_is_not_unpacked(sent: archives.SentArchive, tmp_path: Path, python: str) -> None:
     """Also where it is cut; nothing stays."""
     for raw in (sent.raw[:-1] + b"x", sent.raw[:-1]):
         assert boot(python, tmp_path / "cache", [sent], [raw]) == (1, "what has arrived has another digest\n")
@@ -254,7 +256,9 @@ def test_what_has_another_digest_is_not_unpacked(sent: payload.Archive, tmp_path
 
 
 @everywhere
-def test_a_cache_that_others_can_open_or_a_link_is_refused(sent: payload.Archive, tmp_path: Path, python: str) -> None:
+def test_a_cache_that_others_can_open_or_a_link_is_refused(
+    sent: archives.SentArchive, tmp_path: Path, python: str
+) -> None:
     """Nothing in it is read."""
     cache_directory = tmp_path / "cache"
     why = f"{cache_directory}: must be a directory that only its owner can open, and no link\n"
@@ -268,7 +272,7 @@ def test_a_cache_that_others_can_open_or_a_link_is_refused(sent: payload.Archive
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user")
-def test_a_cache_of_another_user_is_refused(sent: payload.Archive, tmp_path: Path, python: str) -> None:
+def test_a_cache_of_another_user_is_refused(sent: archives.SentArchive, tmp_path: Path, python: str) -> None:
     """Root reads nothing that a user has put there."""
     cache_directory = tmp_path / "cache"
     cache_directory.mkdir(mode=0o700)
@@ -279,7 +283,7 @@ def test_a_cache_of_another_user_is_refused(sent: payload.Archive, tmp_path: Pat
 
 @pytest.mark.parametrize("damage", ["empty", "missing"])
 def test_what_a_power_cut_has_damaged_is_unpacked_again(
-    sent: payload.Archive, unpacked: Path, tmp_path: Path, python: str, damage: str
+    sent: archives.SentArchive, unpacked: Path, tmp_path: Path, python: str, damage: str
 ) -> None:
     """A file that is empty or missing."""
     module = unpacked / "resource_api" / "runtime" / "runtime.py"
@@ -293,20 +297,22 @@ def test_what_a_power_cut_has_damaged_is_unpacked_again(
 
 
 def test_bytecode_that_a_kill_has_left_half_written_is_no_damage(
-    sent: payload.Archive, unpacked: Path, python: str
+    sent: archives.SentArchive, unpacked: Path, python: str
 ) -> None:
     """Python writes it under another name first, which is there for ever after a kill."""
     directory = unpacked / "resource_api" / "__pycache__"
     directory.mkdir(exist_ok=True)
     (directory / "__init__.cpython-311.pyc.140234").write_bytes(b"half")
-    arguments = payload.boot_arguments([sent.digest], str(unpacked.parent))
+    arguments = archives.boot_arguments([sent.digest], str(unpacked.parent))
     done = start(python, arguments)
     assert done.stdout == b'RApi {"kind":"have","digests":""}\n'
 
 
-def test_first_runs_side_by_side_do_not_disturb_each_other(sent: payload.Archive, tmp_path: Path, python: str) -> None:
+def test_first_runs_side_by_side_do_not_disturb_each_other(
+    sent: archives.SentArchive, tmp_path: Path, python: str
+) -> None:
     """Each unpacks for itself; the first one's stays, and the others use it."""
-    arguments = payload.boot_arguments([sent.digest], str(tmp_path / "cache"))
+    arguments = archives.boot_arguments([sent.digest], str(tmp_path / "cache"))
     data = b"%d\n%b" % (len(sent.raw), sent.raw)
     runs = [
         subprocess.Popen([python, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -322,7 +328,7 @@ def test_first_runs_side_by_side_do_not_disturb_each_other(sent: payload.Archive
 
 
 @everywhere
-def test_a_link_is_not_followed(sent: payload.Archive, unpacked: Path, tmp_path: Path, python: str) -> None:
+def test_a_link_is_not_followed(sent: archives.SentArchive, unpacked: Path, tmp_path: Path, python: str) -> None:
     """One in place of what was unpacked is neither executed nor written to."""
     unpacked.rename(tmp_path / "elsewhere")
     unpacked.symlink_to(tmp_path / "elsewhere")
@@ -332,9 +338,9 @@ def test_a_link_is_not_followed(sent: payload.Archive, unpacked: Path, tmp_path:
 
 
 @everywhere
-def test_a_full_disk_is_said_and_leaves_nothing(sent: payload.Archive, tmp_path: Path, python: str) -> None:
+def test_a_full_disk_is_said_and_leaves_nothing(sent: archives.SentArchive, tmp_path: Path, python: str) -> None:
     """The first program ends with the system's reason, and what it was writing; the next one begins anew."""
-    arguments = payload.boot_arguments([sent.digest], str(tmp_path / "cache"))
+    arguments = archives.boot_arguments([sent.digest], str(tmp_path / "cache"))
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
     done = start(python, arguments, b"%d\n%b" % (len(sent.raw), sent.raw), before=limited)
     assert (done.returncode, done.stderr) == (1, b"cache: [Errno 27] File too large\n")
@@ -347,13 +353,13 @@ def test_modules_are_what_a_module_path_has(tmp_path: Path) -> None:
     def read(path: str) -> tuple[bytes, os.stat_result]:
         return Path(path).read_bytes(), Path(path).stat()
 
-    assert payload.modules([str(tmp_path)], read) is None
+    assert archives.modules_archive([str(tmp_path)], read) is None
     for name in ("types/a.py", "lib/b/c.py", "types/__pycache__/a.pyc", "types/.hidden", "notes.txt", "providers.yaml"):
         (tmp_path / "first" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "first" / name).write_text(name)
-    found = payload.modules([str(tmp_path), str(tmp_path / "first")], read)
-    wanted = {f"1/{name}": File(name.encode()) for name in ("types/a.py", "lib/b/c.py", "providers.yaml")}
-    assert found == archive(wanted)
+    found = archives.modules_archive([str(tmp_path), str(tmp_path / "first")], read)
+    wanted = {f"1/{name}": SentFile(name.encode()) for name in ("types/a.py", "lib/b/c.py", "providers.yaml")}
+    assert found == make_archive(wanted)
     assert found is not None
     assert found.digest == sha256(found.raw).hexdigest()
 
@@ -362,15 +368,15 @@ def test_modules_have_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """More is refused with the directory."""
     (tmp_path / "types").mkdir()
     (tmp_path / "types" / "a.py").write_text("12345")
-    monkeypatch.setattr(payload, "LARGEST", 4)
+    monkeypatch.setattr(archives, "LARGEST", 4)
     with pytest.raises(UsageError, match=r"the modules for other hosts are at most 10000 files and 0 MiB$"):
-        payload.modules([str(tmp_path)], lambda path: (Path(path).read_bytes(), Path(path).stat()))
+        archives.modules_archive([str(tmp_path)], lambda path: (Path(path).read_bytes(), Path(path).stat()))
 
 
 @everywhere
-def test_the_first_answer_is_a_frame(sent: payload.Archive, tmp_path: Path, python: str) -> None:
+def test_the_first_answer_is_a_frame(sent: archives.SentArchive, tmp_path: Path, python: str) -> None:
     """It names what is needed by digest."""
-    arguments = payload.boot_arguments([sent.digest, "0" * 64], str(tmp_path / "cache"))
+    arguments = archives.boot_arguments([sent.digest, "0" * 64], str(tmp_path / "cache"))
     done = start(python, arguments)
     first = done.stdout.splitlines()[0]
     assert json.loads(first.removeprefix(b"RApi ")) == {"kind": "need", "digests": f"{sent.digest} {'0' * 64}"}
@@ -378,6 +384,6 @@ def test_the_first_answer_is_a_frame(sent: payload.Archive, tmp_path: Path, pyth
 
 def test_a_library_without_files_cannot_be_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It is named, before any host is asked."""
-    monkeypatch.setattr(payload, "LIBRARIES", ("sys",))
+    monkeypatch.setattr(archives, "LIBRARIES", ("sys",))
     with pytest.raises(UsageError, match=r"^the library sys, which other hosts need, is not installed as files$"):
-        payload.package(str(tmp_path))
+        archives.package_archive(str(tmp_path))

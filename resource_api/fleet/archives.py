@@ -1,7 +1,7 @@
-"""What a host is sent beside its job: this package, and the user's modules, as archives that their digest names.
+"""The archives that hosts receive beside their jobs, named by digest: this package, and the user's modules.
 
-The same files always give the same archive: sorted, without owners and times. It is a line of JSON with the name, the
-end and the mode of each file, then their contents, compressed as a whole by LZMA. ``fleet/boot`` unpacks it.
+An archive is reproducible: sorted, without owners and times. It is a line of JSON with the name, the end and the mode
+of each file, then the contents, compressed as a whole by LZMA. ``fleet/boot`` unpacks it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from resource_api.system.filesystem.directories import make_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-#: Parts that a host does not need: the command, tests, rehearsals, the agent, pages, carriers.
+#: Parts that are not sent: the command, tests, rehearsals, the agent, pages.
 LEFT_OUT: Final = frozenset(
     {
         "packaging/licenses",
@@ -36,7 +36,6 @@ LEFT_OUT: Final = frozenset(
         "packaging/pylock.py",
         "resource_api/agent",
         "resource_api/cli",
-        "resource_api/fleet/carriers",
         "resource_api/rehearse",
         "resource_api/render/describe.py",
         "resource_api/render/explain.py",
@@ -52,72 +51,72 @@ LEFT_OUT: Final = frozenset(
         "structlog/twisted.py",
     }
 )
-#: Of ``fleet``, what a host needs.
-_FLEET: Final = frozenset({"__init__", "job", "sent_manifest"})
-#: Libraries that are pure Python and needed on a host: ``sh`` runs programs, ``packaging`` compares versions.
+#: The modules of ``fleet`` that a host needs.
+_FLEET: Final = frozenset({"__init__", "job"})
+#: Libraries in pure Python that are sent along.
 LIBRARIES: Final = ("packaging", "sh", "structlog")
 #: The directories and files of a module path that a host needs.
 _KINDS: Final = ("components", "lib", "policies", "providers", "types")
 _DATA: Final = ("providers.json", "providers.yaml", "providers.yml")
-#: Most bytes and files of a module path.
+#: Largest size in bytes, and number of files, of a module path.
 LARGEST: Final = 64 << 20
-MOST_FILES: Final = 10_000
+MAX_FILES: Final = 10_000
 
 
-class File(NamedTuple):
-    """The content of a file, and whether it can be executed."""
+class SentFile(NamedTuple):
+    """The content of a file, and whether it is executable."""
 
     content: bytes
     executable: bool = False
 
 
-class Archive(NamedTuple):
-    """Files as they are sent, and the SHA-256 of that."""
+class SentArchive(NamedTuple):
+    """The bytes of an archive and their SHA-256."""
 
     digest: str
     raw: bytes
 
 
-class Payloads:
+class Archives:
     """The archives of one run by their digests."""
 
-    def __init__(self, *archives: Archive | None) -> None:
-        """Keep archives; None is none."""
-        self._archives = {each.digest: each.raw for each in archives if each is not None}
+    def __init__(self, *archives: SentArchive | None) -> None:
+        """Hold the archives, without None."""
+        self._archives = {archive.digest: archive.raw for archive in archives if archive is not None}
 
     def bytes_of(self, digest: str) -> bytes:
         """Return the bytes of an archive. Raise ``KeyError`` for an unknown one."""
         return self._archives[digest]
 
 
-def package(directory: str) -> Archive:
-    """Return the archive of this package, with the bundled types and the libraries that a host needs.
+def package_archive(directory: str) -> SentArchive:
+    """Return the archive of this package with the bundled types and the required libraries.
 
-    Making it takes seconds, so it is kept in ``directory``, which only this user can open, until a file of it or what
-    makes it changes.
+    Compression takes seconds: the archive is cached in ``directory``, which only this user can open, until a file
+    changes.
     """
     files = _package_files()
     listed = [(name, path, os.stat(path)) for name, path in sorted({**files, "": __file__}.items())]
-    text = repr([(name, path, found.st_size, found.st_mtime_ns) for name, path, found in listed])
-    place = f"{directory}/package-{sha256(text.encode()).hexdigest()}"
+    text = repr([(name, path, status.st_size, status.st_mtime_ns) for name, path, status in listed])
+    cached = f"{directory}/package-{sha256(text.encode()).hexdigest()}"
     with suppress(OSError):
-        if private_files.is_private_directory(directory) and (raw := private_files.read(place)):
-            return Archive(sha256(raw).hexdigest(), raw)
-    made = archive({name: File(_content(path)) for name, path in files.items()})
+        if private_files.is_private_directory(directory) and (raw := private_files.read(cached)):
+            return SentArchive(sha256(raw).hexdigest(), raw)
+    archive = make_archive({name: SentFile(_content(path)) for name, path in files.items()})
     with suppress(OSError):
-        _keep(directory, place, made.raw)
-    return made
+        _store(directory, cached, archive.raw)
+    return archive
 
 
 def _package_files() -> dict[str, str]:
     """Return the path of each file in the archive of this package."""
-    found = dict(_tree(PACKAGE, "resource_api"))
+    files = dict(_tree(PACKAGE, "resource_api"))
     if BUNDLED != PACKAGE:
         for kind in _KINDS:
-            found |= _tree(f"{BUNDLED}/{kind}", f"resource_api/{kind}")
+            files |= _tree(f"{BUNDLED}/{kind}", f"resource_api/{kind}")
     for library in LIBRARIES:
-        found |= _library(library)
-    return found
+        files |= _library(library)
+    return files
 
 
 def _content(path: str) -> bytes:
@@ -125,38 +124,39 @@ def _content(path: str) -> bytes:
         return file.read()
 
 
-def _keep(directory: str, place: str, raw: bytes) -> None:
-    """Write what ``package`` keeps, and remove what it kept before. Raise ``OSError``."""
+def _store(directory: str, path: str, raw: bytes) -> None:
+    """Write the cached archive and remove older ones. Raise ``OSError``."""
     make_directory(directory)
     if private_files.is_private_directory(directory):
-        private_files.replace(place, raw)
+        private_files.replace(path, raw)
         for name in os.listdir(directory):
-            if name.startswith("package-") and f"{directory}/{name}" != place:
+            if name.startswith("package-") and f"{directory}/{name}" != path:
                 os.unlink(f"{directory}/{name}")
 
 
-def modules(directories: Sequence[str], read: Callable[[str], tuple[bytes, os.stat_result]]) -> Archive | None:
-    """Return the archive of a module path; None where its directories hold no modules.
+def modules_archive(
+    directories: Sequence[str], read: Callable[[str], tuple[bytes, os.stat_result]]
+) -> SentArchive | None:
+    """Return the archive of a module path, or None if it has no modules.
 
-    Each directory becomes one that is called like its place in the order: ``0``, ``1``. ``read`` returns the content
-    of a file and its status, and raises ``UntrustedCode`` where others can change it. Raise ``UsageError`` for more
-    than an archive may hold, ``OSError``.
+    Directories are named by their index: ``0``, ``1``. ``read`` returns the content of a file and its status, and
+    raises ``UntrustedCode`` if other users can change it. Raise ``UsageError`` beyond the limits, ``OSError``.
     """
-    found: dict[str, File] = {}
+    files: dict[str, SentFile] = {}
     size = 0
     for number, directory in enumerate(directories):
         for name in _modules_in(directory):
             content, status = read(f"{directory}/{name}")
-            found[f"{number}/{name}"] = File(content, bool(status.st_mode & 0o100))
+            files[f"{number}/{name}"] = SentFile(content, bool(status.st_mode & 0o100))
             size += len(content)
-            if size > LARGEST or len(found) > MOST_FILES:
-                msg = f"{directory}: the modules for other hosts are at most {MOST_FILES} files and {LARGEST >> 20} MiB"
+            if size > LARGEST or len(files) > MAX_FILES:
+                msg = f"{directory}: the modules for other hosts are at most {MAX_FILES} files and {LARGEST >> 20} MiB"
                 raise UsageError(msg)
-    return archive(found) if found else None
+    return make_archive(files) if files else None
 
 
-def archive(files: Mapping[str, File]) -> Archive:
-    """Return the one archive of these files."""
+def make_archive(files: Mapping[str, SentFile]) -> SentArchive:
+    """Return the archive of files by name."""
     index: list[tuple[str, int, int]] = []
     end = 0
     listed = sorted(files.items())
@@ -165,12 +165,12 @@ def archive(files: Mapping[str, File]) -> Archive:
         index.append((name, end, 0o700 if executable else 0o600))
     contents = (content for _, (content, _) in listed)
     raw = lzma.compress(b"".join((json.dumps(index).encode(), b"\n", *contents)))
-    return Archive(sha256(raw).hexdigest(), raw)
+    return SentArchive(sha256(raw).hexdigest(), raw)
 
 
 @cache
 def boot_text() -> str:
-    """Return the text of the first program, ``fleet/boot``, without its comments, as an argument of ``python3 -c``."""
+    """Return the first program, ``fleet/boot``, without comments, as the argument of ``python3 -c``."""
     with open(f"{PACKAGE}/fleet/boot.py", encoding="utf-8") as file:
         tree = ast.parse(file.read())
     for node in ast.walk(tree):
@@ -180,22 +180,22 @@ def boot_text() -> str:
             node.returns = None
         elif isinstance(node, ast.arg):
             node.annotation = None
-    short = re.sub("(?m)^(?: {4})+", lambda found: " " * (len(found[0]) // 4), ast.unparse(tree))
+    short = re.sub("(?m)^(?: {4})+", lambda match: " " * (len(match[0]) // 4), ast.unparse(tree))
     text = b85encode(zlib.compress(short.encode(), 9)).decode()
     return f"import base64,zlib;exec(zlib.decompress(base64.b85decode('{text}')))"
 
 
 def boot_arguments(digests: Iterable[str | None], cache_directory: str) -> list[str]:
-    """Return the arguments of an interpreter that runs the first program: without site, and without its environment.
+    """Return the arguments for an interpreter to run the first program, without site and environment.
 
-    ``digests``: of the archives in a job. ``cache_directory``: where the host keeps them; empty: the usual place.
+    ``digests``: those of a job's archives, None for no archive. ``cache_directory``: "" for the default.
     """
     return ["-I", "-S", "-c", boot_text(), cache_directory, *filter(None, digests)]
 
 
 def _library(name: str) -> dict[str, str]:
-    """Return the paths of the files of an installed library. Raise ``UsageError`` where it has no files."""
-    spec = PathFinder.find_spec(name)  # sh, once imported, has replaced itself by what has no specification
+    """Return the paths of the files of an installed library. Raise ``UsageError`` if it has none."""
+    spec = PathFinder.find_spec(name)  # sh replaces itself by an object without specification when it is imported
     origin = None if spec is None else spec.origin
     if origin is None or not os.path.isfile(origin):
         msg = f"the library {name}, which other hosts need, is not installed as files"
@@ -206,23 +206,23 @@ def _library(name: str) -> dict[str, str]:
 
 
 def _tree(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield the names in an archive of the files of code beneath a directory, with their paths."""
+    """Yield the names in the archive, and the paths, of the files of code beneath a directory."""
     for name in _names(directory):
         parts = f"{prefix}/{name}".split("/")
-        wanted = not any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))
-        wanted = wanted and (parts[:-1] != ["resource_api", "fleet"] or parts[-1].removesuffix(".py") in _FLEET)
-        if wanted and name.endswith((".py", ".json")):
+        sent = not any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))
+        sent = sent and (parts[:-1] != ["resource_api", "fleet"] or parts[-1].removesuffix(".py") in _FLEET)
+        if sent and name.endswith((".py", ".json")):
             yield f"{prefix}/{name}", f"{directory}/{name}"
 
 
-def _names(directory: str) -> Iterator[str]:
-    """Yield the relative names of the files beneath a directory, sorted, without bytecode and hidden ones."""
-    found: list[str] = []
+def _names(directory: str) -> list[str]:
+    """Return the sorted relative names of the files beneath a directory, without bytecode and hidden files."""
+    names: list[str] = []
     for top, directories, files in os.walk(directory):
-        directories[:] = [each for each in directories if each != "__pycache__" and each[0] != "."]
-        shown = (file for file in files if file[0] != "." and not file.endswith(".pyc"))
-        found.extend(os.path.relpath(f"{top}/{file}", directory) for file in shown)
-    return iter(sorted(found))
+        directories[:] = [name for name in directories if name != "__pycache__" and name[0] != "."]
+        visible = (file for file in files if file[0] != "." and not file.endswith(".pyc"))
+        names.extend(os.path.relpath(f"{top}/{file}", directory) for file in visible)
+    return sorted(names)
 
 
 def _modules_in(directory: str) -> Iterator[str]:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.fleet.become_and_interpreter import Launch, Machine
-from resource_api.fleet.carriers.asyncssh_transport import Connections
-from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.openssh_transport import SshProgram
-from resource_api.fleet.carriers.transport import Lost
-from resource_api.fleet.python_runtimes import Runtimes
+from resource_api.fleet.asyncssh_transport import AsyncsshTransport
+from resource_api.fleet.connections import Host
+from resource_api.fleet.launch import HostPlatform, Launch
+from resource_api.fleet.openssh_transport import OpensshTransport
+from resource_api.fleet.python_runtimes import PythonRuntimes
+from resource_api.fleet.transport import ConnectionLost
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.values import Sensitive
 from tests.fleet.sshd import PASSWORD, USERS
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from resource_api.fleet.carriers.transport import Process
+    from resource_api.fleet.transport import RemoteProcess
     from tests.fleet.sshd import Server
 
 pytestmark = pytest.mark.process
@@ -47,20 +47,20 @@ def _run(
     home: Path,
     host: Host,
     password: str | None = None,
-    runtime: Callable[[Machine], tuple[str, bytes] | None] = lambda _machine: None,
+    runtime: Callable[[HostPlatform], tuple[str, bytes] | None] = lambda _machine: None,
 ) -> dict[str, Any] | str:
     """Return what the program says of itself on a host, or why it was not started."""
 
     async def run() -> dict[str, Any] | str:
         environment = {"HOME": str(home)}
-        connections = SshProgram(environment) if host.transport == "ssh" else Connections(environment)
+        connections = OpensshTransport(environment) if host.transport == "ssh" else AsyncsshTransport(environment)
         launch = Launch(host.become, None if password is None else Sensitive(password), runtime)
         command = launch.command(["-I", "-S", "-c", _PROGRAM, "a b", "c"], host.python)
         async with await connections.start(host, command, terminal=launch.terminal) as process:
             errors = asyncio.create_task(_read_errors(process, launch))
             try:
                 return await _move(process, launch)
-            except Lost as error:
+            except ConnectionLost as error:
                 return launch.problem or str(error)
             finally:
                 errors.cancel()
@@ -70,7 +70,7 @@ def _run(
     return asyncio.run(run())
 
 
-async def _move(process: Process, launch: Launch) -> dict[str, Any] | str:
+async def _move(process: RemoteProcess, launch: Launch) -> dict[str, Any] | str:
     seen = b""
     while not launch.problem:
         data = await process.read()
@@ -80,7 +80,7 @@ async def _move(process: Process, launch: Launch) -> dict[str, Any] | str:
         if b"RApi {" not in seen and b"RApi {" in seen + data:
             await process.write(_EVERY_BYTE)
         seen += data
-        with suppress(Lost):  # then it says why
+        with suppress(ConnectionLost):  # then it says why
             for part in launch.take():
                 await process.write(part)
         if seen.endswith(b"}\n") and b'"uid"' in seen:
@@ -90,7 +90,7 @@ async def _move(process: Process, launch: Launch) -> dict[str, Any] | str:
     return launch.problem
 
 
-async def _read_errors(process: Process, launch: Launch) -> None:
+async def _read_errors(process: RemoteProcess, launch: Launch) -> None:
     while data := await process.read_error():
         launch.receive_error(data)
         for part in launch.take():
@@ -177,12 +177,12 @@ def test_a_host_without_python_is_said_what_to_do(home: Path, server: Server) ->
     assert str(problem).endswith("install one there, or add a runtime with: resource-api hosts runtime add FILE")
 
 
-def test_a_runtime_is_sent_once_and_runs_the_program(home: Path, server: Server, runtimes: Runtimes) -> None:
+def test_a_runtime_is_sent_once_and_runs_the_program(home: Path, server: Server, runtimes: PythonRuntimes) -> None:
     """The second run finds it in the cache, and gets the same answer without the archive."""
     server.profile("127.2.0.7", _OLD)
     sent: list[int] = []
 
-    def find(machine: Machine) -> tuple[str, bytes] | None:
+    def find(machine: HostPlatform) -> tuple[str, bytes] | None:
         found = runtimes.find(machine)
         assert found is not None
         sent.append(len(found[1]))
@@ -196,11 +196,11 @@ def test_a_runtime_is_sent_once_and_runs_the_program(home: Path, server: Server,
     assert mode & 0o777 == 0o700
 
 
-def test_a_runtime_that_is_changed_on_the_way_is_refused(home: Path, server: Server, runtimes: Runtimes) -> None:
+def test_a_runtime_that_is_changed_on_the_way_is_refused(home: Path, server: Server, runtimes: PythonRuntimes) -> None:
     """Nothing of it is unpacked."""
     server.profile("127.2.0.8", _OLD)
 
-    def change(machine: Machine) -> tuple[str, bytes]:
+    def change(machine: HostPlatform) -> tuple[str, bytes]:
         digest, raw = runtimes.find(machine) or ("", b"")
         return digest, raw[:-1] + b"\0"
 
@@ -208,7 +208,7 @@ def test_a_runtime_that_is_changed_on_the_way_is_refused(home: Path, server: Ser
     assert list(server.path("/hosts/127.2.0.8/deploy/.cache/resource-api").iterdir()) == []
 
 
-def test_a_runtime_for_a_full_disk_is_refused(home: Path, server: Server, runtimes: Runtimes) -> None:
+def test_a_runtime_for_a_full_disk_is_refused(home: Path, server: Server, runtimes: PythonRuntimes) -> None:
     """The message is that of the system there."""
     server.profile("127.2.0.9", _OLD)
     server.run("mkdir", "-p", "/hosts/127.2.0.9/deploy")
@@ -239,29 +239,29 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def runtimes(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Runtimes:
+def runtimes(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> PythonRuntimes:
     """A directory to which the archive was added."""
-    found = Runtimes(str(tmp_path_factory.mktemp("runtimes")))
+    found = PythonRuntimes(str(tmp_path_factory.mktemp("runtimes")))
     found.add(str(archive))
     return found
 
 
-def test_what_a_runtime_fits_is_read_from_it(runtimes: Runtimes) -> None:
+def test_what_a_runtime_fits_is_read_from_it(runtimes: PythonRuntimes) -> None:
     """Older libraries, other machines and other libraries do not get it."""
     (added,) = runtimes.all()
-    machine = added.machine
+    machine = added.platform
     assert machine.libc == "glibc"
     assert (2, 17) <= machine.version <= (2, 60)
     assert runtimes.find(machine) is not None
     assert runtimes.find(machine._replace(version=(2, machine.version[1] - 1))) is None
     assert runtimes.find(machine._replace(machine="riscv64")) is None
-    assert runtimes.find(Machine(machine.machine, "musl")) is None
+    assert runtimes.find(HostPlatform(machine.machine, "musl")) is None
 
 
-def test_a_runtime_that_cannot_be_read_is_named(runtimes: Runtimes, tmp_path: Path) -> None:
+def test_a_runtime_that_cannot_be_read_is_named(runtimes: PythonRuntimes, tmp_path: Path) -> None:
     """Whether its description is damaged, or the archive is not there."""
     (added,) = runtimes.all()
-    description, copied = tmp_path / f"{added.digest}.json", Runtimes(str(tmp_path))
+    description, copied = tmp_path / f"{added.digest}.json", PythonRuntimes(str(tmp_path))
     for damaged in ("", "[1]", "{}", json.dumps({**added.document(), "libc_version": "x"})):
         description.write_text(damaged)
         with pytest.raises(ResourceError) as refused:
@@ -269,7 +269,7 @@ def test_a_runtime_that_cannot_be_read_is_named(runtimes: Runtimes, tmp_path: Pa
         assert str(refused.value) == f"{description}: is damaged; remove it, and add the runtime again"
     description.write_text(json.dumps(added.document()))
     with pytest.raises(ResourceError) as missing:
-        copied.find(added.machine)
+        copied.find(added.platform)
     archived = tmp_path / f"{added.digest}.tar.gz"
     assert str(missing.value) == f"{archived}: No such file or directory; add the runtime again"
 
@@ -295,7 +295,7 @@ def _tar(path: Path, members: dict[str, bytes]) -> str:
 )
 def test_what_is_no_runtime_is_refused(tmp_path: Path, members: dict[str, bytes], message: str) -> None:
     """The message says what is missing; nothing is added."""
-    found = Runtimes(str(tmp_path / "runtimes"))
+    found = PythonRuntimes(str(tmp_path / "runtimes"))
     with pytest.raises(UsageError, match=message):
         found.add(_tar(tmp_path / "python.tar.xz", members))
     (tmp_path / "text").write_text("no archive")

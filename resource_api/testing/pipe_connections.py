@@ -1,6 +1,6 @@
-"""A carrier whose hosts are child processes of this one, which run the same first program as any other host.
+"""Connections to child processes that act as hosts and run the same first program.
 
-For tests, which need no server for it: the laws of carriers are shown with it first. One thread moves all bytes.
+For tests, which need no server for it: the laws of connections are shown with it first. One thread moves all bytes.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.fleet.carriers import carrier
-from resource_api.fleet.channel import Channel
+from resource_api.fleet.channel import HostChannel
+from resource_api.fleet.connections import MAX_BUFFERED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from resource_api.fleet.carriers.carrier import Host, HostEvent
+    from resource_api.fleet.archives import Archives
+    from resource_api.fleet.connections import Host, HostEvent
     from resource_api.fleet.job import Job
-    from resource_api.fleet.payload import Payloads
 
 _READ: Final = 16 * 1024
 #: Bytes that are kept of what a child writes to its standard error: they say why it has ended.
 _ERROR: Final = 4096
 
 
-class PipeCarrier:
+class PipeConnections:
     """Runs each job in a child process; used by one thread."""
 
     def __init__(
         self,
-        payloads: Payloads,
+        payloads: Archives,
         *,
         python: str = sys.executable,
         cache: str = "",
@@ -57,7 +57,7 @@ class PipeCarrier:
 
     def start(self, host: Host, job: Job) -> None:
         """Begin to take ``job`` to a new process called ``host``; its interpreter may be ``host.python``."""
-        channel, python = Channel(host.name, job, self._payloads.bytes_of), host.python or self._python
+        channel, python = HostChannel(host.name, job, self._payloads.bytes_of), host.python or self._python
         try:
             child = _start(channel, python, self._cache, self._environment)
         except OSError as error:
@@ -161,7 +161,7 @@ class PipeCarrier:
         """Wait for what a child may do now: it is not read while too much of it has not been taken."""
         child.pending.extend(map(memoryview, child.channel.take()))
         wanted = {
-            child.stdout: ("read", selectors.EVENT_READ, child.buffered < carrier.MAX_BUFFERED),
+            child.stdout: ("read", selectors.EVENT_READ, child.buffered < MAX_BUFFERED),
             child.stderr: ("error", selectors.EVENT_READ, not child.silent),
             child.stdin: ("write", selectors.EVENT_WRITE, bool(child.pending)),
         }
@@ -188,7 +188,7 @@ class PipeCarrier:
 class _Child:
     """A process that is a host: its channel, this end of its pipes, and what has not been sent or taken yet."""
 
-    def __init__(self, channel: Channel, pid: int, descriptors: tuple[int, int, int]) -> None:
+    def __init__(self, channel: HostChannel, pid: int, descriptors: tuple[int, int, int]) -> None:
         self.channel = channel
         self.pid = pid
         self.stdin, self.stdout, self.stderr = descriptors
@@ -229,7 +229,7 @@ class _Child:
         return next((line for line in reversed(lines) if line.strip()), "the process has ended")
 
 
-def _start(channel: Channel, python: str, cache: str, environment: Mapping[str, str]) -> _Child:
+def _start(channel: HostChannel, python: str, cache: str, environment: Mapping[str, str]) -> _Child:
     """Start the first program with pipes. Raise ``OSError``."""
     (their_in, our_in), (our_out, their_out), (our_error, their_error) = pipes = [os.pipe() for _ in range(3)]
     theirs = (their_in, their_out, their_error)

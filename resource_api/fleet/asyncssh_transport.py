@@ -1,0 +1,532 @@
+"""The transport of the library asyncssh, in one event loop; and the host keys for ``hosts trust``.
+
+``~/.ssh/config``, keys, certificates, an agent, jump hosts and known hosts are used as OpenSSH uses them, except that
+an unknown host key is always refused, whatever the configuration says. No other module imports asyncssh.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes.util
+import errno
+import os
+import socket
+from contextlib import contextmanager
+from copy import copy
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from resource_api.fleet import transport
+from resource_api.fleet.transport import ConnectionLost, HostUnreachable, unreachable
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import ResourceError
+from resource_api.system.filesystem.directories import Directories, canonical_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.fleet.connections import Host
+
+#: Modes of a terminal in raw mode: those that are set, and those that are not (RFC 4254, 8).
+_RAW: Final = ("PTY_CS8",)
+_NOT_RAW: Final = (
+    *("PTY_ICANON", "PTY_ISIG", "PTY_IEXTEN", "PTY_ECHO", "PTY_ECHOE", "PTY_ECHOK", "PTY_ECHONL", "PTY_OPOST"),
+    *("PTY_ONLCR", "PTY_OCRNL", "PTY_ICRNL", "PTY_INLCR", "PTY_IGNCR", "PTY_ISTRIP", "PTY_INPCK", "PTY_IXON"),
+    *("PTY_IXOFF", "PTY_PARENB", "PTY_IUTF8"),
+)
+#: Preferred ciphers: the library computes them three times as fast as ChaCha20.
+_CIPHERS: Final = "^aes256-gcm@openssh.com,aes128-gcm@openssh.com"
+_PORT: Final = 22
+#: Key types for an unknown host: no certificates, whose authority would be unknown, too.
+_PLAIN_KEYS: Final = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+)
+_GLOBAL_KNOWN_HOSTS: Final = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+#: Number of hosts to ask for their keys in parallel.
+_KEYS_AT_ONCE: Final = 50
+
+
+class Endpoint(NamedTuple):
+    """The network address of a host, after the configuration was applied."""
+
+    #: The name in files of known hosts.
+    name: str
+    address: str
+    port: int
+    #: Jump hosts, the nearest first: ``a,user@b:2222``.
+    via: str
+    #: The files of known hosts, including the machine's.
+    known_hosts: Sequence[str]
+    #: Whether the configuration restricts the ciphers, and the keys of the agent.
+    configured_ciphers: bool = False
+    configured_identities: bool = False
+
+    @property
+    def text(self) -> str:
+        """``10.0.0.9:22``, for messages."""
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+
+    @property
+    def pattern(self) -> str:
+        """The name in the syntax of a file of known hosts."""
+        return self.name if self.port == _PORT else f"[{self.name}]:{self.port}"
+
+
+class HostKey(NamedTuple):
+    """The public key that a host presented."""
+
+    endpoint: Endpoint
+    #: ``ssh-ed25519``.
+    algorithm: str
+    #: ``SHA256:…``.
+    fingerprint: str
+    #: The key in the syntax of a file of known hosts.
+    line: str
+    #: ``known``, ``unknown``, ``changed`` if another key is known, or ``revoked``.
+    trust: str
+
+
+class AsyncsshTransport:
+    """Connects to hosts by asyncssh; hosts share the connections to their jump hosts."""
+
+    def __init__(self, environment: Mapping[str, str], alternative: str = "in the inventory transport: ssh") -> None:
+        """Use the configuration of the user whose ``HOME`` is in ``environment``.
+
+        Raise ``ResourceError``, which names ``alternative``, if the library is not installed.
+        """
+        self.library = _library(alternative)
+        self._directory = known_hosts_file(environment).parent
+        self._client = _client(self.library)
+        self._key_finders: dict[tuple[str, ...], Any] = {}
+        self._identities: dict[str, Sequence[Any]] = {}
+        self._jumps: dict[str, asyncio.Task[Any]] = {}
+        self._pace = transport.JumpPace()
+
+    def endpoint(self, host: Host) -> Endpoint:
+        """Return the endpoint of a host. Raise ``HostUnreachable`` for an invalid configuration."""
+        target = self._target(host.address or host.name, host.port, host.user)
+        try:
+            options = self.library.SSHClientConnectionOptions(**target, client_keys=None)
+        except (ValueError, OSError) as error:
+            msg = f"the configuration of ssh cannot be used: {error}"
+            raise unreachable(msg) from error
+        config = options.config
+        user_files = config.get("UserKnownHostsFile", [str(self._directory / "known_hosts")])
+        global_files = config.get("GlobalKnownHostsFile", _GLOBAL_KNOWN_HOSTS)
+        via = host.via if host.via is not None else options.tunnel or ""
+        return Endpoint(
+            options.host_key_alias or options.host,
+            options.host,
+            options.port,
+            "" if via == "none" else via,
+            list(map(os.path.expanduser, (*user_files, *global_files))),
+            configured_ciphers=bool(config.get("Ciphers")),
+            configured_identities=bool(config.get("IdentitiesOnly")),
+        )
+
+    async def connect(self, host: Host, endpoint: Endpoint | None = None) -> Any:
+        """Return a connection of asyncssh to ``endpoint``, None for the configured one. Raise ``HostUnreachable``."""
+        target = endpoint or self.endpoint(host)
+        return await transport.attempted(lambda: self._attempt(host, target))
+
+    async def start(self, host: Host, command: str, *, terminal: bool = False) -> AsyncsshProcess:
+        """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
+
+        ``terminal``: with a terminal in raw mode.
+        """
+        library, endpoint = self.library, self.endpoint(host)
+        connection = await self.connect(host, endpoint)
+        options: dict[str, Any] = {"request_pty": False}
+        if terminal:
+            modes = {getattr(library, name): int(name in _RAW) for name in (*_RAW, *_NOT_RAW)}
+            options = {"request_pty": "force", "term_type": "dumb", "term_modes": modes}
+        with _UnreachableErrors(self, host, endpoint, []):
+            opened = connection.create_process(
+                command, encoding=None, window=transport.WINDOW, env={}, send_env=[], **options
+            )
+            process = await asyncio.wait_for(opened, host.connect_timeout)
+        return AsyncsshProcess(library, connection, process)
+
+    async def host_key(self, host: Host) -> HostKey:
+        """Return the key that a host presents, without authentication. Raise ``HostUnreachable``."""
+        endpoint = self.endpoint(host)
+        target = {**self._target(endpoint.address, endpoint.port, None), **await self._route(host, endpoint)}
+        with _UnreachableErrors(self, host, endpoint, []):
+            request = self.library.get_server_host_key(**target, **self._key_algorithms(endpoint))
+            key = await asyncio.wait_for(request, host.connect_timeout)
+            if key is None:
+                msg = f"it shows no key ({endpoint.text})"
+                raise unreachable(msg)
+        trusted = self.trusted(endpoint)
+        trust = "known" if key in trusted else "changed" if trusted else "unknown"
+        if key in self._key_finder(endpoint)(endpoint.name, "", endpoint.port)[2]:
+            trust = "revoked"
+        line = key.export_public_key().decode("ascii").strip()
+        return HostKey(endpoint, key.get_algorithm(), key.get_fingerprint(), " ".join(line.split()[:2]), trust)
+
+    def trusted(self, endpoint: Endpoint, *, authorities: bool = False) -> Sequence[Any]:
+        """Return the known keys of a host; with ``authorities``, also those of its certificate authorities."""
+        port = None if endpoint.port == _PORT else endpoint.port
+        keys, authority_keys, *_ = self._key_finder(endpoint)(endpoint.name, "", port)
+        return [*keys, *(authority_keys if authorities else ())]
+
+    async def close(self) -> None:
+        """Close the connections to jump hosts."""
+        for task in self._jumps.values():
+            task.cancel()
+            if task.done() and not task.cancelled() and task.exception() is None:
+                task.result().abort()
+        self._jumps.clear()
+
+    def _target(self, address: str, port: int | None, user: str | None) -> dict[str, Any]:
+        """Return the arguments of asyncssh for a host; for None the configuration applies."""
+        config = self._directory / "config"
+        target: dict[str, Any] = {"host": address, "config": [str(config)] if os.access(config, os.R_OK) else None}
+        if port is not None:
+            target["port"] = port
+        if user is not None:
+            target["username"] = user
+        return target
+
+    async def _attempt(self, host: Host, endpoint: Endpoint) -> Any:
+        refused_keys: list[str] = []
+        arguments = {
+            **self._target(host.address or host.name, host.port, host.user),
+            **self._settings(host.connect_timeout, self._key_finder(endpoint), refused_keys),
+        }
+        if not endpoint.configured_ciphers:
+            arguments["encryption_algs"] = _CIPHERS
+        with _UnreachableErrors(self, host, endpoint, refused_keys):
+            if host.identity is not None:
+                arguments["client_keys"] = self._identity(host.identity, endpoint)
+            if not self.trusted(endpoint, authorities=True):
+                arguments["server_host_key_algs"] = _PLAIN_KEYS
+            arguments.update(await self._route(host, endpoint))
+            return await self.library.connect(**arguments)
+
+    def _identity(self, identity: str, endpoint: Endpoint) -> Sequence[Any]:
+        """Return the keys of a file, which is read once: copies, because a connection changes its keys."""
+        path = os.path.expanduser(identity)
+        if endpoint.configured_identities:
+            return [path]
+        if path not in self._identities:
+            self._identities[path] = self.library.load_keypairs([path])
+        return list(map(copy, self._identities[path]))
+
+    def _settings(self, seconds: float, known_hosts: Any, refused_keys: list[str]) -> dict[str, Any]:
+        """Return the arguments that override the configuration; ``refused_keys`` receives fingerprints."""
+        return {
+            "client_factory": partial(self._client, refused_keys),
+            "known_hosts": known_hosts,
+            "connect_timeout": seconds,
+            "login_timeout": seconds,
+            "keepalive_interval": transport.KEEPALIVE_SECONDS,
+            "keepalive_count_max": transport.KEEPALIVE_COUNT,
+            "password_auth": False,
+            "kbdint_auth": False,
+            "agent_forwarding": False,
+            "x11_forwarding": False,
+            "send_env": [],
+            "env": {},
+        }
+
+    def _key_finder(self, endpoint: Endpoint) -> Any:
+        """Return a function that finds keys in the endpoint's files of known hosts, which are read once."""
+        files = tuple(endpoint.known_hosts)
+        if files not in self._key_finders:
+            readable = [file for file in files if os.access(file, os.R_OK)]
+            try:
+                known_hosts = self.library.read_known_hosts(readable)
+                revokes = any(b"@revoked" in Path(file).read_bytes() for file in readable)
+            except (ValueError, OSError) as error:
+                msg = f"the known hosts cannot be read: {error}"
+                raise unreachable(msg) from error
+            # Names may be hashed: a search hashes each line.
+            self._key_finders[files] = partial(_keys_of, known_hosts) if revokes else known_hosts.match
+        return self._key_finders[files]
+
+    def _key_algorithms(self, endpoint: Endpoint) -> dict[str, Any]:
+        """Return the argument that requests a key without certificate, of a known algorithm if there is one."""
+        names = [name.decode("ascii") for key in self.trusted(endpoint) for name in key.sig_algorithms]
+        return {"server_host_key_algs": names or _PLAIN_KEYS}
+
+    async def _route(self, host: Host, endpoint: Endpoint) -> dict[str, Any]:
+        """Return the argument for the endpoint's jump hosts, or for a direct connection."""
+        if not endpoint.via:
+            return {"tunnel": None}
+        await self._pace.wait(endpoint.via)
+        return {"tunnel": await self._jump(endpoint.via, host)}
+
+    async def _jump(self, via: str, host: Host) -> Any:
+        """Return the connection to the last jump host of ``via``, shared by all hosts behind it."""
+        task = self._jumps.get(via)
+        if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
+            task = self._jumps[via] = asyncio.create_task(self._open_jump(via, host))
+        try:
+            return await asyncio.shield(task)
+        except HostUnreachable as error:
+            msg = f"its jump host {error}"
+            raise HostUnreachable(msg) from error
+
+    async def _open_jump(self, via: str, host: Host) -> Any:
+        first_hops, _, last = via.rpartition(",")
+        user, _, text = last.rpartition("@")
+        name, colon, port = text.rpartition(":")
+        number = int(port) if colon and port.isdigit() else None
+        target = host._replace(
+            name=name if number else text, address="", port=number, user=user or None, via=first_hops or "none"
+        )
+        try:
+            return await self.connect(target)
+        except HostUnreachable as error:
+            msg = f"{target.name}: {error}"
+            raise HostUnreachable(msg) from error
+
+
+class AsyncsshProcess(transport.RemoteProcess):
+    """A program on a host, with a connection of its own."""
+
+    def __init__(self, library: Any, connection: Any, process: Any) -> None:
+        """Wrap a process of asyncssh."""
+        self._connection = connection
+        self._process = process
+        self._lost = (library.Error, library.DisconnectError, OSError)
+
+    async def read(self) -> bytes:
+        """Return bytes from standard output, b"" at its end. Raise ``ConnectionLost``."""
+        return await self._read(self._process.stdout)
+
+    async def read_error(self) -> bytes:
+        """Return bytes from standard error, b"" at its end. Raise ``ConnectionLost``."""
+        return await self._read(self._process.stderr)
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes to standard input, at the speed of the reader. Raise ``ConnectionLost``."""
+        try:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+        except self._lost as error:
+            raise _lost(error) from error
+
+    async def exit_code(self) -> int | None:
+        """Return the exit code after the end of the output, or None."""
+        try:
+            await asyncio.wait_for(self._process.wait_closed(), transport.EXIT_SECONDS)
+        except TimeoutError:
+            return None
+        code: int | None = self._process.returncode
+        return None if code is None or code < 0 else code
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    async def _read(self, stream: Any) -> bytes:
+        try:
+            data: bytes = await stream.read(transport.WINDOW)
+        except self._lost as error:
+            raise _lost(error) from error
+        return data
+
+
+class _UnreachableErrors:
+    """Turns the errors of a connection into ``HostUnreachable`` with a readable message."""
+
+    def __init__(
+        self, connections: AsyncsshTransport, host: Host, endpoint: Endpoint, refused_keys: Sequence[str]
+    ) -> None:
+        self._connections = connections
+        self._library = connections.library
+        self._host = host
+        self._endpoint = endpoint
+        self._refused_keys = refused_keys
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None or isinstance(error, HostUnreachable) or not isinstance(error, Exception):
+            return
+        raise self._explain(error) from error
+
+    def _explain(self, error: Exception) -> HostUnreachable:
+        text, transient = self._message(error)
+        return unreachable(f"{text} ({self._endpoint.text})", transient=transient)
+
+    def _message(self, error: Exception) -> tuple[str, bool]:
+        """Return the error message, and whether another attempt may succeed."""
+        library = self._library
+        for kind, message, transient in self._known_errors():
+            if isinstance(error, kind):
+                return message, transient
+        if isinstance(error, library.HostKeyNotVerifiable):
+            return self._untrusted(str(error)), False
+        if isinstance(error, socket.gaierror):
+            return f"its address is not known: {error.strerror}", error.errno == socket.EAI_AGAIN
+        if isinstance(error, OSError) and error.strerror:
+            file = f"{error.filename}: " if error.filename else ""
+            return f"{file}{_lower(error.strerror)}", error.errno in {errno.ECONNRESET, errno.EPIPE}
+        if isinstance(error, library.DisconnectError):
+            return f"the connection was ended: {_lower(error.reason)}", False
+        return str(error) or type(error).__name__, False
+
+    def _known_errors(self) -> Sequence[tuple[type[Exception], str, bool]]:
+        library, seconds = self._library, self._host.connect_timeout
+        return (
+            (TimeoutError, f"no answer within {seconds:g} s", False),
+            (ConnectionRefusedError, "connection refused", True),
+            (ConnectionResetError, "the connection was reset", True),
+            (library.ConnectionLost, "the connection was ended before it was ready", True),
+            (library.PermissionDenied, f"permission denied: it accepts no key of ours{self._user()}", False),
+            (library.KeyExchangeFailed, "it has no algorithm in common with us", False),
+        )
+
+    def _user(self) -> str:
+        return f" for {self._host.user}" if self._host.user else ""
+
+    def _untrusted(self, text: str) -> str:
+        """Return the error message for a refused host key."""
+        if not self._refused_keys:
+            return f"its host key is refused: {_lower(text)}"
+        key = self._refused_keys[-1]
+        if self._connections.trusted(self._endpoint):
+            remove = f"ssh-keygen -R '{self._endpoint.pattern}'"
+            return f"its host key {key} is not the known one; if that is right, remove the known one: {remove}"
+        return f"its host key {key} is not known; if it is right: resource-api hosts trust {self._host.name}"
+
+
+def _keys_of(known_hosts: Any, host: str, address: str, port: int | None) -> Sequence[Any]:
+    """Return asyncssh's key lists of a host: trusted keys, keys of authorities, revoked keys, and so on.
+
+    A key that is revoked with or without the port is always revoked: the library ignores the lines with the port if
+    none of them has a trusted key.
+    """
+    key_lists = known_hosts.match(host, address, port)
+    names = [f"[{name}]:{port}" for name in (host, address) if name and port]
+    revoked = [key for name in (*names, host) for key in known_hosts.match(name, "", None)[2]]
+    return (*key_lists[:2], [*key_lists[2], *revoked], *key_lists[3:])
+
+
+def _client(library: Any) -> Any:
+    """Return a client class whose instances add refused keys to a list."""
+
+    class Client(library.SSHClient):  # type: ignore[misc] # of a library that is imported late
+        """Records refused keys."""
+
+        def __init__(self, refused_keys: list[str]) -> None:
+            self._refused_keys = refused_keys
+
+        def validate_host_public_key(self, host: str, addr: str, port: int, key: Any) -> bool:  # noqa: ARG002
+            """Record the key, which is not known, and refuse it."""
+            self._refused_keys.append(key.get_fingerprint())
+            return False
+
+    return Client
+
+
+def known_hosts_file(environment: Mapping[str, str]) -> Path:
+    """Return the known hosts file of the user of ``environment``."""
+    return Path(environment.get("HOME") or "~").expanduser() / ".ssh" / "known_hosts"
+
+
+def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[HostKey | HostUnreachable]:
+    """Return each host's key, or the error. Raise ``ResourceError`` if the library is not installed."""
+    return asyncio.run(_host_keys(hosts, environment))
+
+
+async def _host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[HostKey | HostUnreachable]:
+    connections = AsyncsshTransport(environment, "visit each host with ssh once")
+    slots = asyncio.Semaphore(transport.descriptor_limit(_KEYS_AT_ONCE))
+
+    async def host_key(host: Host) -> HostKey | HostUnreachable:
+        async with slots:
+            try:
+                return await connections.host_key(host)
+            except HostUnreachable as error:
+                return error
+
+    try:
+        return list(await asyncio.gather(*map(host_key, hosts)))
+    finally:
+        await connections.close()
+
+
+def _lost(error: Exception) -> ConnectionLost:
+    text = str(error)
+    detail = "" if text in {"", "Connection lost"} else f": {_lower(text)}"
+    return transport.lost(f"the connection was lost{detail}")
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _library(alternative: str) -> Any:
+    """Return asyncssh. Raise ``ResourceError`` if it is not installed."""
+    try:
+        with linker_cache():  # the search for two rare libraries would be a fifth of the import
+            import asyncssh
+    except ImportError as error:
+        install = "pip install 'resource-api[ssh]'"
+        msg = f"hosts are reached with the library asyncssh: {install}; or without it: {alternative}"
+        raise ResourceError(msg) from error
+    asyncssh.set_log_level("CRITICAL")
+    return asyncssh
+
+
+_CACHE: Final = Path("/etc/ld.so.cache")
+
+
+@contextmanager
+def linker_cache() -> Iterator[None]:
+    """Make ``ctypes`` find libraries only in the cache of the dynamic linker.
+
+    Otherwise it starts ``ldconfig``, ``gcc`` and ``ld`` one after the other for a missing library. Without a cache, and
+    with ``LD_LIBRARY_PATH``, the search is unchanged.
+    """
+    find = ctypes.util.find_library
+    try:
+        cache = _CACHE.read_bytes()
+    except OSError:
+        cache = b""
+    if cache and not os.environ.get("LD_LIBRARY_PATH"):
+        ctypes.util.find_library = lambda name: find(name) if f"lib{name}.so".encode() in cache else None
+    try:
+        yield
+    finally:
+        ctypes.util.find_library = find
+
+
+def distrust_reason(key: HostKey, fingerprints: Collection[str]) -> str:
+    """Return the reason not to trust a key, or ""; ``fingerprints``: the only valid ones, unless empty."""
+    if key.trust == "changed":
+        remove = f"ssh-keygen -R '{key.endpoint.pattern}'"
+        return f"its key {key.fingerprint} is not the known one; if that is right, remove the known one: {remove}"
+    if key.trust == "revoked":
+        return f"its key {key.fingerprint} is revoked: a line @revoked in a file of known hosts has it"
+    if fingerprints and key.trust == "unknown" and key.fingerprint not in fingerprints:
+        return f"its key {key.fingerprint} is not among the given fingerprints"
+    return ""
+
+
+def record_host_keys(file: Path, keys: Iterable[HostKey]) -> None:
+    """Append keys to a file with one write; it is created with its directory if missing. Raise ``OSError``."""
+    lines = dict.fromkeys(f"{key.endpoint.pattern} {key.line}\n" for key in keys)
+    path = canonical_path(os.path.abspath(file))
+    with Directories() as directories:
+        directories.make(os.path.dirname(path))
+        directory, name = directories.follow(path)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, 0o600, dir_fd=directory.fd)
+    with os.fdopen(descriptor, "rb+", buffering=0) as opened:
+        size = opened.seek(0, os.SEEK_END)
+        opened.seek(max(0, size - 1))
+        begin = "" if opened.read(1) in {b"", b"\n"} else "\n"
+        opened.write((begin + "".join(lines)).encode("ascii"))
+        os.fsync(opened.fileno())

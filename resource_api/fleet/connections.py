@@ -1,0 +1,98 @@
+"""Connections to hosts: jobs go out, events come back, and each host's events have exactly one end.
+
+The laws are in ``resource_api.testing.carrier_compliance``; the exchange with a host is in ``fleet/channel``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from resource_api.model.values._namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.fleet.job import Job
+    from resource_api.fleet.value_sources import ValueSource
+
+#: The remote run ended; ``code`` is its exit code.
+ENDED: Final = "ended"
+#: The host was not changed: code 64, 65, 70, 74 or 75, after a ``refused`` document with the problems.
+REFUSED: Final = "refused"
+#: The job was never sent.
+UNREACHABLE: Final = "unreachable"
+#: The job was sent and its end did not arrive: the result is in doubt until the next run.
+LOST: Final = "lost"
+
+#: The transports: the library, or the program of OpenSSH.
+LIBRARY: Final = "asyncssh"
+PROGRAM: Final = "ssh"
+
+#: Largest number of events of one host in one run.
+MAX_EVENTS: Final = 1_000_000
+#: Size of a host's buffered events in bytes; the host waits until they are read.
+MAX_BUFFERED: Final = 64 * 1024
+
+
+class Host(NamedTuple):
+    """The connection settings of one host."""
+
+    #: The name in messages and reports.
+    name: str
+    #: The network address; empty for the name.
+    address: str = ""
+    #: None for the port of ssh's configuration, or 22.
+    port: int | None = None
+    user: str | None = None
+    #: The text of ``ProxyJump``.
+    via: str | None = None
+    #: The file of a private key.
+    identity: str | None = None
+    #: ``none``, ``sudo`` or ``doas``.
+    become: str = "none"
+    #: The path of the interpreter on the host, or None to search it.
+    python: str | None = None
+    #: Seconds.
+    connect_timeout: float = 10.0
+    groups: tuple[str, ...] = ()
+    #: The source of the password for sudo or doas, or None.
+    become_password: ValueSource | None = None
+    #: ``asyncssh`` or ``ssh``.
+    transport: str = LIBRARY
+
+
+class HostEvent(NamedTuple):
+    """One document from one host."""
+
+    #: The name of the host whose channel received it, never set by the host itself.
+    host: str
+    #: Its ``type`` is ``hello``, that of a line of ``--json``, ``result``, ``refused``, or last of all ``end``.
+    document: Mapping[str, Any]
+
+
+def end_event(host: str, status: str, code: int | None = None, error: str | None = None) -> HostEvent:
+    """Return the last event of a host; every status but ``ended`` has an ``error``."""
+    return HostEvent(host, {"type": "end", "status": status, "code": code, "error": error})
+
+
+class HostConnections(Protocol):
+    """Run jobs on hosts and receive their events; used by one thread.
+
+    Each started host has exactly one ``end``, after all its other events, which keep the host's order. No host delays
+    another one.
+    """
+
+    def start(self, host: Host, job: Job) -> None:
+        """Start to run ``job`` on ``host``; return at once, and never raise: errors arrive as the host's end."""
+
+    def next_event(self, seconds: float | None) -> HostEvent | None:
+        """Return the next event of any host, or None after a timeout in seconds (None: no timeout)."""
+
+    def interrupt(self, host: str) -> None:
+        """Ask the run on a host to end after its segment; the second time, to end its programs. Events continue."""
+
+    def abandon(self, host: str) -> None:
+        """Close a host's channel: its end arrives at once as ``lost``; the run there ends by itself."""
+
+    def close(self) -> None:
+        """Abandon the unfinished hosts and free all resources. No events follow."""

@@ -1,0 +1,234 @@
+"""The contents of jobs, read on the controller: the files of a manifest, and the inputs of each host.
+
+YAML is parsed here, and the files of assets and archives are read here. Inputs are checked against the manifest before
+any host is connected to; secrets are in no inventory, which names their sources (``value_sources``).
+"""
+
+from __future__ import annotations
+
+import ast
+import glob
+import json
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.fleet import host_names
+from resource_api.fleet.value_sources import HOST, ValueSource, kind_of, source_of
+from resource_api.manifest import read as reading
+from resource_api.manifest.input_values import FileInput, input_values
+from resource_api.model.datatypes import datatype as datatypes
+from resource_api.model.values import expression
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.assets import ORIGINS
+from resource_api.model.values.document import Document
+from resource_api.model.values.errors import DataTypeError, ManifestError, Problem, UsageError
+from resource_api.system.filesystem.asset_contents import list_directory, open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.fleet.inventory import HostSettings, Inventory, InventoryValue
+    from resource_api.model.declaration import Input, Manifest
+
+#: Largest total size of a manifest's assets and archives in bytes.
+LARGEST: Final = 64 << 20
+_LOCAL: Final = ("file", "directory")
+
+
+def read_documents(path: str, open_code: Callable[[str], int] | None = None) -> list[Document]:
+    """Return the files of a manifest in the order of assembly; a Python manifest is not executed.
+
+    ``open_code`` as for ``manifest.read.read``. Raise ``ManifestError`` with all problems of all files, and
+    ``UsageError``.
+    """
+    documents, problems = reading.load_documents(path, _python_document, open_code)
+    if problems:
+        raise ManifestError(problems)
+    return documents
+
+
+def file_contents(documents: Sequence[Document], inputs: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the contents of the files for a manifest's assets and archives, by their paths in the manifest.
+
+    A directory is under its path with a slash: the list of its members, whose files have entries of their own. A name
+    with ``${...}`` stands for all files that match. Unreadable files are left out: the host reports them with their
+    declaration. Raise ``UsageError`` beyond the largest size.
+    """
+    contents: dict[str, bytes] = {}
+    for document in documents:
+        if document.file.endswith(".py"):
+            patterns = _patterns_in_calls(document.raw)
+        else:
+            patterns = _patterns_in_data([document.data, *inputs.values()])
+        directory = glob.escape(os.path.dirname(document.file))
+        for pattern in patterns:
+            for path in glob.iglob(os.path.join(directory, pattern)):
+                with suppress(OSError):
+                    _add(contents, path)
+    return contents
+
+
+def _python_document(raw: bytes, file: str) -> Document:
+    """Return a Python manifest without executing it: its data is only ``INCLUDE``, which must be a literal."""
+    names: Any = None
+    with suppress(SyntaxError, ValueError):
+        for statement in ast.parse(raw).body:
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            if isinstance(statement, ast.Assign) and any(
+                isinstance(target, ast.Name) and target.id == "INCLUDE" for target in targets
+            ):
+                names = ast.literal_eval(statement.value)
+    return Document({} if names is None else {"include": names}, file, raw)
+
+
+def _patterns_in_data(value: Any) -> Iterator[str]:
+    """Yield the patterns of local files and directories of the assets and archives in a value."""
+    if isinstance(value, dict):
+        word = next(iter(value)) if len(value) == 1 else ""
+        body = value[word] if word in ORIGINS else None
+        if isinstance(body, dict):
+            yield from (_pattern(str(body[key])) for key in _LOCAL if key in body)
+        for item in value.values():
+            yield from _patterns_in_data(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _patterns_in_data(item)
+
+
+def _pattern(text: str) -> str:
+    """Return the pattern for a file name with ``${...}``."""
+    try:
+        parsed = expression.parse(text)
+    except ValueError:
+        return glob.escape(text)
+    parts = (parsed,) if isinstance(parsed, str) else parsed.parts
+    return "".join(glob.escape(part) if isinstance(part, str) else "*" for part in parts)
+
+
+def _patterns_in_calls(raw: bytes) -> Iterator[str]:
+    """Yield the patterns of the files in calls of ``m.asset`` and ``m.archive`` of a Python manifest."""
+    with suppress(SyntaxError, ValueError):
+        for node in ast.walk(ast.parse(raw)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ORIGINS:
+                yield from (_node_pattern(word.value) for word in node.keywords if word.arg in _LOCAL)
+
+
+def _node_pattern(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return glob.escape(str(node.value))
+    parts = node.values if isinstance(node, ast.JoinedStr) else ()
+    return "".join(_node_pattern(part) if isinstance(part, ast.Constant) else "*" for part in parts)
+
+
+def _add(contents: dict[str, bytes], path: str) -> None:
+    """Add a file, or a directory with its files. Raise ``UsageError``, ``OSError``."""
+    if os.path.isdir(path):
+        listing = list_directory(path)
+        contents[f"{path}/"] = json.dumps([[*member[:4], digest] for member, digest in listing]).encode()
+        for member, _ in listing:
+            if member.kind == "file":
+                _add(contents, f"{path}/{member.name}")
+        return
+    with open_regular(path) as file:
+        contents[path] = file.read(LARGEST + 1)
+    if sum(map(len, contents.values())) > LARGEST:
+        msg = f"{path}: the files of a manifest for other hosts are at most {LARGEST >> 20} MiB together"
+        raise UsageError(msg)
+
+
+class GivenInputs(NamedTuple):
+    """Inputs for all hosts: an inventory overrides the ``weaker`` ones, and ``stronger`` ones override it."""
+
+    weaker: Mapping[str, Any]
+    stronger: Mapping[str, Any]
+
+
+class HostInputs:
+    """Resolves the inputs of hosts; hosts with the same settings share the result."""
+
+    def __init__(
+        self, manifest: Manifest | None, inputs: GivenInputs, read: Callable[[ValueSource], str] = ValueSource.read
+    ) -> None:
+        """Use the declarations of ``manifest``, None for a Python manifest, whose inputs the host checks.
+
+        ``read`` returns the text of a source, or raises ``ValueError``.
+        """
+        self._manifest = manifest
+        self._given_inputs = inputs
+        self._read = read
+        declared = manifest.inputs.items() if manifest else ()
+        self._sensitive = {name for name, declaration in declared if _is_sensitive(declaration)}
+        self._texts: dict[ValueSource, str] = {}
+        #: The id of settings → the inputs of all their hosts.
+        self._shared: dict[int, Mapping[str, Any]] = {}
+        #: Problem → the names of its hosts.
+        self._problems: dict[Problem, list[str]] = {}
+
+    def of_all(self, hosts: Iterable[tuple[str, Inventory]]) -> dict[str, Mapping[str, Any]]:
+        """Return the inputs of each host. Raise ``ManifestError`` with all problems and their hosts."""
+        inputs = {name: self._of(name, inventory.settings_of(name)) for name, inventory in hosts}
+        if self._problems:
+            raise ManifestError(
+                problem._replace(reference=",".join(host_names.fold(names)))
+                for problem, names in self._problems.items()
+            )
+        return inputs
+
+    def _of(self, host: str, settings: HostSettings) -> Mapping[str, Any]:
+        # A source may contain the name of the host.
+        by_name = any(HOST in str(item.value) for item in settings.inputs.values() if kind_of(item.value))
+        if not by_name and (shared := self._shared.get(id(settings))) is not None:
+            return shared
+        problems = dict[Problem, None]()
+        inputs = self._resolved(host, settings, problems)
+        for problem in problems:
+            self._problems.setdefault(problem, []).append(host)
+        if not by_name and not problems:
+            self._shared[id(settings)] = inputs
+        return inputs
+
+    def _resolved(self, host: str, settings: HostSettings, problems: dict[Problem, None]) -> Mapping[str, Any]:
+        """Return the inputs of one host, checked and with secrets marked; add errors to ``problems``."""
+        from_inventory = {
+            name: value
+            for name, value in settings.inputs.items()
+            if name not in self._given_inputs.stronger and (self._manifest is None or name in self._manifest.inputs)
+        }
+        values = {name: self._value(host, name, value, problems) for name, value in from_inventory.items()}
+        merged = {**self._given_inputs.weaker, **values, **self._given_inputs.stronger}
+        if self._manifest is None:
+            return merged
+        resolved, errors = input_values(self._manifest, merged)
+        for problem in errors:
+            value = from_inventory.get(problem.attribute or "")
+            problems[problem if value is None else _with_position(problem, value)] = None
+        return {name: value for name, value in resolved.items() if name in merged}
+
+    def _value(self, host: str, name: str, value: InventoryValue, problems: dict[Problem, None]) -> Any:
+        source = source_of(value.value, os.path.dirname(value.position[0]), host)
+        if source is None:
+            if name in self._sensitive:
+                message = f"input '{name}' is sensitive and cannot be written here"
+                hint = f"write {name}: {{file: PATH}} or {name}: {{command: PROGRAM}}"
+                problems[_with_position(Problem(name, message, code="secret", hint=hint), value)] = None
+            return value.value
+        try:
+            if source not in self._texts:
+                self._texts[source] = self._read(source)
+        except ValueError as error:
+            problems[_with_position(Problem(name, f"input '{name}': {error}", code="input"), value)] = None
+            return FileInput("")
+        return FileInput(self._texts[source])
+
+
+def _is_sensitive(declared: Input) -> bool:
+    try:
+        return declared.sensitive or declared.ephemeral or datatypes.parse(declared.type).sensitive
+    except (DataTypeError, ValueError):
+        return True  # reported where the type is checked
+
+
+def _with_position(problem: Problem, value: InventoryValue) -> Problem:
+    file, line, column = value.position
+    return problem._replace(file=file, line=line, column=column)

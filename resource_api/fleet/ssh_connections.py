@@ -1,0 +1,299 @@
+"""Connections to hosts by SSH: one connection, one channel and one process for each host.
+
+All connections share a thread with an event loop; ``Host.transport`` selects the transport. The caller's thread takes
+the events. A host is read only while its events are taken, which bounds its memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from resource_api.fleet import openssh_transport, transport
+from resource_api.fleet.asyncssh_transport import AsyncsshTransport
+from resource_api.fleet.channel import HostChannel
+from resource_api.fleet.connections import LIBRARY, MAX_BUFFERED, PROGRAM
+from resource_api.fleet.launch import Launch
+from resource_api.fleet.transport import ConnectionLost
+from resource_api.model.values.errors import ResourceAPIError, ResourceError, reason
+from resource_api.model.values.values import Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from resource_api.fleet.archives import Archives
+    from resource_api.fleet.connections import Host, HostEvent
+    from resource_api.fleet.job import Job
+    from resource_api.fleet.launch import HostPlatform
+    from resource_api.fleet.transport import RemoteProcess, Transport
+    from resource_api.fleet.value_sources import ValueSource
+
+#: Largest write in bytes.
+_WRITE: Final = transport.WINDOW
+#: Number of finished hosts between garbage collections: a closed connection is a cycle of 30 KiB.
+_COLLECT: Final = 64
+_TRANSPORTS: Final[Mapping[str, Callable[[Mapping[str, str]], Transport]]] = {
+    LIBRARY: AsyncsshTransport,
+    PROGRAM: openssh_transport.OpensshTransport,
+}
+
+
+class SshConnections:
+    """Runs jobs on hosts by SSH; used by one thread."""
+
+    def __init__(
+        self,
+        archives: Archives,
+        *,
+        environment: Mapping[str, str] | None = None,
+        limit: int = 1000,
+        runtime: Callable[[HostPlatform], tuple[str, bytes] | None] = lambda _platform: None,
+        transports: Collection[str] = (LIBRARY,),
+    ) -> None:
+        """Send ``archives`` to at most ``limit`` hosts at once, fewer if descriptors are limited.
+
+        ``environment``: the variables for ssh, None for this process's. ``runtime`` finds an archive for a host without
+        Python. ``transports``: the values of ``Host.transport`` in use.
+        Raise ``ResourceError`` if the library of a transport is not installed.
+        """
+        self._archives = archives
+        variables = os.environ if environment is None else environment
+        self._transports = {name: _TRANSPORTS[name](variables) for name in transports}
+        self._passwords = BecomePasswords()
+        self._runtime = runtime
+        self._loop = asyncio.new_event_loop()
+        self._slots = asyncio.Semaphore(connection_limit(limit, transports))
+        #: Host → its task until its end. Only the thread of the loop changes it.
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._streams: dict[str, _HostStream] = {}
+        self._finished = 0
+        #: Hosts whose end was not taken.
+        self._open: set[str] = set()
+        self._events: deque[tuple[HostEvent, int]] = deque()
+        self._arrived = threading.Condition()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ssh", daemon=True)
+        self._thread.start()
+
+    def start(self, host: Host, job: Job) -> None:
+        """Start to run ``job`` on ``host``; all errors arrive as the host's end."""
+        self._open.add(host.name)
+        self._loop.call_soon_threadsafe(self._begin, host, job)
+
+    def next_event(self, seconds: float | None) -> HostEvent | None:
+        """Return the next event of any host, or None after a timeout in seconds (None: no timeout)."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        with self._arrived:
+            while not self._events:
+                timeout = None if deadline is None else deadline - time.monotonic()
+                if not self._open or (timeout is not None and timeout <= 0):
+                    return None
+                self._arrived.wait(timeout)
+            event, size = self._events.popleft()
+        if event.document["type"] == "end":
+            self._open.discard(event.host)
+        elif size:
+            self._loop.call_soon_threadsafe(self._release, event.host, size)
+        return event
+
+    def interrupt(self, host: str) -> None:
+        """Ask the run on a host to end after its segment; the second time, to end its programs."""
+        self._loop.call_soon_threadsafe(self._interrupt, host)
+
+    def abandon(self, host: str) -> None:
+        """Close a host's connection: its end arrives at once; the run there ends by itself."""
+        self._loop.call_soon_threadsafe(self._cancel, host)
+
+    def close(self) -> None:
+        """Abandon the unfinished hosts and end the thread. No events follow."""
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+        self._events.clear()
+        self._open.clear()
+
+    # In the thread of the loop
+
+    def _begin(self, host: Host, job: Job) -> None:
+        stream = self._streams[host.name] = _HostStream(HostChannel(host.name, job, self._archives.bytes_of))
+        self._tasks[host.name] = self._loop.create_task(self._run(host, stream))
+
+    def _interrupt(self, host: str) -> None:
+        if (stream := self._streams.get(host)) is not None:
+            stream.channel.interrupt()
+            stream.send(stream.channel.take())
+
+    def _cancel(self, host: str) -> None:
+        if (task := self._tasks.get(host)) is not None:
+            task.cancel()
+
+    def _release(self, host: str, size: int) -> None:
+        """Count ``size`` bytes of a host's events as taken."""
+        if (stream := self._streams.get(host)) is not None:
+            stream.buffered -= size
+            if stream.buffered < MAX_BUFFERED:
+                stream.drained.set()
+
+    def _put(self, events: Sequence[HostEvent], size: int = 0) -> None:
+        """Hand over events; the last one carries their total size."""
+        if events:
+            with self._arrived:
+                self._events.extend((event, 0) for event in events[:-1])
+                self._events.append((events[-1], size))
+                self._arrived.notify()
+
+    async def _close(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for transport_ in self._transports.values():
+            await transport_.close()
+
+    async def _run(self, host: Host, stream: _HostStream) -> None:
+        """Run the job on its host and put the host's end, whatever happens."""
+        error = "the connection was closed from here"
+        try:
+            async with self._slots:
+                error = await self._connect(host, stream)
+        except asyncio.CancelledError:
+            pass
+        except ResourceAPIError as failure:
+            error = str(failure)
+        except Exception as failure:  # noqa: BLE001 - a host must not end the others
+            error = reason(failure)
+        finally:
+            self._tasks.pop(host.name, None)
+            self._streams.pop(host.name, None)
+            self._put(stream.channel.close(error))
+            self._finished += 1
+            if self._finished % _COLLECT == 0:
+                gc.collect()
+
+    async def _connect(self, host: Host, stream: _HostStream) -> str:
+        """Connect to a host and relay bytes until its end; return the error, or "" after the end."""
+        password = None
+        if host.become != "none" and host.become_password is not None:
+            password = await self._loop.run_in_executor(None, self._passwords.read, host.become_password)
+        launch = Launch(host.become, password, self._runtime)
+        command = launch.command(stream.channel.arguments(), host.python)
+        started = self._transports[host.transport].start(host, command, terminal=launch.terminal)
+        async with await started as process:
+            stream.process = process
+            errors = self._loop.create_task(_read_errors(process, stream, launch))
+            try:
+                return await self._relay(process, stream, launch)
+            except ConnectionLost as error:
+                return launch.problem or str(error)
+            finally:
+                errors.cancel()
+                stream.process = None
+
+    async def _relay(self, process: RemoteProcess, stream: _HostStream, launch: Launch) -> str:
+        """Relay and answer the host's output until its end; return the error, or "". Raise ``ConnectionLost``."""
+        channel = stream.channel
+        while not launch.problem:
+            data = await process.read()
+            if not data:
+                return launch.reason(await process.exit_code())
+            launch.receive(data)
+            events = channel.receive(data)
+            stream.unread += len(data)
+            if events:
+                stream.buffered += stream.unread
+                self._put(events, stream.unread)
+                stream.unread = 0
+            if channel.ended:
+                return ""
+            stream.send([*launch.take(), *channel.take()])
+            await stream.wait()
+        return launch.problem
+
+
+class _HostStream:
+    """The channel, the process and the buffers of one host."""
+
+    def __init__(self, channel: HostChannel) -> None:
+        self.channel = channel
+        self.process: RemoteProcess | None = None
+        #: Bytes of events that were not taken; bytes of incomplete events.
+        self.buffered = self.unread = 0
+        self.drained = asyncio.Event()
+        self._outgoing: deque[bytes] = deque()
+        self._writer: asyncio.Task[None] | None = None
+
+    def send(self, parts: Sequence[bytes]) -> None:
+        """Send bytes in order, without waiting for the host to read them."""
+        self._outgoing.extend(parts)
+        if self._outgoing and self.process is not None and (self._writer is None or self._writer.done()):
+            self._writer = asyncio.get_running_loop().create_task(self._write(self.process))
+
+    async def wait(self) -> None:
+        """Wait until the buffer is below its limit."""
+        while self.buffered >= MAX_BUFFERED:
+            self.drained.clear()
+            await self.drained.wait()
+
+    async def _write(self, process: RemoteProcess) -> None:
+        try:
+            while self._outgoing:
+                part = self._outgoing.popleft()
+                for start in range(0, len(part), _WRITE):
+                    await process.write(part[start : start + _WRITE])
+        except ConnectionLost:  # the next read raises the reason
+            self._outgoing.clear()
+
+
+class BecomePasswords:
+    """Passwords for sudo and doas by their sources, read once each; safe to share among threads."""
+
+    def __init__(self) -> None:
+        """Start with an empty cache."""
+        self._passwords: dict[ValueSource, Sensitive[str]] = {}
+        self._lock = threading.Lock()
+
+    def read(self, source: ValueSource) -> Sensitive[str]:
+        """Return the password from a file or a program. Raise ``ResourceError``."""
+        with self._lock:  # a program may ask the user for something, which should happen once
+            if source not in self._passwords:
+                self._passwords[source] = Sensitive(_read_password(source))
+            return self._passwords[source]
+
+
+def _read_password(source: ValueSource) -> str:
+    try:
+        password = source.read()
+    except ValueError as error:
+        msg = f"become_password: {error}"
+        raise ResourceError(msg) from error
+    if not password or "\n" in password:  # further lines would be input of the program that sudo starts
+        there = "are more" if password else "is none"
+        msg = f"become_password: {source.name}: a password is one line, and there {there}"
+        raise ResourceError(msg)
+    return password
+
+
+def connection_limit(connections: int, transports: Collection[str]) -> int:
+    """Return the number of ``connections`` that the limit of descriptors allows for these transports."""
+    if PROGRAM not in transports:
+        return transport.descriptor_limit(connections)
+    return transport.descriptor_limit(connections, descriptors=openssh_transport.DESCRIPTORS)
+
+
+async def _read_errors(process: RemoteProcess, stream: _HostStream, launch: Launch) -> None:
+    """Read a host's standard error until it ends."""
+    with suppress(ConnectionLost):
+        while not launch.problem:
+            data = await process.read_error()
+            if not data:
+                return
+            launch.receive_error(data)
+            stream.send(launch.take())
+        process.close()
