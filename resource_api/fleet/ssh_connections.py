@@ -189,14 +189,14 @@ class SshConnections:
             stream.process = process
             errors = self._loop.create_task(_read_errors(process, stream, launch))
             try:
-                return await self._relay(process, stream, launch)
+                return await self._transfer(process, stream, launch)
             except ConnectionLost as error:
                 return launch.problem or str(error)
             finally:
                 errors.cancel()
                 stream.process = None
 
-    async def _relay(self, process: RemoteProcess, stream: _HostStream, launch: Launch) -> str:
+    async def _transfer(self, process: RemoteProcess, stream: _HostStream, launch: Launch) -> str:
         """Relay and answer the host's output until its end; return the error, or "". Raise ``ConnectionLost``."""
         channel = stream.channel
         while not launch.problem:
