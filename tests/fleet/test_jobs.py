@@ -283,7 +283,7 @@ def test_assets_and_archives_come_from_where_the_job_does(machine: Machine) -> N
     machine.write(
         f"project: web\nresources:\n"
         f"  File[{machine.motd}]:\n    content: {{asset: {{file: '${{host.name}}.conf'}}}}\n"
-        f"  SentArchive[{machine.directory}/out]:\n    source: {{archive: {{directory: tree}}}}\n"
+        f"  Archive[{machine.directory}/out]:\n    source: {{archive: {{directory: tree}}}}\n"
     )
     job = machine.job()
     shutil.rmtree(tree)

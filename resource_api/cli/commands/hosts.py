@@ -235,4 +235,4 @@ def _runtimes() -> PythonRuntimes:
 
 def _runtime_line(interpreter: PythonRuntime) -> str:
     size = f"{interpreter.size / 1e6:.1f} MB"
-    return f"{interpreter.digest[:12]}  Python {interpreter.python} for {interpreter.machine}, {size}"
+    return f"{interpreter.digest[:12]}  Python {interpreter.python} for {interpreter.platform}, {size}"
