@@ -48,7 +48,7 @@ RESOURCES: Final = {
     "apt_key": "Apt_key[6F6B15509CF8E59E6E469F327F438280EF8D349F]: {source: /srv/key.asc}",
     "apt_pin": "Apt_pin[ra-test]: {packages: [git], pin: version 1.1*, priority: 900}",
     "apt_source": "Apt_source[ra-test]: {uris: ['file:/srv/r'], suites: [./]}",
-    "archive": "SentArchive[/srv/site]: {source: {archive: {files: {index.html: {asset: {text: hi}}}}}}",
+    "archive": "Archive[/srv/site]: {source: {archive: {files: {index.html: {asset: {text: hi}}}}}}",
     "assert": "Assert[this is Debian]: {value: '${facts.os.name}', one_of: [Debian]}",
     "block_in_file": "Block_in_file[/etc/fstab:ra-test]: {block: text}",
     "capability": "Capability[/usr/bin/true]: {ensure: absent}",
