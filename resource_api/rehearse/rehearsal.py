@@ -129,10 +129,10 @@ def _planned(
 
 def _first_run(inside: Runtime, request: Request, left_out: Sequence[str], show: Callable[[Report], None]) -> Any:
     """Do all that is done on the first overlay; return its document."""
-    with written_files.kept(request.keep) as file:
+    with written_files.stored(request.keep) as file:
         used = {descriptor for descriptor in (file, request.terminal) if descriptor is not None}
-        others = request.isolation.kept
-        isolation = request.isolation._replace(kept=lambda: {*others(), *used})
+        others = request.isolation.open_descriptors
+        isolation = request.isolation._replace(open_descriptors=lambda: {*others(), *used})
         first = request._replace(isolation=isolation)
         return _isolated(inside, first, left_out, lambda doing: doing.run(show, file))
 

@@ -1,1 +1,1 @@
-"""Run a function on an overlay of this machine: everything can be changed there, and all of it is discarded. Linux."""
+"""Run a function on an overlay of this machine, whose changes are discarded. Linux only."""

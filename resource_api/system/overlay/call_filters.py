@@ -1,7 +1,4 @@
-"""Install filters of system calls, seccomp(2), in this process and all that it starts.
-
-Which calls a filter is about must not enter here.
-"""
+"""Filter the system calls of this process and its descendants by seccomp(2), to refuse or to observe them."""
 
 from __future__ import annotations
 
@@ -12,17 +9,16 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    #: Code, the instructions to skip where a comparison holds and where it does not, and the operand.
+    #: An instruction (struct sock_filter): code, instructions to skip if a comparison holds, and if not, operand.
     Instruction = tuple[int, int, int, int]
-    from collections.abc import Mapping
 
-# Codes of instructions: load a word of the call, mask it, compare it, test bits of it, return.
+# Codes of instructions: load a word of the call, mask it, compare it, test its bits, return.
 LOAD, MASK, EQUAL, ANY_BIT, RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
-# What a filter returns: the call is made, the listener is asked, the call fails as one that is not permitted.
+# Results of a filter: make the call, ask the listener, fail with EPERM.
 ALLOW, ASK, REFUSE = 0x7FFF0000, 0x7FC00000, 0x50000 | errno.EPERM
-# Where the number of a call, its machine and its first argument of eight bytes are.
+# Offsets in struct seccomp_data: number of the call, machine, first argument of eight bytes.
 NUMBER, MACHINE, ARGUMENTS = 0, 4, 16
 _SET_SECCOMP, _FILTER_MODE = 22, 2
 _SET_FILTER, _NEW_LISTENER = 1, 1 << 3
@@ -30,7 +26,7 @@ _NO_NEW_PRIVILEGES: Final = 38
 
 
 def install(instructions: Sequence[Instruction]) -> None:
-    """Install a filter for good; this process has SYS_ADMIN in its user namespace. Raise ``OSError``."""
+    """Install a filter permanently. Needs SYS_ADMIN in the user namespace. Raise ``OSError``."""
     libc = ctypes.CDLL(None, use_errno=True)
     code, program = _program(instructions)
     if libc.prctl(_SET_SECCOMP, _FILTER_MODE, ctypes.c_char_p(program), 0, 0):
@@ -39,9 +35,9 @@ def install(instructions: Sequence[Instruction]) -> None:
 
 
 def install_with_listener(instructions: Sequence[Instruction], call: int) -> int:
-    """Install a filter for good; return a descriptor of what it asks. ``call``: the number of seccomp(2).
+    """Install a filter permanently; return its listener. ``call`` is the number of seccomp(2). Raise ``OSError``.
 
-    No program gains rights from then on: without a capability it could not be installed otherwise. Raise ``OSError``.
+    Programs gain no privileges from then on, as the kernel requires of a process without SYS_ADMIN.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
@@ -54,8 +50,8 @@ def install_with_listener(instructions: Sequence[Instruction], call: int) -> int
 
 
 def _program(instructions: Sequence[Instruction]) -> tuple[ctypes.Array[ctypes.c_char], bytes]:
-    """Return the memory of instructions, to be kept until they are installed, and the structure that names it."""
-    code = b"".join(struct.pack("HBBI", *each) for each in instructions)
+    """Return the memory of the instructions, to be held until they are installed, and a struct sock_fprog of it."""
+    code = b"".join(struct.pack("HBBI", *instruction) for instruction in instructions)
     memory = ctypes.create_string_buffer(code)
     return memory, struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(memory))
 
@@ -68,7 +64,7 @@ _GENERIC: Final = (217, 218, 219, 280, 241, 282, 105, 273, 106, 104, 294)
 _ARM: Final = (309, 310, 311, 386, 364, 388, 128, 379, 129, 347, 401)
 _S390X: Final = (278, 279, 280, 351, 331, 355, 128, 344, 129, 277, 381)
 _PPC64LE: Final = (269, 270, 271, 361, 319, 364, 128, 353, 129, 268, 382)
-#: By machine: its number for filters, and that of another one whose programs its kernel executes → numbers of calls.
+#: Machine → its number in filters, and the number of another machine whose programs it executes → numbers of calls.
 _MACHINES: Final[Mapping[str, Mapping[int, Sequence[int]]]] = {
     "x86_64": {0xC000003E: _X86_64, 0x40000003: _I386},
     "aarch64": {0xC00000B7: _GENERIC, 0x40000028: _ARM},
@@ -81,11 +77,15 @@ _PLAIN: Final = 0xFFFFFFFF & ~0x40000000
 
 
 def refuse() -> None:
-    """Refuse these calls to this process and all that it starts, for good. Raise ``OSError``."""
+    """Refuse, permanently (EPERM), calls that reach beyond an overlay whatever the capabilities are. Raise ``OSError``.
+
+    Keys of the kernel belong to a user and outlive namespaces; programs in the kernel, its modules and other kernels
+    belong to the whole machine.
+    """
     code: list[Instruction] = [(LOAD, 0, 0, MACHINE)]
     for machine, numbers in _MACHINES[os.uname().machine].items():
-        calls = [each for n in numbers for each in ((EQUAL, 0, 1, n), (RETURN, 0, 0, REFUSE))]
+        calls = [step for number in numbers for step in ((EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE))]
         block = [(LOAD, 0, 0, NUMBER), (MASK, 0, 0, _PLAIN), *calls, (RETURN, 0, 0, ALLOW)]
         code += [(EQUAL, 0, len(block), machine), *block]
-    # Calls of any other machine are not known.
+    # The calls of other machines are unknown.
     install([*code, (RETURN, 0, 0, REFUSE)])

@@ -1,7 +1,7 @@
-"""Run a function in a process that is held at each system call with which it or its programs change a file.
+"""Stop a process and its descendants at each system call that changes a file, to count the calls or to kill the run.
 
-The kernel asks this process before each of them, seccomp_unotify(2). So a run can be killed as a whole right before
-one, as by the end of the machine, and the calls of a run can be counted. What is written to mapped memory is not seen.
+The kernel asks this process before each call, seccomp_unotify(2). A kill of the whole run right before a call simulates
+a crash of the machine. Writes to mapped memory are not seen.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _CALLS: Final[Mapping[str, tuple[int | None, int | None]]] = {
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
 }  # fmt: skip
-#: The argument of a call that is a descriptor of what it writes to, which may be no file.
+#: Call → index of the argument that is the descriptor to write to, which need not be a file.
 _WRITES: Final = {"write": 0, "pwrite64": 0, "writev": 0, "pwritev": 0, "sendfile": 0, "copy_file_range": 2}
-#: The argument of a call that says by its flags whether it makes or empties a file.
+#: Call → index of the argument with the flags, which tell whether it creates or truncates a file.
 _OPENS: Final = {"open": 1, "openat": 2}
 _MAKES: Final = os.O_CREAT | os.O_TRUNC | (os.O_TMPFILE & ~os.O_DIRECTORY)
-#: By machine: its place in the table, its number for filters, and the number of seccomp(2).
+#: Machine → its column in the table, its number in filters, and the number of seccomp(2).
 _MACHINES: Final = {"x86_64": (0, 0xC000003E, 317), "aarch64": (1, 0xC00000B7, 277)}
 
 _PASS, _HOLD = (bpf.RETURN, 0, 0, bpf.ALLOW), (bpf.RETURN, 0, 0, bpf.ASK)
@@ -55,28 +55,27 @@ _QUESTION: Final = struct.Struct(f"QII{_DATA}")
 _ANSWER: Final = struct.Struct("QqiI")
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _CONTINUE: Final = 1
-#: Milliseconds after which it is looked whether the run is to be ended.
+#: Milliseconds between two calls of ``stopped``.
 _PATIENCE: Final = 200
 
 
 class Held(NamedTuple):
-    """How a held run has ended."""
+    """The end of a held run."""
 
-    #: How many changing calls it has made, with that before which it was killed.
+    #: The number of changing calls, with the call at which it was killed.
     changes: int
-    #: The program and the call before which it was killed, ``mv: rename``; empty: it was not.
+    #: The program and the call at which it was killed, ``mv: rename``, or "".
     killed_at: str
-    #: The exit code of the process; nothing where it was killed.
+    #: The exit code of the process, or None if it was killed.
     exit_code: int | None
 
 
 def run(function: Callable[[], int], kill_at: int, section: Callable[[], int], stopped: Callable[[], bool]) -> Held:
-    """Call ``function`` in a forked process, which ends with the code that it returns.
+    """Call ``function`` in a forked process, which exits with the returned code.
 
-    It is killed with all that it has started right before changing call ``kill_at``, 0: before none; and when
-    ``stopped`` returns True. Of the calls for which ``section`` returns the same number, which is not 0, only the first
-    one counts. Every process of this process table is killed then but this one and the first: it must be
-    called on an overlay. Raise ``IsolationError`` where the kernel refuses.
+    All processes of this process table except this one and the first are killed right before changing call number
+    ``kill_at`` (0: never), and when ``stopped`` returns True: call this on an overlay only. Consecutive calls for which
+    ``section`` returns the same number, unless it is 0, count as one. Raise ``IsolationError`` if the kernel refuses.
     """
     ours, theirs = socket.socketpair()
     with ours:
@@ -104,7 +103,7 @@ def run(function: Callable[[], int], kill_at: int, section: Callable[[], int], s
 
 
 def _be_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
-    """Be the process that is held."""
+    """Call ``function`` in the forked process, whose calls are held."""
     code = 1
     try:
         listener = _install()
@@ -119,7 +118,7 @@ def _be_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
 def _watch(
     listener: int, child: int, kill_at: int, section: Callable[[], int], stopped: Callable[[], bool]
 ) -> tuple[int, str]:
-    """Answer the questions of the kernel until the child has ended; return the count, and what is to be killed."""
+    """Answer the kernel until the child ends or must be killed; return the count, and the call to kill it at or ""."""
     poller = select.poll()
     poller.register(listener, select.POLLIN)
     poller.register(child, select.POLLIN)
@@ -144,7 +143,7 @@ def _watch(
 
 
 def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
-    """Return a question: its identifier, the process, the number of the call, the arguments; None: it is gone."""
+    """Return a question (identifier, process, number of the call, arguments), or None if the process has ended."""
     buffer = bytearray(_QUESTION.size)
     try:
         fcntl.ioctl(listener, _RECEIVE, buffer)
@@ -172,7 +171,7 @@ def _program(process: int) -> str:
 
 
 def _kill_others() -> None:
-    """Kill every other process, and wait until the first one of the table has waited for them."""
+    """Kill all other processes, until the first process of the table has reaped them."""
     with suppress(ProcessLookupError):
         while True:
             os.kill(-1, signal.SIGKILL)
@@ -180,22 +179,22 @@ def _kill_others() -> None:
 
 
 def _names() -> Mapping[int, str]:
-    """Return the number of each call on this machine → its name. Raise ``IsolationError`` if they are not known."""
+    """Return this machine's numbers of calls, with their names. Raise ``IsolationError`` for an unknown machine."""
     if platform.machine() not in _MACHINES:
         msg = f"cuts need the numbers of system calls, which are known for x86-64 and arm64, not {platform.machine()}"
         raise IsolationError(msg)
-    place = _MACHINES[platform.machine()][0]
-    return {number: name for name, numbers in _CALLS.items() if (number := numbers[place]) is not None}
+    column = _MACHINES[platform.machine()][0]
+    return {number: name for name, numbers in _CALLS.items() if (number := numbers[column]) is not None}
 
 
 def _install() -> int:
-    """Have this process and all that it starts held from now on; return the descriptor of the questions."""
+    """Hold this process and its descendants from now on; return the listener."""
     _, machine, call = _MACHINES[platform.machine()]
     return bpf.install_with_listener(_filter(machine), call)
 
 
 def _filter(machine: int) -> list[bpf.Instruction]:
-    """Return the instructions that let every call pass but those of the table."""
+    """Return the instructions that pass all calls but those of the table."""
     code = [(bpf.LOAD, 0, 0, bpf.MACHINE), (bpf.EQUAL, 1, 0, machine), _PASS, (bpf.LOAD, 0, 0, bpf.NUMBER)]
     for number, name in _names().items():
         if name in _OPENS:

@@ -1,8 +1,11 @@
-"""Run a function in a process that has an overlay of this machine, and nothing else in common with it.
+"""Run a function in a process on an overlay of this machine, isolated from its files and processes.
 
-Three processes: one waits outside; one is the first of a new process table, builds the root and waits for all others;
-one calls the function. When any of the first two ends, however it ends, the kernel kills all others and removes the
-mounts, and with the last of them what was written.
+There are three processes. The first waits outside. The second is the first of a new process table: it builds the root
+and reaps all other processes. The third calls the function. When one of the first two ends for any reason, the kernel
+kills all others and removes the mounts with all changes.
+
+Signals are passed on from process to process. They are blocked before a process is started, and accepted one by one by
+sigwaitinfo(2): the handler of a signal that comes just before a wait begins would only be called when it ends.
 """
 
 from __future__ import annotations
@@ -27,19 +30,19 @@ if TYPE_CHECKING:
 
     from resource_api.system.overlay.root import Mount
 
-#: Comes to a process when its parent has died, if it asks for that with ``namespaces.die_with``.
+#: The signal of a parent's death, see ``namespaces.die_with``.
 PARENT_DIED: Final = signal.SIGRTMAX
 _PASSED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals(NamedTuple):
-    """What a process does with the signals that are passed on."""
+    """The handlers of the signals that are passed on, and the signal mask."""
 
     handlers: Mapping[int, Any]
     mask: Collection[int]
 
     def restore(self) -> None:
-        """Do that in this process."""
+        """Install them in this process."""
         for number, handler in self.handlers.items():
             # None: the handler was not installed by Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
@@ -48,10 +51,10 @@ class Signals(NamedTuple):
 
 @contextmanager
 def signals_blocked() -> Iterator[Signals]:
-    """Block what ``wait`` takes in the ``with`` block and in processes started there; yield what was done before."""
+    """Block the signals that ``wait`` accepts in the ``with`` block and in its children; yield the former handlers."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED, signal.SIGCHLD, PARENT_DIED})
     before = Signals({number: signal.getsignal(number) for number in (*_PASSED, signal.SIGCHLD)}, mask)
-    # While it is ignored, it does not come.
+    # An ignored SIGCHLD is not sent.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         yield before
@@ -60,20 +63,21 @@ def signals_blocked() -> Iterator[Signals]:
 
 
 def wait(child: int, *, orphans: bool = False) -> int:
-    """Wait until a child has ended, with ``orphans`` for others too; return the number of the last signal passed on.
+    """Wait until a child has ended; return the number of the last signal that was passed on, or 0.
 
-    0: none came. What this process ignores is not passed on. When the parent of this process dies, the child is killed.
+    ``orphans``: reap all other children too. Signals that this process ignores are not passed on. When the parent of
+    this process dies, the child is killed.
     """
-    passed = 0
-    taken = {number for number in _PASSED if signal.getsignal(number) is not signal.SIG_IGN}
+    last = 0
+    accepted = {number for number in _PASSED if signal.getsignal(number) is not signal.SIG_IGN}
     while not _has_ended(child, orphans=orphans):
-        number = signal.sigwaitinfo({*taken, signal.SIGCHLD, PARENT_DIED}).si_signo
+        number = signal.sigwaitinfo({*accepted, signal.SIGCHLD, PARENT_DIED}).si_signo
         if number == PARENT_DIED:
             os.kill(child, signal.SIGKILL)
         elif number != signal.SIGCHLD:
-            passed = number
+            last = number
             os.kill(child, number)
-    return passed
+    return last
 
 
 def _has_ended(child: int, *, orphans: bool) -> bool:
@@ -113,61 +117,60 @@ _RETURNED: Final = b"+"
 
 
 class IsolationError(ResourceAPIError):
-    """What an isolated run needs is missing on this machine, or refused to this user."""
+    """An isolated run is impossible on this machine, or for this user."""
 
 
 class Isolation(NamedTuple):
-    """How far a run is isolated."""
+    """The isolation of a run."""
 
-    #: The bound of what is written, as for tmpfs(5): bytes, with k, m or g, or a percentage of the memory.
+    #: The limit of changes, as for tmpfs(5): bytes, with k, m or g, or a percentage of the memory.
     size: str = "25%"
-    #: Whether the network is that of the machine; otherwise there is none.
+    #: Whether the run has the machine's network, or none.
     network: bool = False
-    #: Returns the descriptors that the function uses, beside the standard ones.
-    kept: Callable[[], Collection[int]] = tuple
+    #: Returns the descriptors that stay open, beside the standard ones.
+    open_descriptors: Callable[[], Collection[int]] = tuple
 
 
 class Overlay(NamedTuple):
-    """What the function of an isolated run is called with."""
+    """The argument of the function of an isolated run."""
 
-    #: A descriptor of the directory with the upper layers; ``written_files`` reads it.
+    #: A descriptor of the directory with the upper layers, for ``written_files``.
     layers: int
 
 
 class Ended(NamedTuple):
-    """How an isolated run has ended."""
+    """The end of an isolated run."""
 
-    #: What the function has returned; None: it was killed.
+    #: The result of the function, or None if it was killed.
     answer: bytes | None
-    #: The number of the signal that was passed on to it; 0: none.
+    #: The number of the last signal that was passed on to it, or 0.
     signal: int = 0
 
 
 class _Started(NamedTuple):
-    """What the processes of a run are started with."""
+    """The arguments of the processes of a run."""
 
     function: Callable[[Overlay], bytes]
     isolation: Isolation
     mounts: Sequence[Mount]
-    #: What the function finds installed.
+    #: The handlers to install before the function is called.
     signals: Signals
-    #: A descriptor of a file in memory.
+    #: A descriptor of a file in memory for the result.
     answer: int
 
 
 def run(function: Callable[[Overlay], bytes], isolation: Isolation) -> Ended:
-    """Call ``function`` in isolation; return what it has returned. Raise ``IsolationError``.
+    """Call ``function`` in isolation and return its result. Raise ``IsolationError``.
 
-    Its standard output and error are those of this process; other descriptors are closed there unless kept. A signal
-    that would interrupt this process is passed on to it. This process must have one thread.
+    It shares standard output and error with this process; other descriptors are closed, see ``Isolation``. Signals that
+    would interrupt this process are passed on to it. This process must have a single thread.
     """
-    found = mounts()
-    here = os.getpid()
+    table, parent = mounts(), os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
     with open(os.memfd_create("answer"), "rb") as answer, signals_blocked() as before:
-        started = _Started(function, isolation, found, before, answer.fileno())
-        number = wait(_fork(lambda: _outside(started, here), started.answer))
+        started = _Started(function, isolation, table, before, answer.fileno())
+        number = wait(_fork(lambda: _outside(started, parent), started.answer))
         answer.seek(0)
         kind, text = answer.read(1), answer.read()
     if kind == _FAILED:
@@ -176,18 +179,18 @@ def run(function: Callable[[Overlay], bytes], isolation: Isolation) -> Ended:
 
 
 def _fork(function: Callable[[], None], answer: int) -> int:
-    """Return the number of a process that calls ``function`` and ends; what it raises is the answer."""
+    """Return the number of a forked process that calls ``function`` and exits; an exception becomes the answer."""
     if child := os.fork():
         return child
     code = 1
     try:
         function()
         code = 0
-    except KeyboardInterrupt:  # after a signal, of which the caller knows
+    except KeyboardInterrupt:  # after a signal, which the caller knows
         pass
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        _answer(answer, _FAILED, f"this machine cannot be isolated: {where}{error.strerror or error}".encode())
+        name = f"{error.filename}: " if error.filename else ""
+        _answer(answer, _FAILED, f"this machine cannot be isolated: {name}{error.strerror or error}".encode())
     except BaseException as error:  # noqa: BLE001 - the last frame of this process
         _answer(answer, _FAILED, f"this machine cannot be isolated: {reason(error)}".encode())
     finally:
@@ -195,16 +198,16 @@ def _fork(function: Callable[[], None], answer: int) -> int:
 
 
 def _answer(descriptor: int, kind: bytes, text: bytes) -> None:
-    """Write an answer; without its first byte, which is written last, it is none."""
-    view, place = memoryview(text), 1
+    """Write an answer; its first byte, which is written last, makes it valid."""
+    view, offset = memoryview(text), 1
     while view:
-        written = os.pwrite(descriptor, view, place)
-        view, place = view[written:], place + written
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written
     os.pwrite(descriptor, kind, 0)
 
 
 def _outside(started: _Started, parent: int) -> None:
-    """Be the process that waits outside of the new process table."""
+    """Run the process that waits outside the new process table."""
     os.setsid()
     limit = ProcessLimit()
     flags = namespaces.NEW_MOUNTS | namespaces.NEW_PROCESSES | namespaces.NEW_IPC | namespaces.NEW_HOST_NAME
@@ -213,14 +216,14 @@ def _outside(started: _Started, parent: int) -> None:
         namespaces.unshare(flags)
     else:
         namespaces.unshare_as_user(flags)
-    # Not at once: a control group has to be removed.
+    # Not killed at once: the control group must be removed.
     namespaces.die_with(parent, PARENT_DIED)
     wait(_fork(lambda: _first(started, limit), started.answer))
     limit.remove()
 
 
 def _first(started: _Started, limit: ProcessLimit) -> None:
-    """Be the first process of the new table: build the root, and wait for all that is started."""
+    """Run the first process of the new table: build the root, and reap all other processes."""
     # The parent has the number 0 here.
     namespaces.die_with(0)
     directory = os.getcwd()
@@ -237,19 +240,19 @@ def _first(started: _Started, limit: ProcessLimit) -> None:
 
 
 def _dropped(isolation: Isolation) -> Iterable[int]:
-    """Return the capabilities that the function does not have; in its namespace, another user than root had all."""
+    """Return the capabilities to drop: all of a user other than root, who has them in the user namespace."""
     if os.geteuid():
         return range(64)
     return (*_DROPPED.values(), *((_NET_ADMIN, _NET_RAW) if isolation.network else ()))
 
 
 def _inside(started: _Started, layers: int) -> None:
-    """Give up what reaches beyond the overlay, and call the function."""
+    """Drop access to everything beyond the overlay, and call the function."""
     os.setsid()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    close_all_but({0, 1, 2, layers, started.answer, *started.isolation.kept()})
-    # 1 is the limit with which no program of core_pattern is started either, core(5).
+    close_all_but({0, 1, 2, layers, started.answer, *started.isolation.open_descriptors()})
+    # A limit of 1 also keeps the kernel from starting a program of core_pattern, core(5).
     core_dumps.limit(1)
     with suppress(OSError):
         identity.join_new_session_keyring()

@@ -1,4 +1,4 @@
-"""The system calls of namespaces, mounts and capabilities, which Python 3.11 does not have; nothing is decided here."""
+"""Call the system for namespaces, mounts and capabilities, which Python 3.11 does not offer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOUNT_SETATTR: Final = 442
 _AT_CWD: Final = -100
 _AT_RECURSIVE: Final = 0x8000
 _PIVOT_ROOT: Final = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "s390x": 217, "ppc64le": 203}
-# ioctl(2) of netdevice(7): set the flags of an interface; that it is up.
+# ioctl(2) of netdevice(7): set the flags of an interface; the flag of an interface that is up.
 _SET_FLAGS: Final = 0x8914
 _UP: Final = 0x1
 _CAPABILITY_VERSION: Final = 0x20080522
@@ -48,12 +48,12 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def unshare(flags: int) -> None:
-    """Move this process, for new processes its children, to new namespaces. Raise ``OSError``."""
+    """Move this process, or its children for a new process table, to new namespaces. Raise ``OSError``."""
     _checked("unshare", _libc.unshare(flags))
 
 
 def make_mounts_private() -> None:
-    """Let no mount of this namespace be seen elsewhere. Raise ``OSError``."""
+    """Hide later mounts of this namespace from other namespaces. Raise ``OSError``."""
     _checked("/", _libc.mount(None, b"/", None, _RECURSIVE | _PRIVATE, None))
 
 
@@ -64,7 +64,7 @@ def mount(kind: str, target: str, flags: int = 0, data: str = "") -> None:
 
 
 def bind(source: str, target: str, flags: int | None = None, *, recursive: bool = False) -> None:
-    """Mount a file or directory at a second place, with other ``flags`` unless None. Raise ``OSError``."""
+    """Mount a file or directory at a second path, with other ``flags`` unless None. Raise ``OSError``."""
     how = _BIND | (_RECURSIVE if recursive else 0)
     _checked(target, _libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(how), None))
     if flags is not None:
@@ -81,7 +81,7 @@ def make_read_only(target: str) -> None:
 
 
 def unmount(target: str) -> None:
-    """Remove a mount, at once also while it is in use. Raise ``OSError``."""
+    """Remove a mount at once, even while it is in use. Raise ``OSError``."""
     _checked(target, _libc.umount2(os.fsencode(target), _DETACH))
 
 
@@ -104,35 +104,36 @@ def start_loopback() -> None:
 
 
 def die_with(parent: int, number: int = _SIGKILL) -> None:
-    """Let this process get a signal as soon as its parent dies, at once if that is no longer process ``parent``."""
+    """Send this process a signal when its parent dies, or at once if ``parent`` is no longer its parent."""
     _checked("prctl", _libc.prctl(_SET_DEATH_SIGNAL, number, 0, 0, 0))
     if os.getppid() != parent:
         os.kill(os.getpid(), number)
 
 
 def drop_capabilities(numbers: Iterable[int]) -> None:
-    """Take capabilities from this process and all that it starts, for good. Raise ``OSError``."""
+    """Drop capabilities of this process and its descendants permanently. Raise ``OSError``."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     # Effective, permitted and inheritable, for the capabilities from 0 and from 32 on.
     sets = (ctypes.c_uint32 * 6)()
     _checked("capget", _libc.capget(ctypes.byref(header), ctypes.byref(sets)))
     for number in numbers:
-        # One that the kernel does not know cannot be dropped, and nobody has it.
+        # A capability unknown to the kernel cannot be dropped, and no process has it.
         if _libc.prctl(_DROP_BOUND, number, 0, 0, 0) and ctypes.get_errno() != errno.EINVAL:
             _checked("prctl", -1)
-        for which in range(3):
-            sets[3 * (number // 32) + which] &= ~(1 << number % 32)
+        for index in range(3):
+            sets[3 * (number // 32) + index] &= ~(1 << number % 32)
     _libc.prctl(*_AMBIENT, 0, 0, 0)
     _checked("capset", _libc.capset(ctypes.byref(header), ctypes.byref(sets)))
 
 
-def _checked(what: str, answer: int) -> None:
-    if answer < 0:
+def _checked(name: str, result: int) -> None:
+    """Raise ``OSError`` with ``name`` for a failed call."""
+    if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
+        raise OSError(number, os.strerror(number), name)
 
 
-#: What keeps users from making namespaces, or from mounting in them: settings in ``/proc/sys``, and their values.
+#: Settings in ``/proc/sys`` that forbid users to make namespaces, or to mount in them, and their values.
 _FORBIDDING: Final = {
     "user/max_user_namespaces": "0",
     # Debian and its relatives.
@@ -143,9 +144,10 @@ _FORBIDDING: Final = {
 
 
 def unshare_as_user(flags: int) -> None:
-    """Move this process to a new user namespace, with all its capabilities, and to other new ones. Raise ``OSError``.
+    """Move this process of a user other than root to a new user namespace, user_namespaces(7), and other new ones.
 
-    It has the same user and group there; what belongs to anybody else belongs to nobody.
+    It keeps its user and group there and has all capabilities; files of other users have ``unknown_user``. Raise
+    ``OSError`` with the setting that forbids it.
     """
     user, group = os.geteuid(), os.getegid()
     try:
@@ -161,7 +163,7 @@ def unshare_as_user(flags: int) -> None:
 
 
 def unknown_user() -> int:
-    """Return the number of all users who have none in this namespace, root among them. Raise ``OSError``."""
+    """Return the number of all users without one in this namespace, root included. Raise ``OSError``."""
     with open("/proc/sys/kernel/overflowuid", encoding="ascii") as file:
         return int(file.read())
 

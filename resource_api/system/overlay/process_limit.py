@@ -1,7 +1,7 @@
-"""Limit how many processes there may be in a new process table.
+"""Limit the number of processes in a new process table.
 
-For root by its ``pid_max`` where every table has its own, which needs no cleaning up: Linux since 6.14. Otherwise by a
-control group, cgroups(7), of either version. For another user by ``RLIMIT_NPROC``, which does not hold for root.
+Root's processes are limited by ``pid_max`` where each table has its own (Linux 6.14), which needs no cleaning up,
+otherwise by a control group, cgroups(7), of either version; another user's by ``RLIMIT_NPROC``, which root ignores.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from resource_api.system.overlay import namespaces
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: How many processes there may be.
+#: The largest number of processes.
 PROCESSES: Final = 2048
 _PID_MAX: Final = "sys/kernel/pid_max"
-#: Where control groups are that may limit processes, by their controllers in ``/proc/self/cgroup``; none: version 2.
+#: Controllers in ``/proc/self/cgroup`` ("" in version 2) → directories of control groups that can limit processes.
 _HIERARCHIES: Final = {"": ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"), "pids": ("/sys/fs/cgroup/pids",)}
 _NAME: Final = "resource-api-rehearsal."
 _MISSING: Final = (
@@ -31,17 +31,17 @@ _MISSING: Final = (
 
 
 class ProcessLimit:
-    """The limit of one new process table. Made and removed outside of it, put in force by its first process."""
+    """The limit of one new process table: created and removed outside the table, enforced by its first process."""
 
     def __init__(self) -> None:
-        """Look what the machine has; change nothing."""
-        # Kept open, because only then two look-ups of the same setting find the same file.
+        """Open the settings of this machine; change nothing."""
+        # Open until the end, so that a second look-up of the same setting finds the same inode.
         self._pid_max = os.open(f"/proc/{_PID_MAX}", os.O_RDONLY)
         self._name = f"{_NAME}{os.getpid()}.{os.urandom(4).hex()}"
-        self._parents = [os.open(each, os.O_RDONLY | os.O_DIRECTORY) for each in _directories()]
+        self._parents = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in _directories()]
 
     def enforce(self) -> None:
-        """Put the limit in force, in the first process, which has mounts of its own. Raise ``OSError``."""
+        """Enforce the limit, in the first process of the table, which has private mounts. Raise ``OSError``."""
         if os.geteuid():
             _limit_user()
         elif os.stat(f"/proc/{_PID_MAX}").st_ino != os.fstat(self._pid_max).st_ino:
@@ -50,14 +50,14 @@ class ProcessLimit:
             raise OSError(_MISSING)
 
     def remove(self) -> None:
-        """Remove what is left of it; all processes have ended."""
+        """Remove the control group, after all processes have ended."""
         for parent in self._parents:
             with suppress(OSError):
                 os.rmdir(self._name, dir_fd=parent)
 
     def _enter(self, parent: int) -> bool:
-        """Return whether a control group that limits processes could be made and entered."""
-        # Under a lock, so that nobody takes a group for left that is made and not yet entered.
+        """Create a control group that limits processes and enter it; return whether that succeeded."""
+        # The lock protects a group that is created and not yet entered from other runs' removal of leftovers.
         fcntl.flock(parent, fcntl.LOCK_EX)
         try:
             _remove_leftovers(parent)
@@ -74,14 +74,14 @@ class ProcessLimit:
 
 
 def _limit_user() -> None:
-    """Limit the processes of this user: those of this user namespace; before Linux 5.14 all of them."""
+    """Limit the processes of this user in this user namespace; before Linux 5.14 in all namespaces."""
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     limit = PROCESSES if most == resource.RLIM_INFINITY else min(most, PROCESSES)
     resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
 
 
 def _set_pid_max() -> None:
-    # In a new /proc, because the settings in the one of a container may be read-only.
+    # A new /proc, because the settings in a container's /proc may be read-only.
     namespaces.mount("proc", "/proc")
     try:
         _write(f"/proc/{_PID_MAX}", str(PROCESSES))
@@ -90,13 +90,13 @@ def _set_pid_max() -> None:
 
 
 def _directories() -> Iterator[str]:
-    """Yield the control groups of this process, and those that contain them, each hierarchy from the inside."""
+    """Yield the control groups of this process and their parents, innermost first in each hierarchy."""
     with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
         lines = file.read().splitlines()
     for line in lines:
         _, controllers, path = line.split(":", 2)
         for base in _HIERARCHIES.get(controllers, ()):
-            # What is outside of the namespace of control groups begins with /.. and cannot be seen.
+            # A path outside the control group namespace begins with /.. and is not visible.
             parts = [] if path.startswith("/..") else path.strip("/").split("/")
             for count in range(len(parts), -1, -1):
                 directory = "/".join((base, *parts[:count]))
@@ -105,7 +105,7 @@ def _directories() -> Iterator[str]:
 
 
 def _remove_leftovers(parent: int) -> None:
-    """Remove the groups whose makers were killed before they could; one that has processes cannot be removed."""
+    """Remove the groups of killed runs; the kernel refuses to remove a group that has processes."""
     for name in os.listdir(parent):
         if name.startswith(_NAME):
             with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Build a root directory whose files are those of this machine, and whose changes are kept in memory.
+"""Build a root directory that has this machine's files, and stores changes in memory.
 
-What is written on the file systems of the machine goes to one tmpfs, which is bounded; ``/proc``, ``/sys``, ``/dev``
-and ``/run`` are made anew.
+Changes of the machine's file systems go to the upper layers of overlays in one tmpfs of limited size; ``/proc``,
+``/sys``, ``/dev`` and ``/run`` are made anew.
 """
 
 from __future__ import annotations
@@ -13,186 +13,192 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.system.filesystem.directories import opened
-from resource_api.system.overlay import namespaces
-from resource_api.system.overlay.namespaces import NO_DEVICES, NO_EXECUTION, NO_SETUID, READ_ONLY, bind, mount
+from resource_api.system.overlay.namespaces import (
+    NO_DEVICES,
+    NO_EXECUTION,
+    NO_SETUID,
+    READ_ONLY,
+    bind,
+    change_root,
+    make_read_only,
+    mount,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-#: What an overlay has of its own.
+#: Directories that are made anew.
 REPLACED: Final = ("/proc", "/sys", "/dev", "/run")
 #: Kinds of file systems that show the kernel or the network, wherever they are mounted.
 _HIDDEN: Final = frozenset(
     {"autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs"}
     | {"fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "rpc_pipefs", "securityfs", "sysfs", "tracefs"}
 )
-#: Kinds of file systems that are kept elsewhere, or may be.
+#: Kinds of file systems that may be stored on another machine.
 _SHARED: Final = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"}
     | {"ocfs2", "orangefs", "pvfs2", "smb3", "smbfs", "vboxsf", "virtiofs"}
 )
-_FLAGS: Final = {
-    "ro": namespaces.READ_ONLY,
-    "nosuid": namespaces.NO_SETUID,
-    "nodev": namespaces.NO_DEVICES,
-    "noexec": namespaces.NO_EXECUTION,
-}
+_FLAGS: Final = {"ro": READ_ONLY, "nosuid": NO_SETUID, "nodev": NO_DEVICES, "noexec": NO_EXECUTION}
 
 
 class Mount(NamedTuple):
     """One mounted file system."""
 
-    place: str
+    path: str
     kind: str
     #: Its flags, as for mount(2).
     flags: int
 
     @property
-    def kept(self) -> bool:
-        """Whether an overlay takes it over."""
-        below = any(self.place == each or self.place.startswith(f"{each}/") for each in REPLACED)
-        return not (below or self.kind in _HIDDEN)
+    def is_covered(self) -> bool:
+        """Whether an overlay covers it."""
+        is_replaced = any(self.path == path or self.path.startswith(f"{path}/") for path in REPLACED)
+        return not (is_replaced or self.kind in _HIDDEN)
 
     @property
     def writable(self) -> bool:
-        """Whether what is written there is written on a disk or in the memory of this machine."""
+        """Whether its files are stored on this machine alone, and are not read-only."""
         shared = self.kind in _SHARED or self.kind.startswith("fuse")
-        return not (shared or self.flags & namespaces.READ_ONLY)
+        return not (shared or self.flags & READ_ONLY)
 
 
 def mounts() -> Sequence[Mount]:
     """Return the mounts, outer ones first. Raise ``OSError``."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         # The root of chroot(2) need not be a mount.
-        found = {"/": Mount("/", "", 0), **{mount.place: mount for mount in map(_parse, file)}}
-    return [found[place] for place in sorted(found)]
+        by_path = {"/": Mount("/", "", 0), **{mount.path: mount for mount in map(_parse, file)}}
+    return [by_path[path] for path in sorted(by_path)]
 
 
 def _parse(line: str) -> Mount:
-    """Return a line of ``/proc/self/mountinfo`` as a mount; proc(5) has the format."""
-    mine, _, its = line.partition(" - ")
-    fields = mine.split(" ")
+    """Return a line of ``/proc/self/mountinfo`` (proc(5)) as a mount."""
+    of_mount, _, of_file_system = line.partition(" - ")
+    fields, (kind, _, options, *_) = of_mount.split(" "), of_file_system.split()
     flags = 0
-    for option in (*fields[5].split(","), *its.split(" ")[2].strip().split(",")):
+    for option in (*fields[5].split(","), *options.split(",")):
         flags |= _FLAGS.get(option, 0)
-    place = os.fsencode(fields[4]).decode("unicode_escape").encode("latin-1")
-    return Mount(os.fsdecode(place), its.split(" ")[0], flags)
+    path = os.fsencode(fields[4]).decode("unicode_escape").encode("latin-1")
+    return Mount(os.fsdecode(path), kind, flags)
 
 
-#: Where the tmpfs is mounted while the root is built: nothing of it is taken over, and every machine has it.
+#: The tmpfs is mounted here while the root is built: every machine has this directory, and nothing of it is covered.
 BASE: Final = "/run"
 ROOT: Final = f"{BASE}/root"
 LAYERS: Final = f"{BASE}/layers"
-#: Directories in which everybody may write, below those of root, which an overlay of another user cannot copy.
+#: Directories with write access for everybody, below directories of root, which another user's overlay cannot copy.
 _OF_EVERYBODY: Final = ("/var/tmp",)  # noqa: S108 - nothing is written there
 
 
-def cover_as_root(found: Sequence[Mount]) -> None:
-    """Mount all that is taken over of the machine below ``ROOT``. Raise ``OSError``."""
-    for each in found:
-        if each.kept and os.path.exists(f"{ROOT}{each.place}"):  # otherwise another mount hides it
-            _cover(each.place, each, "")
+def cover_as_root(table: Sequence[Mount]) -> None:
+    """Mount an overlay of each file system below ``ROOT``. Raise ``OSError``."""
+    for covered in table:
+        if covered.is_covered and os.path.exists(f"{ROOT}{covered.path}"):  # otherwise another mount hides it
+            _cover(covered.path, covered, "")
 
 
-def cover_as_user(found: Sequence[Mount]) -> None:
-    """Do the same as another user than root. Raise ``OSError``."""
+def cover_as_user(table: Sequence[Mount]) -> None:
+    """Mount overlays of directories below ``ROOT``, as another user than root. Raise ``OSError``.
+
+    The kernel hides from this user the content beneath a mount, so no directory that contains a mount can be below an
+    overlay: such a directory is made anew, and its members are covered one by one.
+    """
     try:
         os.setxattr(LAYERS, "user.overlay.", b"")
     except OSError as error:
-        raise OSError(
-            error.errno, "a user who is not root needs Linux 6.6, for attributes of files in memory"
-        ) from error
-    mounts = {each.place: each for each in found}
-    used = filter(os.path.isdir, (os.getcwd(), os.path.expanduser("~")))
-    places = (*mounts, *_OF_EVERYBODY, *map(_where_to_cover, used))
-    divided = {above for place in places for above in _above(place)} - {*REPLACED}
+        msg = "a user who is not root needs Linux 6.6, for attributes of files in memory"
+        raise OSError(error.errno, msg) from error
+    by_path = {covered.path: covered for covered in table}
+    home_and_working = filter(os.path.isdir, (os.getcwd(), os.path.expanduser("~")))
+    tops = (*by_path, *_OF_EVERYBODY, *map(_where_to_cover, home_and_working))
+    divided = {parent for top in tops for parent in _parents(top)} - {*REPLACED}
     bind(ROOT, ROOT)  # a root must be a mount
-    waiting = [("/", mounts["/"])]
+    waiting = [("/", by_path["/"])]
     while waiting:
         directory, on = waiting.pop()
         with suppress(PermissionError), os.scandir(directory) as entries:
             for entry in entries:
                 if entry.path in divided and entry.is_dir(follow_symlinks=False):
                     os.mkdir(f"{ROOT}{entry.path}")
-                    waiting.append((entry.path, mounts.get(entry.path, on)))
+                    waiting.append((entry.path, by_path.get(entry.path, on)))
                 else:
-                    _take_over(entry, mounts.get(entry.path, on))
+                    _cover_entry(entry, by_path.get(entry.path, on))
         os.chmod(f"{ROOT}{directory}", _mode(directory))
 
 
-def _above(place: str) -> list[str]:
+def _parents(path: str) -> list[str]:
     """Return all directories that contain a path: ``/`` and ``/var`` for ``/var/tmp``."""
-    parts = place.split("/")
-    return ["/".join(parts[:count]) or "/" for count in range(1, len(parts))] if place != "/" else []
+    parts = path.split("/")
+    return ["/".join(parts[:count]) or "/" for count in range(1, len(parts))] if path != "/" else []
 
 
 def _where_to_cover(path: str) -> str:
-    """Return the directory that must have an overlay of its own, so that the user can write in ``path`` or beneath.
+    """Return the directory that needs its own overlay, so that the user can write in ``path`` or beneath.
 
-    An overlay of a user makes a copy of each directory between its root and a change: all of them must be the user's.
+    A user's overlay copies each directory between its root and a change: all of them must belong to the user.
     """
-    way = [*_above(path), path]
-    own = (number for number, place in enumerate(way) if os.stat(place).st_uid == os.geteuid())
-    place = way[max(next(own, len(way)) - 1, 0)]
-    # What the user can write to is not divided: what is made in it would not be reported.
-    return "/" if any(os.access(above, os.W_OK) for above in _above(place)) else place
+    steps = [*_parents(path), path]
+    first = next((number for number, step in enumerate(steps) if os.stat(step).st_uid == os.geteuid()), len(steps))
+    top = steps[max(first - 1, 0)]
+    # A writable directory is not divided: new files in it would not be reported.
+    return "/" if any(os.access(parent, os.W_OK) for parent in _parents(top)) else top
 
 
-def _take_over(entry: os.DirEntry[str], on: Mount) -> None:
-    """Cover what a directory contains. Only what is a file or a directory: a socket would lead to who listens."""
+def _cover_entry(entry: os.DirEntry[str], on: Mount) -> None:
+    """Cover a file or directory, copy a link, and skip the rest: a socket would lead to its listener."""
     target = f"{ROOT}{entry.path}"
     if entry.is_symlink():
         os.symlink(os.readlink(entry.path), target)
     elif entry.is_dir():
         os.mkdir(target)
-        if on.kept and entry.path not in REPLACED:
+        if on.is_covered and entry.path not in REPLACED:
             _cover(entry.path, on, "userxattr,")
     elif entry.is_file():
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY))
         bind(entry.path, target, on.flags | NO_DEVICES | READ_ONLY)
 
 
-def _cover(place: str, on: Mount, options: str) -> None:
-    """Mount an overlay of what is at a path, a read-only one unless its mount ``on`` is writable.
+def _cover(path: str, on: Mount, options: str) -> None:
+    """Mount an overlay of ``path``, read-only unless its mount ``on`` is writable.
 
-    What is read-only is covered too, because who listens on a socket could be reached otherwise.
+    Read-only file systems are covered too: otherwise the listener of a socket could be reached.
     """
     flags = on.flags | NO_DEVICES | (0 if on.writable else READ_ONLY)
-    if os.path.isdir(place):
+    if os.path.isdir(path):
         try:
-            _overlay(place, flags, options)
-        except OSError:  # not every kind of file system can be below an overlay
-            if on.place == "/":
+            _overlay(path, flags, options)
+        except OSError:  # some kinds of file systems cannot be below an overlay
+            if on.path == "/":
                 raise
         else:
             return
-    elif not os.path.isfile(place):
+    elif not os.path.isfile(path):
         return
-    bind(place, f"{ROOT}{place}", flags | READ_ONLY)
+    bind(path, f"{ROOT}{path}", flags | READ_ONLY)
 
 
-def _overlay(place: str, flags: int, options: str) -> None:
-    made = f"{LAYERS}/{len(os.listdir(LAYERS))}"
-    upper, work = f"{made}/upper", f"{made}/work"
-    for directory in (made, upper, work):
+def _overlay(path: str, flags: int, options: str) -> None:
+    layer = f"{LAYERS}/{len(os.listdir(LAYERS))}"
+    upper, work = f"{layer}/upper", f"{layer}/work"
+    for directory in (layer, upper, work):
         os.mkdir(directory)
-    about = os.stat(place)
-    if os.geteuid() == 0:  # anybody else owns all that is made
-        os.chown(upper, about.st_uid, about.st_gid)
-    os.chmod(upper, _mode(place))
-    os.symlink(place, f"{made}/place")
-    # A number, because options of a mount are separated by commas, which a path may contain.
-    with opened(place, os.O_PATH) as descriptor:
+    status = os.stat(path)
+    if os.geteuid() == 0:  # all files of another user's overlay belong to that user
+        os.chown(upper, status.st_uid, status.st_gid)
+    os.chmod(upper, _mode(path))
+    os.symlink(path, f"{layer}/lower")
+    # A descriptor, because commas separate the options of a mount, and a path may contain one.
+    with opened(path, os.O_PATH) as descriptor:
         layers = f"lowerdir=/proc/self/fd/{descriptor},upperdir={upper},workdir={work}"
-        mount("overlay", f"{ROOT}{place}", flags, options + layers)
+        mount("overlay", f"{ROOT}{path}", flags, options + layers)
 
 
-def _mode(place: str) -> int:
-    """Return the mode of a directory without what this user may not do, who will own it. As root, the mode."""
-    mode = stat.S_IMODE(os.stat(place).st_mode)
-    for may, bits in ((os.R_OK, 0o444), (os.W_OK, 0o222), (os.X_OK, 0o111)):
-        if not os.access(place, may):
+def _mode(path: str) -> int:
+    """Return the mode of a directory, without permissions that this user, its future owner, does not have now."""
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    for permission, bits in ((os.R_OK, 0o444), (os.W_OK, 0o222), (os.X_OK, 0o111)):
+        if not os.access(path, permission):
             mode &= ~bits
     return mode
 
@@ -203,31 +209,31 @@ _NO_PROGRAMS: Final = NO_SETUID | NO_DEVICES | NO_EXECUTION
 _NAMESERVERS: Final = "/etc/resolv.conf"
 
 
-def build(mounts: Sequence[Mount], size: str) -> int:
-    """Build the root and change to it; return a descriptor of the directory that holds the upper layers.
+def build(table: Sequence[Mount], size: str) -> int:
+    """Build the root and change to it; return a descriptor of the directory of the upper layers.
 
-    In private mounts. ``size`` bounds all that is written, as for tmpfs(5). Raise ``OSError``.
+    Call this in a namespace with private mounts. ``size`` limits the changes, as for tmpfs(5). Raise ``OSError``.
     """
     nameservers = _nameservers()
     mount("tmpfs", BASE, NO_DEVICES, f"size={size},mode=755")
     os.mkdir(ROOT)
     os.mkdir(LAYERS)
     if os.geteuid() == 0:
-        cover_as_root(mounts)
+        cover_as_root(table)
     else:
-        cover_as_user(mounts)
+        cover_as_user(table)
     _make_proc()
     bind("/sys", f"{ROOT}/sys", recursive=True)
-    namespaces.make_read_only(f"{ROOT}/sys")
+    make_read_only(f"{ROOT}/sys")
     _make_dev()
     _make_run(nameservers)
     layers = os.open(LAYERS, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    namespaces.change_root(ROOT)
+    change_root(ROOT)
     return layers
 
 
 def _make_proc() -> None:
-    """Mount a ``/proc`` of the new processes, in which nothing can be written but what belongs to one of them."""
+    """Mount a ``/proc`` of the new process table, writable only in the directories of its processes."""
     proc = f"{ROOT}/proc"
     try:
         mount("proc", proc, _NO_PROGRAMS)
@@ -241,9 +247,9 @@ def _make_proc() -> None:
 
 
 def _make_dev() -> None:
-    made, dev = f"{BASE}/dev", f"{ROOT}/dev"
-    os.mkdir(made)
-    bind(made, dev)
+    source, dev = f"{BASE}/dev", f"{ROOT}/dev"
+    os.mkdir(source)
+    bind(source, dev)
     for name in _DEVICES:
         os.close(os.open(f"{dev}/{name}", os.O_CREAT | os.O_WRONLY, 0o666))
         bind(f"/dev/{name}", f"{dev}/{name}")
@@ -256,16 +262,16 @@ def _make_dev() -> None:
 
 
 def _make_run(nameservers: bytes | None) -> None:
-    made, run = f"{BASE}/run", f"{ROOT}/run"
-    os.mkdir(made)
-    os.mkdir(f"{made}/rehearsal", 0o700)
-    os.mkdir(f"{made}/lock")
-    os.chmod(f"{made}/lock", 0o1777)  # noqa: S103 - as everywhere
-    bind(made, run)
+    source = f"{BASE}/run"
+    os.mkdir(source)
+    os.mkdir(f"{source}/rehearsal", 0o700)
+    os.mkdir(f"{source}/lock")
+    os.chmod(f"{source}/lock", 0o1777)  # noqa: S103 - as everywhere
+    bind(source, f"{ROOT}/run")
     if user := os.geteuid():
-        os.makedirs(f"{made}/user/{user}", 0o700)
-        os.chmod(f"{made}/user", 0o555)  # noqa: S103 - as above
-        os.chmod(made, 0o555)  # noqa: S103 - as above
+        os.makedirs(f"{source}/user/{user}", 0o700)
+        os.chmod(f"{source}/user", 0o555)  # noqa: S103 - as above
+        os.chmod(source, 0o555)  # noqa: S103 - as above
     if nameservers is not None:
         path = f"{ROOT}{os.path.realpath(_NAMESERVERS)}"
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -274,7 +280,7 @@ def _make_run(nameservers: bytes | None) -> None:
 
 
 def _nameservers() -> bytes | None:
-    """Return what ``/etc/resolv.conf`` holds if that is a link into ``/run``."""
+    """Return the content of ``/etc/resolv.conf`` if that is a link into ``/run``, or None."""
     if os.path.realpath(_NAMESERVERS).startswith(f"{BASE}/"):
         with suppress(OSError), open(_NAMESERVERS, "rb") as file:
             return file.read()

@@ -1,4 +1,8 @@
-"""Read what has been written on an overlay from its upper layers."""
+"""List the files written on an overlay from its upper layers, and store them in a directory outside.
+
+Files are packed inside into an open archive, and unpacked outside. A deleted file becomes an empty file ``.wh.NAME``,
+as in layers of container images. The archive is untrusted: it was written inside.
+"""
 
 from __future__ import annotations
 
@@ -19,68 +23,67 @@ if TYPE_CHECKING:
     from typing import IO
 
 Kind = Literal["file", "directory", "deleted"]
-#: The device number with which an overlay marks what is deleted.
+#: The device number by which an overlay marks a deleted file.
 _WHITEOUT: Final = 0
 
 
 class Written(NamedTuple):
-    """What an upper layer holds at a path."""
+    """A file in an upper layer."""
 
     kind: Kind
     mode: int
     uid: int
     gid: int
     size: int
-    #: When its content was changed, in nanoseconds; 0 for a directory.
+    #: The time of the last change of its content, in nanoseconds; 0 for a directory.
     modified: int
-    #: Differs after every change, also one of the owner.
+    #: Inode and change time: differs after every change, also of the owner.
     version: tuple[int, int]
 
 
 def read(layers: int) -> Mapping[str, Written]:
-    """Return what the upper layers hold, by the path that it has on the overlay; ``layers`` as of ``Overlay``."""
-    found: dict[str, Written] = {}
+    """Return the files in the upper layers by their paths on the overlay. ``layers`` is ``Overlay.layers``."""
+    written: dict[str, Written] = {}
     base = f"/proc/self/fd/{layers}"
     for number in os.listdir(base):
-        place = os.readlink(f"{base}/{number}/place").rstrip("/")
-        found.update(_walk(f"{base}/{number}/upper", place))
-    return found
+        lower = os.readlink(f"{base}/{number}/lower").rstrip("/")
+        written.update(_walk(f"{base}/{number}/upper", lower))
+    return written
 
 
 def is_full(layers: int) -> bool:
-    """Return whether nothing more can be written."""
-    about = os.statvfs(layers)
-    return about.f_bavail == 0 or about.f_favail == 0
+    """Return whether the file system of the upper layers is full."""
+    status = os.statvfs(layers)
+    return status.f_bavail == 0 or status.f_favail == 0
 
 
-def _walk(directory: str, place: str) -> Iterator[tuple[str, Written]]:
-    """Yield each path beneath a directory of a layer, as a path on the overlay, and what it is."""
-    waiting = [(directory, place)]
+def _walk(directory: str, lower: str) -> Iterator[tuple[str, Written]]:
+    """Yield the files beneath a directory of a layer, with their paths on the overlay, beneath ``lower``."""
+    waiting = [(directory, lower)]
     while waiting:
-        directory, place = waiting.pop()
+        directory, lower = waiting.pop()
         try:
             entries = list(os.scandir(directory))
-        except (FileNotFoundError, PermissionError):  # something that still runs has removed it, or this user may not
+        except (FileNotFoundError, PermissionError):  # removed by a running program, or forbidden
             continue
         for entry in entries:
-            path = f"{place}/{entry.name}"
+            path = f"{lower}/{entry.name}"
             try:
-                about = entry.stat(follow_symlinks=False)
+                status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            yield path, _written(about)
-            if stat.S_ISDIR(about.st_mode):
+            yield path, _written(status)
+            if stat.S_ISDIR(status.st_mode):
                 waiting.append((entry.path, path))
 
 
-def _written(about: os.stat_result) -> Written:
-    version = (about.st_ino, about.st_ctime_ns)
-    if stat.S_ISDIR(about.st_mode):
-        # What is written in a directory changes the times of the directory too.
-        return Written("directory", about.st_mode, about.st_uid, about.st_gid, 0, 0, (0, 0))
-    deleted = stat.S_ISCHR(about.st_mode) and about.st_rdev == _WHITEOUT
-    kind: Kind = "deleted" if deleted else "file"
-    return Written(kind, about.st_mode, about.st_uid, about.st_gid, about.st_size, about.st_mtime_ns, version)
+def _written(status: os.stat_result) -> Written:
+    mode, uid, gid = status.st_mode, status.st_uid, status.st_gid
+    if stat.S_ISDIR(mode):
+        # No version: writing a file in a directory changes the directory's times too.
+        return Written("directory", mode, uid, gid, 0, 0, (0, 0))
+    kind: Kind = "deleted" if stat.S_ISCHR(mode) and status.st_rdev == _WHITEOUT else "file"
+    return Written(kind, mode, uid, gid, status.st_size, status.st_mtime_ns, (status.st_ino, status.st_ctime_ns))
 
 
 _FORMAT: Final = tarfile.PAX_FORMAT
@@ -90,14 +93,14 @@ _KINDS: Final = (tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE)
 
 
 class LayerError(ResourceAPIError):
-    """What was written cannot be kept."""
+    """The written files cannot be stored."""
 
 
 @contextmanager
-def kept(path: str) -> Iterator[int | None]:
-    """Yield a descriptor of a file to pack into in the ``with`` block, and unpack it into a directory afterwards.
+def stored(path: str) -> Iterator[int | None]:
+    """Yield a descriptor of a file to ``pack`` into, and unpack that into a directory after the ``with`` block.
 
-    None for an empty path. Raise ``UsageError`` for a directory that cannot be used, ``LayerError``.
+    Yield None for an empty path. Raise ``UsageError`` for an unusable directory, and ``LayerError``.
     """
     if not path:
         yield None
@@ -113,7 +116,7 @@ def kept(path: str) -> Iterator[int | None]:
 
 
 def _make_directory(path: str) -> int:
-    """Return a descriptor of a new or empty directory, which only this user can enter. Raise ``UsageError``."""
+    """Return a descriptor of a new or empty directory that only this user can enter. Raise ``UsageError``."""
     try:
         with Directories() as directories:
             parent, name = directories.place(canonical_path(os.path.abspath(path)))
@@ -123,8 +126,8 @@ def _make_directory(path: str) -> int:
     except OSError as error:
         msg = f"--keep {path}: {error.strerror}"
         raise UsageError(msg) from error
-    about = os.fstat(descriptor)
-    if about.st_uid != os.geteuid() or about.st_mode & OTHERS_WRITE:
+    status = os.fstat(descriptor)
+    if status.st_uid != os.geteuid() or status.st_mode & OTHERS_WRITE:
         msg = f"--keep {path}: it belongs to another user, or others may write to it"
     elif os.listdir(descriptor):
         msg = f"--keep {path}: it is not empty"
@@ -135,15 +138,15 @@ def _make_directory(path: str) -> int:
     raise UsageError(msg)
 
 
-def pack(descriptor: int, kept: int) -> None:
-    """Write what the layers of a descriptor hold into a file; sockets, pipes and devices are left out."""
-    with open(kept, "wb", closefd=False) as file, tarfile.open(fileobj=file, mode="w", format=_FORMAT) as archive:
-        for path, written in sorted(read(descriptor).items()):
+def pack(layers: int, target: int) -> None:
+    """Write the files of the upper layers into the archive ``target``, except sockets, pipes and devices."""
+    with open(target, "wb", closefd=False) as file, tarfile.open(fileobj=file, mode="w", format=_FORMAT) as archive:
+        for path, written in sorted(read(layers).items()):
             directory, _, name = path.rpartition("/")
             if written.kind == "deleted":
                 archive.addfile(tarfile.TarInfo(f"{directory}/{_DELETED}{name}".lstrip("/")), io.BytesIO())
                 continue
-            with suppress(OSError):  # it is gone
+            with suppress(OSError):  # removed meanwhile
                 _add(archive, path)
 
 
@@ -151,7 +154,7 @@ def _add(archive: tarfile.TarFile, path: str) -> None:
     member = archive.gettarinfo(path, path.lstrip("/"))
     if member is None:  # a socket, whatever the annotation says
         return
-    if member.islnk():  # another name of the same file: each is kept on its own
+    if member.islnk():  # another name of the same file: each name is stored as a file
         member.type, member.linkname, member.size = tarfile.REGTYPE, "", os.lstat(path).st_size
     if member.isreg():
         with open(path, "rb") as content:
@@ -162,29 +165,29 @@ def _add(archive: tarfile.TarFile, path: str) -> None:
 
 def _unpack(file: IO[bytes], directory: int) -> None:
     """Unpack into the directory of a descriptor, and nowhere else. Raise ``LayerError``."""
-    place = f"/proc/self/fd/{directory}"
+    target = f"/proc/self/fd/{directory}"
     try:
         with tarfile.open(fileobj=file, mode="r:") as archive:
-            # Python before 3.11.4 has no filters; each member is checked when it is about to be written.
+            # Python before 3.11.4 has no filters; each member is checked right before it is written.
             archive.extraction_filter = _unchanged
-            archive.extractall(place, _checked(archive, place), numeric_owner=True)  # noqa: S202 - see above
+            archive.extractall(target, _checked(archive, target), numeric_owner=True)  # noqa: S202 - see above
     except (tarfile.TarError, OSError, ValueError) as error:
         msg = f"what was written cannot be kept: {error}"
         raise LayerError(msg) from error
 
 
-def _checked(archive: tarfile.TarFile, place: str) -> Iterator[tarfile.TarInfo]:
-    """Yield the members that ``pack`` can have written, beneath ``place``; a second one of a name is none."""
-    seen, base = set(), os.path.realpath(place)
+def _checked(archive: tarfile.TarFile, target: str) -> Iterator[tarfile.TarInfo]:
+    """Yield the members. Raise ``LayerError`` for one that ``pack`` cannot have written, such as a second of a name."""
+    names, base = set(), os.path.realpath(target)
     for member in archive:
-        beneath = os.path.realpath(os.path.join(place, member.name)).startswith(f"{base}/")
-        if member.type not in _KINDS or member.name in seen or not beneath:
+        beneath = os.path.realpath(os.path.join(target, member.name)).startswith(f"{base}/")
+        if member.type not in _KINDS or member.name in names or not beneath:
             msg = f"{member.name} was not written by the rehearsal"
             raise LayerError(msg)
-        seen.add(member.name)
+        names.add(member.name)
         yield member
 
 
 def _unchanged(member: tarfile.TarInfo, _directory: str) -> tarfile.TarInfo:
-    """Return a member with its mode: nobody else can enter the directory."""
+    """Return a member with its mode: no other user can enter the directory."""
     return member

@@ -1,7 +1,4 @@
-"""The invocation of a program, and the steps of a forked child until it executes it.
-
-``spawn`` and ``fork`` fork the child.
-"""
+"""Define the invocation of a program, and the steps of a forked child up to exec; ``spawn`` and ``fork`` fork it."""
 
 from __future__ import annotations
 
@@ -25,8 +22,8 @@ _LAST_STANDARD_STREAM: Final = 2
 class Invocation(NamedTuple):
     """A program to run: its absolute path, arguments (surrogate escapes for bytes), and whole environment.
 
-    ``identity`` is the user as whom it is run; None is that of this process. ``stdin`` is the descriptor that it reads
-    from; None: ``input``.
+    ``identity`` is the user to run it as, None: this process's user. It reads from the descriptor ``stdin``, or from
+    ``input`` if that is None.
     """
 
     path: str
@@ -43,7 +40,7 @@ class Invocation(NamedTuple):
 
 
 def prepare(invocation: Invocation) -> None:
-    """Load what the child needs: loading it in a forked child is not safe."""
+    """Load the libraries of the child: loading them in a forked child is not safe."""
     process_tree.prepare()
     signals()
     if invocation.identity is not None:
@@ -57,7 +54,7 @@ def signals() -> Sequence[int]:
 
 
 def stdin(invocation: Invocation) -> int:
-    """Return a new descriptor that a program reads from: its own, that of its input, or one without content."""
+    """Return a new descriptor for a program's standard input: the invocation's, its input, or an empty one."""
     if invocation.stdin is not None:
         return above_standard_streams(os.dup(invocation.stdin))
     data = invocation.input
@@ -71,9 +68,9 @@ def stdin(invocation: Invocation) -> int:
 
 
 def above_standard_streams(fd: int) -> int:
-    """Return ``fd``, or in its stead a descriptor above 2 where it is one of those that a child replaces by its own.
+    """Return ``fd``, or a duplicate above 2 if it is a standard descriptor, which a child replaces by its own.
 
-    It is one if this process has closed its standard streams, and another thread has closed what it had there.
+    It is one if this process has closed its standard streams, and another thread has just closed a file there.
     """
     if fd > _LAST_STANDARD_STREAM:
         return fd
@@ -85,14 +82,14 @@ def above_standard_streams(fd: int) -> int:
 
 
 def handled_signals() -> Sequence[int]:
-    """Return the signals that this process handles or ignores, which its child must reset; call it before a fork."""
+    """Return the signals that this process handles or ignores, for its child to reset; call this before a fork."""
     return [number for number in signals() if signal.getsignal(number) is not signal.SIG_DFL]
 
 
 def enter(parent: int, handled: Sequence[int]) -> None:
     """Prepare the child: end it with ``parent``, make it a subreaper, reset signals, their mask and the umask.
 
-    ``handled`` are the ``handled_signals`` of ``parent``. Each page that a child writes to is copied first.
+    ``handled`` are the parent's ``handled_signals``: resetting only those saves copies of memory pages.
     """
     process_tree.end_with(parent)
     process_tree.adopt_orphans()
@@ -114,10 +111,10 @@ def execute(
 ) -> NoReturn:
     """Execute the program in the child, perhaps as another user; never return.
 
-    With ``streams``, which become its standard streams, it gets a session of its own first. An error goes to
-    ``report``, as a number. All other descriptors of this process are closed before a change of identity, also the one
-    that ``sh`` waits for. The directory is entered with the user's rights only. With ``go``, the child waits until its
-    parent has written there, and ends if that closes it instead.
+    With ``streams``, its new standard streams, it first starts a session. The number of an error is written to
+    ``report``. All other descriptors of this process are closed before a change of identity, also the one that ``sh``
+    waits for. The directory is entered with the user's rights only. With ``go``, the child waits until its parent
+    writes there, and exits if the parent closes it instead.
     """
     try:
         if streams:
@@ -147,9 +144,9 @@ def execute(
 
 
 def _fork_guarded(guard: Callable[[int], NoReturn], parent: int) -> int:
-    """Return the process id of the calling process in a child of it, which it guards from now on.
+    """Fork again, guard the new child from the calling process, and return in the child with the guardian's number.
 
-    It ends with ``parent``, gets the orphans of the child, and stays in the session of the child.
+    The guardian ends with ``parent``, adopts the orphans of the child, and stays in the child's session.
     """
     process_tree.end_with(parent)
     process_tree.adopt_orphans()
@@ -163,7 +160,7 @@ def close_all_but(descriptors: Container[int | None]) -> None:
     """Close all descriptors of this process except ``descriptors``."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in descriptors:
-            with suppress(OSError):  # that of the listing is closed already
+            with suppress(OSError):  # the listing's descriptor is closed already
                 os.close(int(name))
 
 

@@ -1,7 +1,7 @@
-"""Compute a value in a forked child, which can be ended at any time: a computation of this process could not be.
+"""Compute a value in a forked child, which can be ended at any time.
 
-A regular expression, for one, holds the lock of the interpreter until it has matched: no other thread runs, and no
-handler of a signal. Why a computation is ended must not be decided here.
+In this process that is impossible: a regular expression, for example, holds the interpreter's lock until it has
+matched, and no other thread or signal handler runs.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ if TYPE_CHECKING:
 
 #: Bytes of memory that a computation may use.
 MEMORY: Final = 2 << 30
-#: Seconds between two questions whether to go on.
+#: Seconds between two calls of ``go_on``.
 _TICK: Final = 0.1
 _CHUNK: Final = 1 << 16
 
 
 def compute(function: Callable[[], Any], go_on: Callable[[], None]) -> Any:
-    """Return ``function()``, which must change nothing outside; what it returns or raises is copied.
+    """Return a copy of the result of ``function``, or raise a copy of its exception; it must have no side effects.
 
-    Beyond 2 GiB of memory it gets ``MemoryError``.
-
-    ``go_on`` is called ten times a second, and ends the computation by raising. Raise ``OSError`` where there can be no
-    child, ``ChildProcessError`` for one that has died.
+    It gets ``MemoryError`` beyond 2 GiB. ``go_on`` is called ten times a second and ends the computation by raising.
+    Raise ``OSError`` if no child can be started, ``ChildProcessError`` if it dies.
     """
     process_tree.prepare()
     numbers, parent = child.signals(), os.getpid()
@@ -85,7 +83,7 @@ def _answer(function: Callable[[], Any], writing: int, parent: int) -> NoReturn:
 
 
 def _packed(error: Exception) -> bytes:
-    """Return an error for the parent; one of a class that only its module knows as its text."""
+    """Return an error for the parent; one that cannot be pickled as a ``ResourceError`` with its text."""
     try:
         packed = pickle.dumps((True, error))
         pickle.loads(packed)  # noqa: S301 - see above

@@ -1,6 +1,6 @@
-"""No core dumps of a process that holds secrets: they would be written to the disk with everything in memory.
+"""Forbid core dumps of a process that holds secrets, as they would write its memory to the disk.
 
-The programs that it starts get the caller's limit back. Which process holds secrets must not enter here.
+Programs that it starts get the caller's limit back.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Final
 
 from resource_api.system.process import process_tree
 
-#: The limits of the caller; empty while core dumps are not forbidden.
+#: The caller's soft and hard limit; empty while core dumps are not forbidden.
 _callers: Final[list[tuple[int, int]]] = []
 
 
 def forbid(soft: int | None = None) -> None:
-    """Allow no core dump of this process any more; ``soft`` is the caller's limit if this process has another one.
+    """Forbid core dumps of this process; ``soft`` is the caller's limit if this process has another one.
 
-    Other users cannot read its memory any more either. A program that it executes is not concerned, but for the limit.
+    Its memory becomes unreadable for other users too. A program that it executes inherits only the limit.
     """
     if not _callers:
         before, hard = resource.getrlimit(resource.RLIMIT_CORE)
@@ -32,12 +32,12 @@ def callers_limit() -> int | None:
 
 
 def limit(size: int) -> None:
-    """Let neither this process nor the programs that it starts dump more than ``size`` bytes any more."""
+    """Limit core dumps of this process and its programs to ``size`` bytes."""
     resource.setrlimit(resource.RLIMIT_CORE, (size, size))
     _callers[:] = [(size, size)] * len(_callers)
 
 
 def restore_limit() -> None:
-    """Give a forked child, which is about to execute a program, the caller's limit."""
+    """Restore the caller's limit in a forked child, right before it executes a program."""
     if _callers:
         resource.setrlimit(resource.RLIMIT_CORE, _callers[0])

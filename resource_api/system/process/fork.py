@@ -1,6 +1,6 @@
-"""Start a program that only reads, by a fork of this process alone.
+"""Start a program that only reads, by fork(2) without ``sh``.
 
-``sh`` starts all others. Its import, with asyncio, takes as long as three of the programs that most runs start.
+``sh`` starts all other programs. Its import, with asyncio, takes as long as three programs of a typical run.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 class Child:
-    """A forked child, by its number."""
+    """A forked child process."""
 
     def __init__(self, pid: int) -> None:
-        """Take over a child that has been forked."""
+        """Take over the child ``pid``."""
         self.pid = pid
         self._exit_code: int | None = None
-        #: The thread that reads its output and one that stops it may wait at once.
+        #: The thread that reads its output and another that stops it may wait at the same time.
         self._waiting = threading.Lock()
 
     def wait(self) -> int:
         """Wait for its end, and return its exit code, negative after a signal.
 
-        Raise ``ChildProcessError`` when something else in this process has taken that.
+        Raise ``ChildProcessError`` if other code in this process has reaped it.
         """
         with self._waiting:
             if self._exit_code is None:
@@ -39,9 +39,9 @@ class Child:
 
 
 def start(invocation: Invocation, out: int, err: int, report: int) -> Child:
-    """Start a program with these descriptors for its stdout, its stderr and the child's report.
+    """Start a program with descriptors for stdout, stderr and the child's report, which gets the number of an error.
 
-    The child writes the number of an error into the report. Raise ``OSError`` when there can be no child.
+    Raise ``OSError`` if no child can be forked.
     """
     child.prepare(invocation)
     parent, handled, stdin = os.getpid(), child.handled_signals(), child.stdin(invocation)

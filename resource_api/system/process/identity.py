@@ -1,8 +1,7 @@
-"""Run a program as another user: read the account, and change the identity of a child before it executes anything.
+"""Look up an account, and change the identity of a forked child to it before exec. Linux only.
 
-The change happens in the child of this process, after fork and before exec. No other program runs on the way: it would
-be root with the environment that is meant for the user's program, and the user could choose its code by LD_PRELOAD.
-How a child is started must not enter here. Needs Linux.
+No helper program such as ``su`` runs in between: it would be root with the environment of the user's program, and the
+user could choose its code by LD_PRELOAD.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _NO_CAPABILITIES: Final = bytes(24)
 
 
 class Identity(NamedTuple):
-    """A user as whom a program is run, with all groups, and what is in the account."""
+    """A user to run a program as: the account's fields, and all groups."""
 
     name: str
     uid: int
@@ -48,7 +47,7 @@ class Identity(NamedTuple):
 
     @property
     def is_own(self) -> bool:
-        """Whether this process runs as that user already."""
+        """Whether this process already runs as that user."""
         return self.uid == os.geteuid()
 
     @property
@@ -58,14 +57,14 @@ class Identity(NamedTuple):
 
 
 def find(user: str) -> Identity:
-    """Return the identity of an account. Raise ``KeyError`` when there is none of that name."""
+    """Return the identity of an account. Raise ``KeyError`` for an unknown name."""
     account = pwd.getpwnam(user)
     groups = tuple(os.getgrouplist(user, account.pw_gid))
     return Identity(user, account.pw_uid, account.pw_gid, groups, account.pw_dir, account.pw_shell)
 
 
 def is_own(user: str) -> bool:
-    """Return whether this process runs as the user of that name."""
+    """Return whether this process runs as the user called ``user``."""
     try:
         return find(user).is_own
     except KeyError:
@@ -73,17 +72,17 @@ def is_own(user: str) -> bool:
 
 
 def prepare() -> None:
-    """Load what ``assume`` needs: loading it in a forked child is not safe."""
+    """Load the libraries of ``assume``: loading them in a forked child is not safe."""
     process_tree.prepare()
     _capset()
     _libc()
 
 
 def assume(identity: Identity) -> None:
-    """Make this process, a forked child without descriptors of its parent, that user for good. Raise ``OSError``.
+    """Make this process, a forked child without descriptors of its parent, that user permanently. Raise ``OSError``.
 
-    Until it executes a program it contains the memory of its parent. The user must therefore not trace it: the kernel
-    decides by ``dumpable``, which a change of identity may set to the system's default (prctl(2)).
+    Until exec it contains its parent's memory, so the user must not be able to trace it: ``dumpable`` forbids that, and
+    is set twice because a change of identity may reset it to the system's default (prctl(2)).
     """
     prctl = process_tree.prepare()
     prctl(process_tree.SET_DUMPABLE, 0, 0, 0, 0)
@@ -99,7 +98,7 @@ def assume(identity: Identity) -> None:
 def join_new_session_keyring() -> None:
     """Leave the caller's session keyring: a process that possesses it may read its keys (keyctl(2)).
 
-    A kernel without keyrings, and a sandbox that forbids the call, have no such keyring. Raise ``OSError`` otherwise.
+    Do nothing where the kernel has no keyrings or a sandbox forbids the call. Raise ``OSError`` for other failures.
     """
     call = _KEYCTL.get(os.uname().machine)
     if call is not None:

@@ -1,6 +1,6 @@
-"""Run a program that the user has named, as the user would: a pager, an editor, a line for the shell.
+"""Run a program that the user has chosen, with the user's environment and search path: a pager, an editor, a shell.
 
-It gets the user's own environment and search path. Programs that manage resources are run by ``process``.
+Programs that manage resources are run by ``process``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-#: Seconds that a program has whose output is read: as many as one of a provider, for it may ask the user for something.
+#: Time limit in seconds of a program whose output is read; as long as a provider's, for it may prompt the user.
 TIMEOUT: Final = 300.0
 #: Seconds from SIGTERM to SIGKILL.
 GRACE: Final = 2.0
@@ -37,35 +37,32 @@ def page(text: str, command: str, stdout: int) -> bool:
         pager = subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, stdout=stdout, env=environment)  # noqa: S603 - the user's own choice
     except (OSError, ValueError):
         return False
-    with _left_to_the_program(), suppress(BrokenPipeError):
+    with _interrupts_ignored(), suppress(BrokenPipeError):
         pager.communicate(text.encode(errors="backslashreplace"))
     return True
 
 
 def edit(path: str, command: str, stdout: int) -> int:
-    """Edit a file with the editor ``command``, wait until it has ended, and return its exit code.
+    """Edit a file with the editor ``command``, wait for its end, and return its exit code.
 
-    Raise ``OSError`` where it cannot be started, ``ValueError`` for a command whose quotes are not closed.
+    Raise ``OSError`` if it cannot be started, ``ValueError`` for a command with an unclosed quote.
     """
     editor = subprocess.Popen([*shlex.split(command), path], stdout=stdout)  # noqa: S603 - the user's own choice
-    with _left_to_the_program():
+    with _interrupts_ignored():
         return editor.wait()
 
 
 def shell(command: str, text: str = "") -> int:
-    """Run a line for the shell with a text as its input; return its exit code, 128 + N after signal N.
-
-    It need not read the text.
-    """
+    """Run a shell command line with ``text`` as its input; return its exit code, 128 + N after signal N."""
     code = subprocess.run(["/bin/sh", "-c", command], input=text.encode(), check=False).returncode  # noqa: S603 - see above
     return code if code >= 0 else 128 - code
 
 
 def output(words: Sequence[str], directory: str, limit: int, seconds: float = TIMEOUT) -> bytes:
-    """Return what a program prints; its errors go where ours go, and it has no input.
+    """Return the standard output of a program; it has no input, and shares standard error with this process.
 
-    Raise ``OSError`` where it cannot be started, ``ValueError`` with the reason where it fails, prints more than
-    ``limit`` bytes or has not ended after ``seconds``; it is ended then.
+    Raise ``OSError`` if it cannot be started, ``ValueError`` with the reason if it fails. It is ended and fails if it
+    prints more than ``limit`` bytes or runs longer than ``seconds``.
     """
     if not words:
         msg = "no program is named"
@@ -88,7 +85,7 @@ def output(words: Sequence[str], directory: str, limit: int, seconds: float = TI
 
 
 def _printed(program: subprocess.Popen[bytes], limit: int, end: float) -> bytes:
-    """Return what a program prints up to its end. Raise ``ValueError`` above ``limit`` bytes, ``TimeoutExpired``."""
+    """Return the whole output of a program. Raise ``ValueError`` above ``limit`` bytes, and ``TimeoutExpired``."""
     assert program.stdout is not None  # noqa: S101 - it is a pipe
     poller, printed = select.poll(), bytearray()
     poller.register(program.stdout, select.POLLIN)
@@ -103,7 +100,7 @@ def _printed(program: subprocess.Popen[bytes], limit: int, end: float) -> bytes:
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """End a program, with time to end by itself what it has started: it has our terminal, so it is in our session."""
+    """Terminate a program, and kill it after a grace period; its children, in our session, are left to it."""
     program.terminate()
     try:
         program.wait(GRACE)
@@ -112,8 +109,8 @@ def _end(program: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _left_to_the_program() -> Iterator[None]:
-    """Ignore Ctrl-C: it is meant for the program, which has started and has the terminal."""
+def _interrupts_ignored() -> Iterator[None]:
+    """Ignore Ctrl-C inside the block: it is meant for the program, which has the terminal."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -121,14 +118,14 @@ def _left_to_the_program() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-#: Seconds after which the size of the terminal is looked at again, and whether the shell is to end.
+#: Seconds between two checks of the terminal's size and of ``stopped``.
 _PATIENCE: Final = 0.5
 
 
 def run_shell(terminal: int, greeting: str, stopped: Callable[[], bool]) -> None:
-    """Run the shell on the terminal of a descriptor until it ends; it is killed when ``stopped`` returns True.
+    """Run the user's shell on a new terminal that is connected to ``terminal``, a descriptor, until it ends.
 
-    ``greeting`` is written before it.
+    It has job control even if its session is not the terminal's. It is killed when ``stopped`` returns True.
     """
     child, inner = pty.fork()
     if not child:
@@ -154,12 +151,12 @@ def _become_shell() -> None:
 
 
 def _pass_on(terminal: int, inner: int, stopped: Callable[[], bool]) -> None:
-    """Copy in both directions until the shell has closed its terminal, or the user's has gone."""
+    """Copy in both directions until one of the terminals is closed."""
     size = os.terminal_size((0, 0))
     while not stopped():
-        if size != (now := os.get_terminal_size(terminal)):
-            size = now
-            termios.tcsetwinsize(inner, (now.lines, now.columns))
+        if size != (new_size := os.get_terminal_size(terminal)):
+            size = new_size
+            termios.tcsetwinsize(inner, (size.lines, size.columns))
         ready, _, _ = select.select([terminal, inner], [], [], _PATIENCE)
         for source, target in ((inner, terminal), (terminal, inner)):
             if source in ready and not _copy(source, target):
@@ -167,7 +164,7 @@ def _pass_on(terminal: int, inner: int, stopped: Callable[[], bool]) -> None:
 
 
 def _copy(source: int, target: int) -> bool:
-    """Copy what can be read; return whether there may be more."""
+    """Copy the available data; return False at the end."""
     try:
         data = os.read(source, _CHUNK)
     except OSError:  # the last process on the inner terminal has ended

@@ -1,4 +1,4 @@
-"""Split the output of a program, which arrives in chunks of bytes, into lines of text."""
+"""Split a program's output, chunks of bytes, into lines of text."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from resource_api.model.values.masking import Mask
 
 
 class LineSplitter:
-    """Collects chunks and returns whole lines; ``size`` is the number of bytes without a line end so far.
+    """Collects chunks and returns whole lines; ``size`` is the number of pending bytes without a line end.
 
-    A line that is too long is cut where ``mask`` knows of no secret: it is masked afterwards, piece by piece. With
+    A line that is too long is cut outside the secrets of ``mask``, because its pieces are masked separately. With
     ``keep_ends`` the lines have their line ends.
     """
 
@@ -32,7 +32,7 @@ class LineSplitter:
         return lines + self._cut() if limit is not None and self.size > limit + self._mask.longest else lines
 
     def _cut(self) -> list[str]:
-        """Return the beginning of the line: what remains is long enough for a secret that has begun."""
+        """Cut off and return the beginning of the line; the rest is longer than any secret that may have begun."""
         text = decode(b"".join(self._pending))
         end = self._mask.boundary(text, max(0, len(text) - self._mask.longest))
         self._pending = [text[end:].encode("utf-8", "surrogateescape")]

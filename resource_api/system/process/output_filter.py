@@ -1,10 +1,9 @@
-"""A process that masks secrets in what is written directly to the standard descriptors.
+"""Mask secrets in output that is written directly to the standard descriptors, in a process of its own.
 
-Providers, C libraries and programs that inherit descriptors 1 and 2 write there without a call of ours. From the first
-secret on, and on a terminal from the first call of a provider on, both are a pipe into this process. It passes
-everything on to the former standard error, each line as one of the log. It is a process and not a thread, so that
-nothing is lost when the run crashes or is killed; it ends when nobody can write any more. The output of the run itself
-does not go through it. When it is needed must not enter here.
+Providers, C libraries and programs that inherit descriptors 1 and 2 bypass the log. Both descriptors become a pipe into
+the filter, which passes each line on to the former standard error as a line of the log. It is a process and not a
+thread, so that no output is lost when the run crashes or is killed; it ends when the last writer has closed the pipe.
+The run's own output does not pass through it.
 """
 
 from __future__ import annotations
@@ -27,36 +26,36 @@ if TYPE_CHECKING:
 
     from resource_api.model.values.masking import Mask
 
-#: Ends of pipes get numbers from here on: code that closes "all" descriptors reuses lower ones for its own files.
+#: The lowest number for pipes: code that closes "all" descriptors reuses lower numbers for its own files.
 _FIRST_DESCRIPTOR: Final = 200
 _CHUNK: Final = 64 * 1024
 #: Longest line in bytes that is collected before it is passed on without its end.
 _LONGEST: Final = 64 * 1024
-#: Seconds after which our own output no longer waits for that of others: they may write without end.
+#: Seconds that the run's own output waits for other output, which may be endless.
 _PATIENCE: Final = 0.2
-#: A secret on its way to the filter: a byte that says whether it was declared as an input, and its length in so many.
+#: Bytes of the length of a secret in a message to the filter; a byte before it tells whether it is a declared input.
 _LENGTH: Final = 4
-#: That no byte is in a pipe, as `ioctl` writes it.
+#: The answer of `ioctl` for an empty pipe.
 _NONE: Final = bytes(4)
 
 
 class OutputFilter:
-    """The two ends of the filter: ``learn`` and ``drain`` are for the run."""
+    """Both ends of the filter; the run calls ``learn`` and ``drain``."""
 
     def __init__(self, mask: Mask, format_line: Callable[[str], str]) -> None:
-        """Start the filter with the secrets of ``mask``. Raises ``OSError`` if there can be no other process.
+        """Start the filter with the secrets of ``mask``. Raise ``OSError`` if no process can be started.
 
-        ``format_line`` returns what is shown of a line: one line, in which nothing controls a terminal. It is called in
-        the filter, where nothing may be imported.
+        ``format_line`` returns the text to print for a line: one line without control characters. It is called in the
+        filter process, and must import nothing.
         """
-        # Index the secrets here: a forked process must import nothing, another thread may hold the lock of a module.
+        # Index the secrets now: the forked process must import nothing, as another thread may hold an import lock.
         mask("")
         self._mask = mask
         self._format_line = format_line
         self._lock = threading.RLock()
-        #: Whether something has been read and not been passed on yet; shared by both processes.
+        #: Whether the filter has read data that it has not passed on; shared by both processes.
         self._busy = mmap.mmap(-1, 1)
-        #: How many bytes are in the pipe of the output, as `ioctl` has written it last.
+        #: The number of bytes in the output pipe, as `ioctl` wrote it last.
         self._unread = bytearray(_NONE)
         output, written = os.pipe()
         secrets, learned = os.pipe()
@@ -78,19 +77,19 @@ class OutputFilter:
         return self._written, self._learned
 
     def learn(self, secret: str, *, declared: bool) -> None:
-        """Have the filter mask another secret in everything that is written after this call."""
+        """Make the filter mask another secret in all output after this call."""
         data = secret.encode("utf-8", "surrogatepass")
         frame = bytes([declared]) + len(data).to_bytes(_LENGTH, "little") + data
         with self._lock:
             try:
                 while frame:
                     frame = frame[os.write(self._learned, frame) :]
-            except BrokenPipeError:  # the filter was killed: nothing that is written arrives anywhere
+            except BrokenPipeError:  # the filter was killed, and no output arrives
                 return
 
     def drain(self) -> None:
-        """Wait until what was written so far has been passed on, so that our own output comes after it."""
-        # Before each line of ours: nearly always there is nothing. With bytes, `ioctl` would raise and drop an error.
+        """Wait until all earlier output is passed on, so that the run's own output follows it."""
+        # Called before each line, nearly always with an empty pipe. With bytes, `ioctl` would raise and drop an error.
         fcntl.ioctl(self._written, termios.FIONREAD, self._unread)
         if self._unread != _NONE or self._busy[0]:
             self._wait()
@@ -107,9 +106,9 @@ class OutputFilter:
                 return
 
     def _serve(self, output: int, secrets: int) -> NoReturn:
-        """Be the filter, in the forked process: all signals are blocked there, and nothing else of the run is open."""
+        """Run the filter in the forked process, where all signals are blocked and all other descriptors closed."""
         try:
-            # Not in the foreground of the terminal, and in the session of the run: such a process is no one's orphan.
+            # In the background of the terminal, and in the session of the run: so no subreaper takes it for an orphan.
             os.setpgid(0, 0)
             output, secrets = os.dup2(output, 0), os.dup2(secrets, 1)
             os.closerange(3, os.sysconf("SC_OPEN_MAX"))
@@ -133,7 +132,7 @@ class _Filter:
         self._lines = LineSplitter(mask, keep_ends=True)
 
     def run(self) -> None:
-        """Pass on what is written until nobody can write any more."""
+        """Pass on output until all writers have closed the pipe."""
         poller = select.poll()
         for descriptor in (self._output, self._secrets):
             poller.register(descriptor, select.POLLIN)
@@ -143,7 +142,7 @@ class _Filter:
             if self._output in ready:
                 self._busy[0] = 1
                 chunk = os.read(self._output, _CHUNK)
-                # A secret was sent before it could be written.
+                # A secret is sent before it can be written.
                 self._learn()
                 self._pass_on(self._lines.feed(chunk, _LONGEST) if chunk else self._lines.rest())
                 self._busy[0] = 0
@@ -151,7 +150,7 @@ class _Filter:
                 poller.unregister(self._secrets)
 
     def _learn(self) -> bool:
-        """Learn all secrets that have arrived; return whether there may be more."""
+        """Learn all secrets that have arrived; return False after the last one."""
         while select.select([self._secrets], [], [], 0)[0]:
             if not (chunk := os.read(self._secrets, _CHUNK)):
                 return False
@@ -167,17 +166,17 @@ class _Filter:
         return True
 
     def _pass_on(self, lines: Sequence[str]) -> None:
-        """Write whole lines, which begin as a log line does, so that none looks like another message of the run."""
-        data = "".join(map(self._shown, lines)).encode()
+        """Write lines with the prefix of a log line, so that none looks like another message of the run."""
+        data = "".join(map(self._printed, lines)).encode()
         while data:
             try:
                 data = data[os.write(2, data) :]
             except BlockingIOError:
                 select.select([], [2], [])
             except OSError:
-                return  # as with our own lines: a closed pipe or a full disk stops no run
+                return  # as for lines of the log: a closed pipe or a full disk stops no run
 
-    def _shown(self, line: str) -> str:
+    def _printed(self, line: str) -> str:
         text = self._mask(line).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         whole = text.endswith("\n")
         return self._format_line(text.removesuffix("\n").removesuffix("\r")) + ("\n" if whole else "")

@@ -1,9 +1,7 @@
-"""Run one program: read its output, wait for it, and end it with everything that it has started. Needs Linux 5.3.
+"""Run one program: read its output, wait for it, and end it with all its descendants. Needs Linux 5.3.
 
 ``spawn`` starts it with pipes of this module, so that ``sh`` starts no reader threads: no exception is lost in a
-callback, a slow consumer slows the program down, and a daemon that keeps the program's stdout delays nothing.
-
-Arguments, logging and messages must not enter here: see ``provider.command``.
+callback, a slow consumer slows the program down, and a daemon that holds the program's stdout delays nothing.
 """
 
 from __future__ import annotations
@@ -35,9 +33,9 @@ _LINGER: Final = 0.1  # seconds that descendants may still write after the progr
 
 _LOCK: Final = threading.RLock()  # protects the registry, and hides children from scans until they are registered
 _running: Final[set[Process]] = set()
-_ended = 0  # number of programs that have left the registry
-#: Of each program that the main thread, in which handlers of signals run, is starting: what ``interrupt`` has put off.
-_put_off: Final[list[KeyboardInterrupt | None]] = []
+_ended = 0  # the number of programs that were removed from the registry
+#: One entry per program that the main thread is starting: the interrupt that ``interrupt`` has deferred, or None.
+_deferred: Final[list[KeyboardInterrupt | None]] = []
 
 
 def _listener(_pid: int, *, running: bool) -> None:
@@ -45,15 +43,14 @@ def _listener(_pid: int, *, running: bool) -> None:
 
 
 class Process:
-    """A running program; leaving its ``with`` block stops it, with everything that it has started, unless it has ended.
+    """A running program; leaving its ``with`` block stops it with all its descendants, unless it has ended.
 
-    ``exit_code`` is None while it runs and negative after a signal. Raise ``OSError`` when it cannot be started.
-    A program of another user, and one that only reads, is executed later, by the child: ``failure`` is set at the end
-    when it could not be.
+    ``exit_code`` is None while it runs and negative after a signal. The child executes the program itself, later:
+    ``failure`` is its error, set at the end.
     """
 
     def __init__(self, invocation: Invocation) -> None:
-        """Start the program in a session of its own."""
+        """Start the program in its own session. Raise ``OSError`` if no child can be started."""
         self.exit_code: int | None = None
         self.failure: OSError | None = None
         self.stopped = False
@@ -62,24 +59,24 @@ class Process:
         self._row: process_tree.ProcessRow | None = None
         main = threading.current_thread() is threading.main_thread()
         if main:
-            _put_off.append(None)
+            _deferred.append(None)
         try:
             self._begin(invocation)
         finally:
-            if main and (error := _put_off.pop()) is not None:
+            if main and (error := _deferred.pop()) is not None:
                 if self in _running:
                     self.stop(0)
                     self._leave()
                 raise error
 
     def _begin(self, invocation: Invocation) -> None:
-        """Start the program and register it; after an exception nothing is left of it."""
+        """Start the program and register it; after an exception it is killed and closed."""
         start, child, ends = self._starter(invocation), None, list[int]()
         try:
             for _ in range(3):
                 ends += map(above_standard_streams, os.pipe2(os.O_CLOEXEC))
             self._out, out, self._err, err, self._report, report = ends
-            if invocation.identity is not None:  # who opens /dev/stdout needs rights on the pipe itself
+            if invocation.identity is not None:  # a program that opens /dev/stdout needs rights on the pipe itself
                 for pipe in (out, err):
                     os.fchown(pipe, invocation.identity.uid, -1)
             with _LOCK:
@@ -120,13 +117,13 @@ class Process:
         """Yield chunks of ``STDOUT`` and ``STDERR`` until the program has ended, in constant memory.
 
         ``timeout`` is called before each wait and returns its limit in seconds; it stops the reading by raising.
-        What descendants write is read for 0.1 s after the end of the program.
+        Output of descendants is read for 0.1 s after the end of the program.
         """
         streams = {self._out: STDOUT, self._err: STDERR}
         poller = select.poll()
         for fd in {*streams, self._watch} - {-1}:
             poller.register(fd, select.POLLIN)
-        until, left = time.monotonic() + _LINGER, _PIPES
+        until, remaining = time.monotonic() + _LINGER, _PIPES
         while streams or self.exit_code is None:
             ended = self.exit_code is not None
             ready = poller.poll(1000 * (max(0.0, until - time.monotonic()) if ended else timeout()))
@@ -136,16 +133,16 @@ class Process:
                     self._reap()
                     until = time.monotonic() + _LINGER
                 elif chunk := os.read(fd, _CHUNK):
-                    left -= len(chunk) if ended else 0
+                    remaining -= len(chunk) if ended else 0
                     yield streams[fd], chunk
                 else:
                     poller.unregister(fd)
                     del streams[fd]
-            if ended and (not ready or (left < 0 and time.monotonic() > until)):
+            if ended and (not ready or (remaining < 0 and time.monotonic() > until)):
                 return
 
     def has_ended(self) -> bool:
-        """Whether the program itself has ended; its descendants may still run."""
+        """Return whether the program itself has ended; its descendants may still run."""
         return self.exit_code is not None or _readable(self._watch, 0)
 
     def stop(self, grace: float) -> None:
@@ -174,10 +171,10 @@ class Process:
     def _scan(self, before: int) -> process_tree.Scan:
         with _LOCK:
             rows = process_tree.table()
-            others = _running - {self}
+            running = _running - {self}
             # A program that still runs after this scan has adopted all its orphans itself until then.
-            certain = _ended == before and not any(map(Process.has_ended, others))
-            return rows, {other.pid for other in others} if certain else None
+            certain = _ended == before and not any(map(Process.has_ended, running))
+            return rows, {program.pid for program in running} if certain else None
 
     def _starter(self, invocation: Invocation) -> Callable[[Invocation, int, int, int], Any]:
         """Return the function that starts a program; see ``spawn.starter``."""
@@ -208,8 +205,8 @@ class Process:
         poller = select.poll()
         for fd in (self._out, self._err):
             poller.register(fd, select.POLLIN)
-        while (left := until - time.monotonic()) > 0:
-            for fd, _ in poller.poll(1000 * left):
+        while (remaining := until - time.monotonic()) > 0:
+            for fd, _ in poller.poll(1000 * remaining):
                 if not os.read(fd, _CHUNK):
                     poller.unregister(fd)
 
@@ -220,20 +217,20 @@ def set_listener(listener: Callable[..., None]) -> None:
     _listener = listener
 
 
-def interrupt(why: str = "") -> None:
-    """Raise ``KeyboardInterrupt`` with a text, for a handler of a signal that has called ``stop_all``.
+def interrupt(message: str = "") -> None:
+    """Raise ``KeyboardInterrupt``; to be called in a signal handler after ``stop_all``.
 
-    While the main thread starts a program, that is put off until it is registered, and then ended first: an exception
-    between the fork and the registration would leave it running.
+    While the main thread starts a program, the interrupt is deferred until the program is registered and ended: raised
+    between the fork and the registration, it would leave the program running.
     """
-    error = KeyboardInterrupt(why)
-    if not _put_off:
+    error = KeyboardInterrupt(message)
+    if not _deferred:
         raise error
-    _put_off[-1] = error
+    _deferred[-1] = error
 
 
 def stop_all() -> None:
-    """Kill every running program with all its descendants, without a grace period; return when they have ended."""
+    """Kill all running programs with their descendants, without a grace period; return when they have ended."""
     with _LOCK:
         running = list(_running)
     for process in running:
@@ -241,7 +238,7 @@ def stop_all() -> None:
 
 
 def describe_exit(exit_code: int) -> str:
-    """Return how a program ended: ``returned 3``, ``was killed by SIGTERM``."""
+    """Return the end of a program as text: ``returned 3``, ``was killed by SIGTERM``."""
     if exit_code >= 0:
         return f"returned {exit_code}"
     names = {number.value: number.name for number in signal.Signals}

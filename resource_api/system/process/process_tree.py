@@ -3,8 +3,6 @@
 A process group or session is not enough, because a daemon leaves both. A started program is marked as a subreaper
 (``adopt_orphans``): while it runs, its orphans become its children. The mark survives exec and is not inherited, so the
 daemons of a program that has ended normally belong to init.
-
-How a program is started, and its output, must not enter here.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-_KILL: Final = 5.0  # seconds until processes that SIGKILL has not ended are left to the kernel
+_KILL: Final = 5.0  # seconds after which processes that survive SIGKILL are left to the kernel
 # Operations of prctl(2).
 SET_DUMPABLE: Final = 4
 _SET_DEATH_SIGNAL: Final = 1
@@ -50,11 +48,11 @@ Scan = tuple["Mapping[int, ProcessRow]", "set[int] | None"]
 def table() -> dict[int, ProcessRow]:
     """Return all present processes by number."""
     rows = (row(int(name)) for name in os.listdir("/proc") if name.isdecimal())
-    return {found.pid: found for found in rows if found}
+    return {process.pid: process for process in rows if process}
 
 
 def row(pid: int) -> ProcessRow | None:
-    """Return one process; None when it cannot be read."""
+    """Return one process, or None if it cannot be read."""
     try:
         return read(pid)
     except OSError:
@@ -62,7 +60,7 @@ def row(pid: int) -> ProcessRow | None:
 
 
 def read(pid: int) -> ProcessRow:
-    """Return one process. Raise ``OSError`` when it cannot be read."""
+    """Return one process. Raise ``OSError`` if it cannot be read."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     return ProcessRow(pid, fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
@@ -74,10 +72,10 @@ def adopt_orphans() -> None:
 
 
 def end_with(parent: int) -> None:
-    """Have the kernel kill the calling process when the thread that forked it has ended; ``prepare`` comes first.
+    """Make the kernel kill the calling process when the thread that forked it ends; call ``prepare`` before the fork.
 
-    ``parent`` is the process of that thread: where it has gone already, the calling process ends. The setting survives
-    exec, but for programs that are set-user-ID, set-group-ID or have capabilities; what is forked does not inherit it.
+    ``parent`` is the process of that thread: if it has ended already, the calling process exits. The setting survives
+    exec, except for programs that are set-user-ID, set-group-ID or have capabilities; children do not inherit it.
     """
     prepare()(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -86,7 +84,7 @@ def end_with(parent: int) -> None:
 
 @cache
 def prepare() -> Any:
-    """Return ``prctl``; to be called before a fork, since loading it in the child is not safe."""
+    """Return ``prctl``; call this before a fork, since loading it in the child is not safe."""
     import ctypes
 
     function = ctypes.CDLL(None).prctl
@@ -123,53 +121,55 @@ class Tree:
     """The descendants of one program, including orphans in sessions of their own.
 
     When the program ends, its orphans become children of this process: use the tree within ``adopting``. ``scan``
-    returns the process table and the children of this process that do not belong to the tree. They are None when
+    returns the process table and the children of this process that do not belong to the tree, or None for the latter if
     another program has ended meanwhile, since its daemons must survive; then only parents and sessions count.
-    ``known`` are members that can no longer be found by descent.
+    ``members`` are further members that cannot be recognized by descent any more.
     """
 
-    def __init__(self, root: ProcessRow, scan: Callable[[], Scan], known: Iterable[ProcessRow] = ()) -> None:
+    def __init__(self, root: ProcessRow, scan: Callable[[], Scan], members: Iterable[ProcessRow] = ()) -> None:
         """Record the present children of this process, to recognize orphans that it adopts later."""
         self._root = root.pid
         self._scan = scan
-        self._starts = {each.pid: each.start for each in (root, *known)}
+        self._starts = {member.pid: member.start for member in (root, *members)}
         self._sessions = set(self._starts)
-        self._before = {each.pid for each in table().values() if each.parent == os.getpid()}
+        self._before = {child.pid for child in table().values() if child.parent == os.getpid()}
 
     def alive(self) -> list[ProcessRow]:
         """Update the tree, reap adopted members that have ended, and return the running ones."""
         rows, strangers = self._scan()
-        while fresh := [each for each in rows.values() if self._joins(each, rows, strangers)]:
-            self._starts.update((each.pid, each.start) for each in fresh)
-            self._sessions.update(each.session for each in fresh)
-        members = [each for each in rows.values() if self._starts.get(each.pid) == each.start]
-        for each in members:
-            if each.state == "Z" and each.parent == os.getpid() and each.pid != self._root:
+        while joined := [process for process in rows.values() if self._joins(process, rows, strangers)]:
+            self._starts.update((process.pid, process.start) for process in joined)
+            self._sessions.update(process.session for process in joined)
+        members = [process for process in rows.values() if self._starts.get(process.pid) == process.start]
+        for member in members:
+            if member.state == "Z" and member.parent == os.getpid() and member.pid != self._root:
                 with suppress(ChildProcessError):
-                    os.waitpid(each.pid, os.WNOHANG)
-        return [each for each in members if each.state not in "ZX"]
+                    os.waitpid(member.pid, os.WNOHANG)
+        return [member for member in members if member.state not in "ZX"]
 
-    def _joins(self, each: ProcessRow, rows: Mapping[int, ProcessRow], strangers: set[int] | None) -> bool:
-        if self._starts.get(each.pid) == each.start or each.session == os.getsid(0):
+    def _joins(self, process: ProcessRow, rows: Mapping[int, ProcessRow], strangers: set[int] | None) -> bool:
+        """Return whether a process that is no member yet belongs to the tree."""
+        if self._starts.get(process.pid) == process.start or process.session == os.getsid(0):
             return False
-        parent = rows.get(each.parent)
-        child = parent is not None and self._starts.get(parent.pid) == parent.start
-        adopted = each.parent == os.getpid() and strangers is not None and each.pid not in strangers | self._before
-        return child or adopted or each.session in self._sessions
+        parent = rows.get(process.parent)
+        is_child = parent is not None and self._starts.get(parent.pid) == parent.start
+        is_own_child = process.parent == os.getpid() and process.pid not in self._before
+        is_adopted = is_own_child and strangers is not None and process.pid not in strangers
+        return is_child or is_adopted or process.session in self._sessions
 
     def terminate(self) -> None:
-        """Send SIGTERM to all members while they are stopped: no parent continues because a child has ended."""
+        """Send SIGTERM to all members while they are stopped, so that no parent reacts to the end of a child."""
         members = self._freeze()
         for number in (signal.SIGTERM, signal.SIGCONT):
-            for each in members:
-                _send(each, number)
+            for member in members:
+                _send(member, number)
 
     def kill(self) -> None:
         """Kill all members, and reap those that are children of this process."""
         until = time.monotonic() + _KILL
         while (members := self._freeze()) and time.monotonic() < until:
-            for each in members:
-                _send(each, signal.SIGKILL)
+            for member in members:
+                _send(member, signal.SIGKILL)
             time.sleep(0.002)
         self.alive()
 
@@ -177,12 +177,12 @@ class Tree:
         """Stop members until no new one appears: a stopped process cannot fork."""
         frozen: dict[int, ProcessRow] = {}
         for _ in range(50):
-            fresh = [each for each in self.alive() if each.pid not in frozen]
-            if not fresh:
+            running = [member for member in self.alive() if member.pid not in frozen]
+            if not running:
                 break
-            for each in fresh:
-                _send(each, signal.SIGSTOP)
-                frozen[each.pid] = each
+            for member in running:
+                _send(member, signal.SIGSTOP)
+                frozen[member.pid] = member
         return list(frozen.values())
 
 
@@ -191,8 +191,8 @@ def _send(target: ProcessRow, number: int) -> None:
     with suppress(OSError):
         fd = os.pidfd_open(target.pid)
         try:
-            found = row(target.pid)
-            if found and found.start == target.start:
+            present = row(target.pid)
+            if present and present.start == target.start:
                 signal.pidfd_send_signal(fd, number)
         finally:
             os.close(fd)

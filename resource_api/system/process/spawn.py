@@ -2,7 +2,7 @@
 
 The child executes the program itself (``child.execute``), because it changes its identity, dies with its parent and
 reports errors by number. A program that only reads is started by ``fork`` instead: most runs start no other kind, and
-need not import ``sh``, which takes 80 ms.
+avoid the import of ``sh``, which takes 80 ms.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
     from resource_api.system.process.child import Invocation
 
-#: The descriptors that one start needs at most at once.
+#: The largest number of descriptors that a start opens.
 _DESCRIPTORS: Final = 12
-#: Exit codes that ``sh`` raises no exception for, those of signals included.
+#: Exit codes, also of signals, for which ``sh`` raises no exception.
 _ANY_EXIT_CODE: Final = range(-64, 256)
 
 
 def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], Any]:
     """Return a function that starts a program with descriptors for its stdout, its stderr, and the child's report.
 
-    The function returns an object with ``pid`` and ``wait()``, and raises ``OSError`` when there can be no child. A
+    The function returns an object with ``pid`` and ``wait()``, and raises ``OSError`` if no child can be started. A
     child that cannot execute the program writes the number of the error into its report: the program's user may delay
-    the start, and this process must not wait for it without a limit.
-    Call this before creating the descriptors: the import of ``sh`` may open some.
+    the start, and this process must not wait for that without a limit. Call this before creating the descriptors: the
+    import of ``sh`` may open some.
     """
     start = fork.start if reading else partial(_spawn, _sh())
     return lambda *arguments: _in_lasting_thread(partial(start, *arguments))
@@ -96,9 +96,9 @@ def _sh() -> Any:
 
 
 def _open_standard_streams() -> None:
-    """Open descriptors 0 to 2 that the caller has closed: the child moves its own there, and no pipe of ``sh`` may be.
+    """Open standard descriptors that the caller has closed: pipes of ``sh`` would get their numbers.
 
-    Right before ``sh`` opens its pipes: what another thread has open there for a moment would hide a closed one.
+    Call this right before ``sh`` opens its pipes: a file that another thread opens meanwhile would hide a closed one.
     """
     for fd in range(3):
         try:
@@ -108,7 +108,7 @@ def _open_standard_streams() -> None:
 
 
 def _check_descriptors() -> None:
-    """Raise ``OSError`` if there are fewer descriptors than ``sh`` opens: it leaves those of a failed start open."""
+    """Raise ``OSError`` unless enough descriptors are free: after a failed start ``sh`` leaves its descriptors open."""
     probes: list[int] = []
     try:
         probes.extend(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_DESCRIPTORS))
@@ -118,9 +118,9 @@ def _check_descriptors() -> None:
 
 
 def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> Any:
-    """Start a program, whose child waits until ``sh`` has returned: if that fails, the child ends and runs nothing.
+    """Start a program, whose child waits until ``sh`` returns; if ``sh`` fails, the child exits without running it.
 
-    A fork that fails, at the limit of processes, costs the descriptors that ``sh`` has opened by then.
+    A failed fork, at the limit of processes, leaks the descriptors that ``sh`` has opened before.
     """
     _check_descriptors()
     child.prepare(invocation)
@@ -150,7 +150,7 @@ def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> 
 
 
 def kill(pid: int) -> None:
-    """Kill a child that is not registered yet, with its process group, and reap it."""
+    """Kill an unregistered child with its process group, and reap it."""
     for call, argument in ((os.killpg, signal.SIGKILL), (os.kill, signal.SIGKILL), (os.waitpid, 0)):
         with suppress(OSError):
             call(pid, argument)

@@ -1,12 +1,13 @@
-"""Find programs that only root and the caller can change, and check what they are given: arguments, stdin, environment.
+"""Find programs that only root and the caller can change; check their arguments, standard input and environment.
 
-A program runs with the rights of this process, often root. It therefore gets an environment of known variables, and
-neither a secret nor anything but text as an argument. Nothing must be started or logged here.
+A program runs with the rights of this process, often root. Therefore its environment has a fixed set of variables, and
+its arguments are texts without secrets.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,7 @@ from resource_api.system.filesystem.directories import ROOT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-#: How a program may execute what others can change.
+#: The two ways to execute code that other users can change.
 _WAYS: Final = (
     "declare the 'user' as whom it runs; or, if you trust everybody who can write there, give --trust-path DIR"
 )
@@ -28,18 +29,18 @@ SECURE_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 
 @cache
 def locate(name: str, user: int = 0) -> str:
-    """Return the path of a program that only root, the caller and ``user`` can change; searched once per process.
+    """Return the path of a program that only root, the caller and ``user`` can change; cached for the process.
 
     ``name`` is a full path, or a bare name on ``SECURE_PATH``. Raise ``CommandError`` for a program that is missing,
     not executable, or that another user could change.
     """
     if "/" in name and not name.startswith("/"):
         raise _refused(name, "is a relative path; give a full path or a bare name")
-    places = [Path(name)] if name.startswith("/") else [Path(place, name) for place in SECURE_PATH.split(":")]
-    found = [place for place in places if place.is_file()]
-    usable = next((place for place in found if os.access(place, os.X_OK, effective_ids=True)), None)
-    if usable is None and found:
-        raise _refused(name, f"is not executable: {found[0]}")
+    paths = [Path(name)] if name.startswith("/") else [Path(directory, name) for directory in SECURE_PATH.split(":")]
+    programs = [path for path in paths if path.is_file()]
+    usable = next((path for path in programs if os.access(path, os.X_OK, effective_ids=True)), None)
+    if usable is None and programs:
+        raise _refused(name, f"is not executable: {programs[0]}")
     if usable is None:
         hint = "; its arguments are given in each call" if " " in name and _exists(name.partition(" ")[0]) else ""
         raise _refused(name, ("not found" if name.startswith("/") else f"not found in {SECURE_PATH}") + hint)
@@ -48,18 +49,18 @@ def locate(name: str, user: int = 0) -> str:
     return str(usable)
 
 
-def check_code(name: str, paths: Iterable[str], places: Iterable[str], trusted: Iterable[str]) -> None:
-    """Raise ``CommandError`` if others can change a file or tree that a program executes besides itself.
+def check_code(name: str, trees: Iterable[str], directories: Iterable[str], trusted: Iterable[str]) -> None:
+    """Raise ``CommandError`` if other users can change code that a program executes besides itself.
 
-    ``places``: directories to which others must not be able to add anything; beneath those that are ``trusted`` nothing
-    is checked.
+    No other user may change the files and ``trees``, nor add a file to one of the ``directories``. Files beneath the
+    ``trusted`` directories are not checked.
     """
     trust = CodeTrust(trusted)
-    judged = [(path, trust.why_not_place) for path in places]
-    trees: list[tuple[str, Callable[[str], str]]] = [(path, trust.why_not_tree) for path in paths]
-    for path, judge in (*judged, *trees):
+    checks: list[tuple[str, Callable[[str], str]]] = [(path, trust.why_not_place) for path in directories]
+    checks += [(path, trust.why_not_tree) for path in trees]
+    for path, risk in checks:
         try:
-            reason = judge(path)
+            reason = risk(path)
         except OSError as error:
             reason = f"'{error.filename or path}' cannot be checked: {error.strerror}"
         if reason:
@@ -68,16 +69,14 @@ def check_code(name: str, paths: Iterable[str], places: Iterable[str], trusted: 
 
 
 def _exists(name: str) -> bool:
-    return any(Path(place, name).is_file() for place in SECURE_PATH.split(":"))
+    return any(Path(directory, name).is_file() for directory in SECURE_PATH.split(":"))
 
 
 def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
-    """Return the whole environment of a program: a few known variables, and the ``added`` ones.
+    """Return the environment of a program: a fixed set of variables, and the ``added`` ones.
 
     Raise ``CommandError`` for a variable that is sensitive or not text.
     """
-    import pwd
-
     for variable, value in added.items():
         if not _text(name, "the name of a variable", variable) or "=" in variable:
             raise _refused(name, f"cannot be given a variable called '{variable}'")
@@ -92,7 +91,7 @@ def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
 
 
 def argument(name: str, value: Any) -> str:
-    """Return one argument as text, bytes as surrogate escapes. Raise ``CommandError`` for a secret and for no text."""
+    """Return an argument as text, bytes as surrogate escapes. Raise ``CommandError`` for a secret or another type."""
     plain = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(plain, bytes):
         plain = plain.decode("utf-8", "surrogateescape")
@@ -100,7 +99,7 @@ def argument(name: str, value: Any) -> str:
 
 
 def stdin(name: str, value: Any) -> bytes | None:
-    """Return the bytes for stdin, also of a secret; None for None. Raise ``CommandError`` for other types."""
+    """Return the bytes for stdin, also of a secret, or None. Raise ``CommandError`` for other types."""
     plain = value.reveal() if isinstance(value, Sensitive) else value
     if plain is None or isinstance(plain, bytes):
         return plain
@@ -110,7 +109,7 @@ def stdin(name: str, value: Any) -> bytes | None:
 
 
 def directory_error(directory: str) -> str:
-    """Return why a program cannot run in ``directory``; empty when it can."""
+    """Return the reason why a program cannot run in ``directory``, or ""."""
     path = Path(directory)
     if not path.is_absolute():
         return "is not a full path"
@@ -119,20 +118,21 @@ def directory_error(directory: str) -> str:
     return "" if os.access(path, os.X_OK, effective_ids=True) else "cannot be entered"
 
 
-def _text(name: str, what: str, value: Any) -> str:
+def _text(name: str, role: str, value: Any) -> str:
+    """Return ``value``. Raise ``CommandError``, which names the ``role`` of the value, unless it is a plain text."""
     if isinstance(value, Sensitive):
-        raise _refused(name, f"cannot be given {what} that is sensitive: others would see it; pass it by input=")
+        raise _refused(name, f"cannot be given {role} that is sensitive: others would see it; pass it by input=")
     if not isinstance(value, str):
         hint = "; give each one by itself" if isinstance(value, (list, tuple)) else ""
-        raise _refused(name, f"cannot be given {what} of type {type(value).__name__}{hint}")
+        raise _refused(name, f"cannot be given {role} of type {type(value).__name__}{hint}")
     if "\0" in value:
-        raise _refused(name, f"cannot be given {what} with a NUL character")
+        raise _refused(name, f"cannot be given {role} with a NUL character")
     try:
         value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise _refused(name, f"cannot be given {what} with half a surrogate pair") from None
+        raise _refused(name, f"cannot be given {role} with half a surrogate pair") from None
     return value
 
 
-def _refused(name: str, why: str) -> CommandError:
-    return CommandError(f"command '{name}' {why}", (name,))
+def _refused(name: str, reason: str) -> CommandError:
+    return CommandError(f"command '{name}' {reason}", (name,))

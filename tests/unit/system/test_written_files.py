@@ -25,7 +25,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfil
 
 def keep(data: bytes, directory: Path) -> None:
     """Unpack an archive."""
-    with written_files.kept(str(directory)) as file:
+    with written_files.stored(str(directory)) as file:
         assert file is not None
         os.write(file, data)
 
