@@ -6,10 +6,9 @@ import shutil
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from resource_api.plugins.loader import execute_in
+from resource_api.plugins.loader import builtins_with_lib, execute_in
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
-from resource_api.plugins.shared_code import builtins_with_lib
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,12 +9,12 @@ import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.type_definition import ComponentDefinition, TypeDefinition
-from resource_api.model.values.errors import DefinitionError
-from resource_api.plugins.loader import execute_in
+from resource_api.model.attribute import Attribute
+from resource_api.model.type_definition import ComponentDefinition, Function, TypeDefinition
+from resource_api.model.values.errors import DefinitionError, ManifestError
+from resource_api.plugins.loader import builtins_with_lib, execute_in
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.provider_interface import interface_problems
-from resource_api.plugins.shared_code import builtins_with_lib
 
 if TYPE_CHECKING:
     import builtins
@@ -54,9 +54,7 @@ class DefinitionFiles:
         """Return the type that a file defines, perhaps not the ``first`` of its name. Raise ``DefinitionError``."""
         value: TypeDefinition
         if path.endswith(".json"):
-            from resource_api.plugins.type_data import type_from_json
-
-            value = type_from_json(path, self._bytes(path))
+            value = _type_from_json(path, self._bytes(path))
         else:
             value = _defined(path, self._execute(path, first=first), "TYPE", TypeDefinition)
         _check_name(path, "TYPE", value.name)
@@ -174,3 +172,53 @@ def _check_name(path: str, constant: str, name: str) -> None:
     if name != _stem(path):
         msg = f"{path}: {constant} is named '{name}' but its file is named '{_stem(path)}'"
         raise DefinitionError(msg)
+
+
+def _type_from_json(path: str, data: bytes) -> TypeDefinition:
+    """Return the type that ``data``, what the file at ``path`` holds, declares. Raise ``DefinitionError``."""
+    from resource_api.manifest import json_reader  # only for types of providers in other languages
+
+    try:
+        document = json_reader.read(data, path).data
+    except ManifestError as error:
+        raise DefinitionError(str(error)) from error
+    fields = dict(_mapping(path, "the type", document))
+    for word in ("attributes", "config"):
+        if word in fields:
+            fields[word] = _made(path, word, fields[word], _attribute)
+    if "functions" in fields:
+        fields["functions"] = _made(path, "functions", fields["functions"], _function)
+    try:
+        return TypeDefinition(**fields)
+    except (DefinitionError, TypeError) as error:
+        msg = f"{path}: {error}"
+        raise DefinitionError(msg) from error
+
+
+def _mapping(path: str, what: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        msg = f"{path}: {what} must be an object, not {type(value).__name__}"
+        raise DefinitionError(msg)
+    return value
+
+
+def _made(path: str, word: str, values: Any, make: Callable[[str, str, Mapping[str, Any]], Any]) -> dict[str, Any]:
+    """Return what ``make`` returns for each member of an object, with errors that name its place."""
+    found = {}
+    for name, value in _mapping(path, word, values).items():
+        place = f"{word}.{name}"
+        try:
+            found[name] = make(path, place, _mapping(path, place, value))
+        except TypeError as error:
+            msg = f"{path}: {place}: {error}"
+            raise DefinitionError(msg) from error
+    return found
+
+
+def _attribute(_path: str, _place: str, fields: Mapping[str, Any]) -> Attribute:
+    return Attribute(**fields)
+
+
+def _function(path: str, place: str, fields: Mapping[str, Any]) -> Function:
+    inputs = _made(path, f"{place}.inputs", fields.get("inputs", {}), _attribute)
+    return Function(**{**fields, "inputs": inputs})

@@ -9,27 +9,31 @@ from __future__ import annotations
 
 import _thread
 import importlib
+import json
 import threading
+from copy import deepcopy
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.provider_functions import ProviderFunctions
+from resource_api.model.sealed_secrets import declared_secrets
 from resource_api.model.type_definition import MAX_SETTLE
-from resource_api.model.values.errors import MissingModule, ProviderError, reason
+from resource_api.model.values.errors import MissingModule, Problem, ProviderError, WrongAnswer, reason
 from resource_api.model.values.reference import split_instance
-from resource_api.model.values.values import copy_resource
+from resource_api.model.values.values import Sensitive, are_flat, copy_resource, reveal
 from resource_api.plugins.definitions import ExecutableProvider
-from resource_api.plugins.pure_calls import PureCalls
+from resource_api.provider.base import call_arguments, validation_answers
 from resource_api.provider.context import Context, RunContext
 from resource_api.system import process_guard
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.entry import Entry
-    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.model.provider_functions import Question
+    from resource_api.model.type_definition import FunctionCall, Name, Resource, TypeDefinition
     from resource_api.plugins.implementations import Implementations, Suitability
     from resource_api.plugins.registry import Registry
     from resource_api.plugins.worker.proxy import WorkerProvider
@@ -50,7 +54,7 @@ class ProviderPool:
         #: Returns why policies forbid a resource, empty where they do not; None where there are no policies.
         self.check_policies: Callable[[Entry, Mapping[str, Any]], str] | None = None
         #: The results of functions in this transaction, by instance, function and inputs.
-        self.function_results: dict[tuple[str, str, str], Any] = {}
+        self._function_results: dict[tuple[str, str, str], Any] = {}
         #: Returns, for an instance, the implementation of each resource that has one of its own, by name.
         self.assigned: Callable[[str], Mapping[Any, str]] = lambda _instance: {}
         #: Instance → the implementation that the manifest states for all its resources.
@@ -156,7 +160,7 @@ class ProviderPool:
             definition = self._definition(instance)
             found = None if self.run.isolates(definition) else self._provider_class(definition)
             own = None if found is None or issubclass(found, ExecutableProvider) else found
-            calls = PureCalls(definition, self.run, lambda: self._make(instance), own)
+            calls = _PureCalls(definition, self.run, lambda: self._make(instance), own)
             if own is None:
                 self._make(instance)
             self._pure_contexts.append(calls.context)
@@ -181,6 +185,39 @@ class ProviderPool:
             importlib.invalidate_caches()  # what is installed from now on must be found
             return ProviderFunctions(definition, {}, missing=str(error))
         return found
+
+    def call_function(self, call: FunctionCall, inputs: Mapping[str, Any], secret: bool) -> Any:  # noqa: FBT001 - part of the call
+        """Return the result of a function that a type declares; the same inputs are passed once in a transaction.
+
+        A function reads: it is called like ``get``, and its result is checked against its data type. The result is
+        ``Sensitive`` where ``secret`` is true or the data type is. Raise ``ValueError`` with the reason of a failure;
+        a failed call is repeated the next time.
+        """
+        key = (call.instance, call.name, json.dumps(reveal(dict(inputs)), sort_keys=True, default=repr))
+        if key not in self._function_results:
+            self._function_results[key] = self._call_function(call, inputs, secret=secret)
+        return deepcopy(self._function_results[key])
+
+    def _call_function(self, call: FunctionCall, inputs: Mapping[str, Any], *, secret: bool) -> Any:
+        datatype, run = call.function.datatype, self.run
+        run.log.mask.add(inputs)
+        try:
+            provider = self.instance(call.instance)
+            context = Context(self.functions(call.instance).definition, run, answering=True)
+            with process_guard.contained(), context.activate(provider), run.provider_call():
+                answer = getattr(provider, call.name)(context, **copy_resource(inputs))
+        except Exception as error:  # a provider's method may raise anything
+            run.log_traceback(error, str(call))
+            msg = f"function {call} failed: {reason(error)}"
+            raise ValueError(msg) from error
+        answer = reveal(answer)
+        if not datatype.accepts(Sensitive(answer) if datatype.sensitive else answer):
+            msg = f"function {call} must return {datatype.text}, and returned another {type(answer).__name__}"
+            raise ValueError(msg)
+        if not (secret or datatype.sensitive):
+            return answer
+        run.log.mask.add(Sensitive(answer))
+        return Sensitive(answer)
 
     @property
     def wrote_output(self) -> bool:
@@ -353,3 +390,159 @@ class ProviderPool:
         used = instance in self._configured or instance in self._isolated
         call: Callable[[], None] | None = getattr(self._made[instance], method, None) if used else None
         return call
+
+
+class _PureCalls:
+    """Calls the pure methods of one provider.
+
+    They are not guarded one by one (``process_guard.protected``): a plan is guarded as a whole.
+    """
+
+    def __init__(
+        self, definition: TypeDefinition, run: RunContext, provider: Callable[[], Any], provider_class: type[Any] | None
+    ) -> None:
+        """Prepare calls of what ``provider`` returns, made at the first; ``provider_class`` is None in workers."""
+        self.context = Context(definition, run, answering=True)
+        self._definition = definition
+        self._mask = run.log.mask
+        self._provider = provider
+        self._class = provider_class
+
+    def functions(
+        self, check_policies: Callable[[Entry, Mapping[str, Any]], str] | None, implementations: Sequence[str]
+    ) -> ProviderFunctions:
+        """Return the functions for the features that the type declares, and the names of its ``implementations``."""
+        features = self._definition.features
+        return ProviderFunctions(
+            self._definition,
+            {},
+            self.canonicalize if "canonicalize" in features else None,
+            self.validate if "validate" in features else None,
+            self.insync if "custom_insync" in features else None,
+            self.plan if "plan" in features else None,
+            self.upgrade if "upgrade" in features else None,
+            self._config_function("check_config"),
+            self._config_function("diff_config"),
+            check_policies,
+            implementations,
+        )
+
+    def canonicalize(self, resources: list[Resource]) -> list[Resource]:
+        """Return resources in canonical form, which share nothing with the provider.
+
+        Values that are secret only here are unwrapped and wrapped again.
+        """
+        self._mask_secrets(resources)
+        if are_flat(resources):
+            return self._canonicalize(list(map(dict, resources)))
+        copies = [copy_resource(resource) for resource in resources]
+        secret = []
+        for copy in copies:
+            wrapped = {key for key in copy.keys() - self._definition.sensitive if isinstance(copy[key], Sensitive)}
+            for key in wrapped:
+                self._mask.add(copy[key])
+                copy[key] = copy[key].reveal()
+            secret.append(wrapped)
+        canonical = self._canonicalize(copies)
+        for resource, wrapped in zip(canonical, secret, strict=True):
+            for key in wrapped & resource.keys():
+                resource[key] = Sensitive(resource[key])
+        return canonical
+
+    def validate(self, resources: Sequence[Mapping[str, Any]]) -> Iterator[list[Problem] | Exception]:
+        """Yield what is wrong with each resource, or the exception that its check raised."""
+        self._mask_secrets(resources)
+        flat = are_flat(resources)
+        if not flat:
+            self._mask.add(resources)
+        if self._class is None:
+            yield from self._provider().validate_each(self.context, resources)
+            return
+        for resource in map(dict, resources) if flat else map(copy_resource, resources):
+            try:
+                answer = process_guard.call_contained(self._provider().validate, self.context, resource)
+                found: list[Problem] | Exception = [] if answer is None or answer == [] else _problems(answer)
+            except Exception as error:  # noqa: BLE001 - what a provider raises is the problem of this resource
+                self.context.log_traceback(error)
+                found = error
+            yield found
+
+    def _mask_secrets(self, resources: Iterable[Mapping[str, Any]]) -> None:
+        if self._definition.secret:
+            self._mask.add([(each, declared_secrets(self._definition, each)) for each in resources])
+
+    def insync(self, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
+        """Yield the answers of ``insync`` for the attributes of each question, or the exception that it raised."""
+        if self._class is None:
+            yield from self._provider().insync_each(self.context, questions)
+            return
+        for question in questions:
+            try:
+                answers: list[Any] | Exception = process_guard.call_contained(self._answers, question)
+            except Exception as error:  # noqa: BLE001 - what a provider raises is its answer
+                self.context.log_traceback(error)
+                answers = error
+            yield answers
+
+    def _answers(self, question: Question) -> list[Any]:
+        name, attributes, is_, should = question
+        compare = self._provider().insync
+        return [compare(self.context, name, attribute, is_, should) for attribute in attributes]
+
+    def plan(self, name: Name, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Any:
+        """Return the provider's prediction for a change."""
+        return self._call("plan", *deepcopy((name, is_, should)))
+
+    def upgrade(self, version: int, values: Mapping[str, Any]) -> Any:
+        """Return recorded values in the form of the type's schema version; ``version`` is that of ``values``."""
+        return self._call("upgrade", version, deepcopy(dict(values)))
+
+    def _canonicalize(self, copies: list[Resource]) -> list[Resource]:
+        count = len(copies)
+        answer = self._call("canonicalize", copies)
+        if not isinstance(answer, list) or len(answer) != count or not all(type(each) is dict for each in answer):
+            raise WrongAnswer(_not_the_resources(self._definition.name, answer, count))
+        # What a worker has sent is nobody else's.
+        return answer if self._class is None or are_flat(answer) else list(map(copy_resource, answer))
+
+    def _config_function(self, method: str) -> Callable[..., Any] | None:
+        """Return ``check_config`` or ``diff_config`` of a provider that has it."""
+        if not self._definition.config.attributes or (self._class is not None and not hasattr(self._class, method)):
+            return None
+
+        def call(*configs: Mapping[str, Any]) -> Any:
+            self._mask.add(configs)
+            return self._call(method, *configs)
+
+        return call
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        if self._definition.sensitive:
+            self._mask.add(arguments)
+        call = getattr(self._provider(), method)
+        try:
+            return process_guard.call_contained(call, *call_arguments(method, self.context, arguments, call))
+        except Exception as error:
+            # After a failure for several resources each is canonicalized alone, and logged then.
+            if method != "canonicalize" or len(arguments[0]) == 1:
+                self.context.log_traceback(error)
+            raise
+
+
+def _not_the_resources(type_name: str, answer: Any, count: int) -> str:
+    """Return what is wrong with an answer of ``canonicalize`` to ``count`` resources."""
+    must = f"canonicalize of type '{type_name}' must return"
+    if answer is None:
+        return f"{must} the resources that it was given, not None; does it end with 'return resources'?"
+    if not isinstance(answer, list):
+        return f"{must} the resources that it was given as a list, not {type(answer).__name__}"
+    if len(answer) != count:
+        return f"{must} the resources that it was given, {count} in this call, not {len(answer)}"
+    kind = next(type(each).__name__ for each in answer if type(each) is not dict)
+    return f"{must} mappings of attribute to value, not {kind}"
+
+
+def _problems(answer: Any) -> list[Problem]:
+    """Return the answer of ``validate`` as problems. Raise ``ProviderError`` for another answer or severity."""
+    found = validation_answers(answer)
+    return [each.checked() if isinstance(each, Problem) else Problem(None, each) for each in found]

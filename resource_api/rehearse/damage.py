@@ -15,16 +15,16 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, ResourceAPIError
 from resource_api.model.values.expression import literal
 from resource_api.model.values.reference import Reference
-from resource_api.model.values.values import is_unknown, reveal
+from resource_api.model.values.values import is_unknown, reveal, same_value
 from resource_api.rehearse import contents, side_effects
-from resource_api.rehearse.other_values import other_values
 from resource_api.rehearse.result import Finding, finding
 from resource_api.runtime.runtime import Runtime
 from resource_api.transaction.verify import NOT_CONVERGED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.report import Report, StepReport
     from resource_api.model.step import Step
     from resource_api.rehearse.contents import Contents
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _UNREADABLE: Final = "what it does cannot be read back"
 _WRITE_ONLY: Final = "its value cannot be read back"
+#: What many data types and machines accept: the name of a user and of a group, numbers, a path.
+_COMMON: Final = ("daemon", "1", "/", True, False, 1)
+_MOST_VALUES: Final = 12
 #: What is for programmers in a reason: the number of an error of the system, and the line of a provider.
 _INTERNAL: Final = regex(r"\[Errno \d+\] | \([^()\s]+:\d+ in \w+\)$")
 
@@ -242,3 +245,41 @@ class Damager:
         """Read the overlay again; return the paths that differ from what was read before."""
         self._before, self._contents = self._contents, contents.read(self._layers, self._contents)
         return contents.differing(self._before, self._contents)
+
+
+def other_values(datatype: DataType, value: Any, known: Iterable[Any] = ()) -> list[Any]:
+    """Return other values than ``value`` that the data type accepts, the likeliest first, ``known`` ones before."""
+    found: list[Any] = []
+    words = [word for leaf in datatype.leaves for word in leaf.words]
+    for each in (*known, *words, *_near(value), *_COMMON):
+        new = each is not None and not same_value(each, value) and not any(same_value(each, other) for other in found)
+        if new and datatype.accepts(each):
+            found.append(each)
+    return found[:_MOST_VALUES]
+
+
+def _near(value: Any) -> Iterator[Any]:
+    """Yield values that differ from one in a small part."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, (int, float)):
+        yield from (value + 1, value - 1)
+    elif isinstance(value, str):
+        yield from _near_text(value)
+    elif isinstance(value, list):
+        yield from ([[each] for each in _COMMON] if not value else [value[:-1]])
+        yield from ([*value[:-1], each] for last in value[-1:] for each in _near(last))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield {other: each for other, each in value.items() if other != key}
+            yield from ({**value, key: each} for each in _near(item))
+
+
+def _near_text(text: str) -> Iterator[str]:
+    """Yield texts with another last letter or digit, or one more."""
+    for place in range(len(text) - 1, -1, -1):
+        if text[place].isalnum():
+            other = str((int(text[place]) + 1) % 8) if text[place].isdecimal() else "b" if text[place] == "a" else "a"
+            yield f"{text[:place]}{other}{text[place + 1 :]}"
+            break
+    yield from (f"{text}x", f"x{text}", f"{text}1")

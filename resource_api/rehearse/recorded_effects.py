@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PACKAGE_LISTS: Final = "/var/lib/dpkg/info/"
 
 
-class Change(NamedTuple):
+class PathChange(NamedTuple):
     """One path that a call has changed. ``first``: it was not in the layer before; no ``written``: it is gone again."""
 
     path: str
@@ -27,20 +27,20 @@ class Change(NamedTuple):
     written: Written | None
 
 
-class Declared(NamedTuple):
+class DeclaredPaths(NamedTuple):
     """The paths that a resource declares: its name, empty if that is none, and the values of attributes."""
 
     name: str
     values: Sequence[str]
 
 
-class Call(NamedTuple):
+class RecordedCall(NamedTuple):
     """What one call of ``set`` or ``refresh`` has changed."""
 
     references: Sequence[str]
     #: By reference.
-    declared: Mapping[str, Declared]
-    changes: Sequence[Change]
+    declared: Mapping[str, DeclaredPaths]
+    changes: Sequence[PathChange]
 
 
 class EffectRecorder:
@@ -48,7 +48,7 @@ class EffectRecorder:
 
     def __init__(self, descriptor: int, shown: Callable[[], ActivityDisplay] | None) -> None:
         """Read the layers of ``descriptor``; ``shown`` returns what shows the calls, None: nothing does."""
-        self.calls: list[Call] = []
+        self.calls: list[RecordedCall] = []
         self._descriptor = descriptor
         self._shown = shown
 
@@ -69,7 +69,7 @@ class EffectRecorder:
         return nullcontext(lambda: None) if self._shown is None else self._shown().waiting(activity)
 
 
-def packages(calls: Sequence[Call]) -> Mapping[str, str]:
+def packages(calls: Sequence[RecordedCall]) -> Mapping[str, str]:
     """Return path → package of the files of the packages that calls have installed or upgraded."""
     found: dict[str, str] = {}
     lists = {each.path for call in calls for each in call.changes if each.path.startswith(_PACKAGE_LISTS)}
@@ -83,19 +83,19 @@ def packages(calls: Sequence[Call]) -> Mapping[str, str]:
     return found
 
 
-def _changes(before: Mapping[str, Written], after: Mapping[str, Written]) -> Iterator[Change]:
+def _changes(before: Mapping[str, Written], after: Mapping[str, Written]) -> Iterator[PathChange]:
     """Yield what differs, sorted by path."""
     for path in sorted(before.keys() | after.keys()):
         written = after.get(path)
         if before.get(path) != written:
-            yield Change(path, path not in before, written)
+            yield PathChange(path, path not in before, written)
 
 
-def _call(activity: Any, changes: Sequence[Change]) -> Call:
+def _call(activity: Any, changes: Sequence[PathChange]) -> RecordedCall:
     """Return a record of a call; another activity than a call is only known by its subject."""
     runs = getattr(activity, "runs", ())
-    declared = {str(run.step.reference): Declared(_path(run.name), _paths(run.should.values())) for run in runs}
-    return Call(list(declared) or [activity.subject], declared, changes)
+    declared = {str(run.step.reference): DeclaredPaths(_path(run.name), _paths(run.should.values())) for run in runs}
+    return RecordedCall(list(declared) or [activity.subject], declared, changes)
 
 
 def _paths(values: Iterable[Any]) -> list[str]:

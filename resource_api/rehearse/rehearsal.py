@@ -12,22 +12,14 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.action import Action
+from resource_api.model.action import CREATING, Action
+from resource_api.model.change import describe_difference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
-from resource_api.rehearse import (
-    contents,
-    cuts,
-    damage,
-    not_rehearsed,
-    order_verdict,
-    recorded_effects,
-    second_run,
-    side_effects,
-)
-from resource_api.rehearse.order_verdict import FirstRun
-from resource_api.rehearse.recorded_effects import Call, Change, Declared, EffectRecorder
-from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding
+from resource_api.rehearse import contents, cuts, damage, orders, recorded_effects, side_effects
+from resource_api.rehearse.orders import FirstRun
+from resource_api.rehearse.recorded_effects import DeclaredPaths, EffectRecorder, PathChange, RecordedCall
+from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding, needs
 from resource_api.rehearse.side_effects import Effect
 from resource_api.state.store import MemoryStore
 from resource_api.system.overlay import isolated_run, written_files
@@ -39,7 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.report import Report
+    from resource_api.model.report import Report, StepReport
+    from resource_api.model.step import Step
+    from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.planner import Plan
     from resource_api.rehearse.contents import Contents
     from resource_api.runtime.manifest_compiler import Source
@@ -51,6 +45,17 @@ _KILLED: Final = "the rehearsal was killed from inside; nothing of it is left"
 
 _GREETING: Final = "A shell inside the rehearsal; all that it changes is discarded. 'exit' ends it."
 _OFFLINE: Final = "is read with '--network host' only"
+
+#: The attributes by which an imperative resource says that it is done.
+_GUARDS: Final = ("creates", "unless", "onlyif")
+#: What an action does to a resource as a whole.
+_DONE: Final[Mapping[Action, str]] = {
+    Action.CREATE: "created",
+    Action.REPLACE: "replaced",
+    Action.DELETE: "deleted",
+    Action.REFRESH: "refreshed",
+    Action.RUN: "run",
+}
 
 
 class Request(NamedTuple):
@@ -103,7 +108,7 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
         if request.damage:
             # Another creation has other times in whole seconds.
             time.sleep(max(0.0, made + _SECOND - time.monotonic()))
-            shared = order_verdict.shared_paths(catalog.entries, _writers(document))
+            shared = orders.shared_paths(catalog.entries, _writers(document))
             found = _damaged(inside, request, left_out, found, (document["contents"], shared))
     except _Interrupted as error:
         return found._replace(interrupted=error.exit_code)
@@ -123,7 +128,7 @@ def _planned(
         return runtime.plan(request.source, request.inputs, **{**request.options, "targets": read})
 
     with _silent(runtime):
-        found = {each.reference: each for each in not_rehearsed.findings(read, plan)}
+        found = {each.reference: each for each in _unrehearsed(read, plan)}
     return [found.get(name, Finding(name, _OFFLINE))._replace(place=place_of(name)) for name in left_out]
 
 
@@ -182,7 +187,7 @@ def _free_in_order(
 
     spawn.starter()  # what it imports is then there in the process of each attempt
     first = FirstRun(catalog, left_out, document, _writers(document))
-    return order_verdict.free_in_order(first, request.orders, attempt)
+    return orders.free_in_order(first, request.orders, attempt)
 
 
 def _survives_cuts(
@@ -301,7 +306,7 @@ class _Inside:
         if not report.exit_code:
             with _silent(runtime):
                 again = self._apply()
-            found["again"] = second_run.findings(again, recorder.calls[:effects])
+            found["again"] = _repetitions(again, recorder.calls[:effects])
         found["tests"] = [[command, interactive.shell(command)] for command in request.tests]
         if request.terminal is not None and not runtime.run.cancelled:
             interactive.run_shell(request.terminal, _GREETING, lambda: runtime.run.cancelled)
@@ -371,7 +376,7 @@ def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehe
 
 
 def _left(
-    left: Mapping[str, Any], calls: Sequence[Call], packages: Mapping[str, str], place_of: Callable[[str], str]
+    left: Mapping[str, Any], calls: Sequence[RecordedCall], packages: Mapping[str, str], place_of: Callable[[str], str]
 ) -> Iterator[Finding]:
     """Yield what differs from the machine after ``destroy``, but for caches and logs; files of packages come last."""
     is_declared = side_effects.declared_paths(calls)
@@ -412,6 +417,75 @@ def _findings(found: Sequence[Sequence[str]]) -> list[Finding]:
     return [Finding(*each) for each in found]
 
 
-def _call(references: Sequence[str], declared: Mapping[str, Sequence[Any]], changes: Sequence[Any]) -> Call:
-    read = [Change(path, first, None if written is None else Written(*written)) for path, first, written in changes]
-    return Call(references, {each: Declared(*paths) for each, paths in declared.items()}, read)
+def _call(references: Sequence[str], declared: Mapping[str, Sequence[Any]], changes: Sequence[Any]) -> RecordedCall:
+    read = [PathChange(path, first, None if written is None else Written(*written)) for path, first, written in changes]
+    return RecordedCall(references, {each: DeclaredPaths(*paths) for each, paths in declared.items()}, read)
+
+
+def _unrehearsed(left_out: Sequence[str], plan: Callable[[], Plan]) -> list[Finding]:
+    """Return what is left out, each with what ``plan`` says of it; without any it is not called."""
+    try:
+        steps = {str(step.reference): step for step in plan().steps} if left_out else {}
+    except ResourceAPIError as error:
+        return [Finding(each, _unplanned(str(error))) for each in left_out]
+    return [Finding(each, _prediction(steps[each]) if each in steps else "is not planned") for each in left_out]
+
+
+def _prediction(step: Step) -> str:
+    """Return what a step would do."""
+    if step.error:
+        return _unplanned(step.error)
+    if step.action is Action.SAME:
+        return "would not change"
+    if step.action in CREATING or not step.changes:
+        return f"would be {_DONE.get(step.action, 'updated')}"
+    return "would change: " + ", ".join(describe_difference(step.definition, each) for each in step.changes)
+
+
+def _unplanned(error: str) -> str:
+    return f"cannot be planned: {error}"
+
+
+def _repetitions(again: Report, calls: Sequence[RecordedCall]) -> list[Finding]:
+    """Return a finding for each thing that the second run has done; ``calls`` are those of the first run."""
+    acted = {each.reference for each in again.steps}
+    return [found for each in again.steps for found in _repeated(each, calls, acted)]
+
+
+def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> Iterator[Finding]:
+    step = report.step
+    if report.status != "success":
+        yield finding(step, f"{report.status} in the second run: {report.error}")
+    elif report.changes:
+        cause = _overwritten(report, calls, acted)
+        for each in report.changes:
+            text = describe_difference(step.definition, each)
+            yield finding(step, f"{text} again{cause}", each.attribute)
+    elif report.action is Action.RUN and not step.refreshed_by:
+        guard = next((name for name in _GUARDS if name in step.entry.should), "")
+        text = f", because by '{guard}' it is still due" if guard else _remedy(step.definition)
+        yield finding(step, f"runs again{text}", guard)
+    elif step.refreshed_by:
+        yield finding(step, f"refreshed again, notified by {', '.join(step.refreshed_by)}")
+    else:
+        yield finding(step, f"{report.action} again")
+
+
+def _remedy(definition: TypeDefinition) -> str:
+    """Return by which attributes a resource of a type says that it is done; empty for a type without any."""
+    if definition.attributes.keys() >= set(_GUARDS):
+        return "; say by 'creates', 'unless' or 'onlyif' when it is done"
+    return "; by 'refreshonly: true' it runs only when notified" if "refreshonly" in definition.attributes else ""
+
+
+def _overwritten(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> str:
+    """Return who has written, in the first run, what the resource declares, and after it; empty: nobody has."""
+    path = report.step.entry.name
+    wrote = [call.references for call in calls if any(path == change.path for change in call.changes)]
+    writers = [each for references in wrote for each in references]
+    later = writers[writers.index(report.reference) + 1 :] if report.reference in writers else writers
+    other = next((each for each in reversed(later) if each != report.reference), "")
+    if not other:
+        return ""
+    # What is done once has written it too early; what is done each time will write it again.
+    return f": {other} writes it too" if other in acted else f": {other} has overwritten it; {needs(other)}"

@@ -12,7 +12,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.rehearse.recorded_effects import Call, Change
+    from resource_api.rehearse.recorded_effects import PathChange, RecordedCall
     from resource_api.system.overlay.written_files import Written
 
 Verb = Literal["made", "changed", "deleted"]
@@ -46,7 +46,7 @@ class Effect(NamedTuple):
     place: str = ""
 
 
-def effects(calls: Sequence[Call], packages: Mapping[str, str], place_of: Callable[[str], str]) -> list[Effect]:
+def effects(calls: Sequence[RecordedCall], packages: Mapping[str, str], place_of: Callable[[str], str]) -> list[Effect]:
     """Return what calls have done beyond what is declared, in their order. The files of this machine are read.
 
     ``place_of`` returns where a reference is declared.
@@ -94,7 +94,7 @@ def is_common(path: str) -> bool:
     return is_cache(path) or path in _ACCOUNTS
 
 
-def declared_paths(calls: Sequence[Call]) -> Callable[[str], bool]:
+def declared_paths(calls: Sequence[RecordedCall]) -> Callable[[str], bool]:
     """Return a function: whether a resource of a call has a path as a value, or is named by it or one above it."""
     declared = [each for call in calls for each in call.declared.values()]
     names = {each.name for each in declared if each.name}
@@ -136,7 +136,7 @@ def subject(references: Sequence[str]) -> str:
     return f"{kind}[{', '.join(titles[:5])}]{more}"
 
 
-def _verb(change: Change, known: Mapping[str, Verb]) -> Verb | None:
+def _verb(change: PathChange, known: Mapping[str, Verb]) -> Verb | None:
     """Return what a change of a path is; None: it is none."""
     before = _before(change.path)
     if change.written is None or change.written.kind == "deleted":

@@ -7,7 +7,6 @@ Puppet's transports and ``puppet device`` are the model. No resource is read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize, provider_config
@@ -18,7 +17,6 @@ from resource_api.model.values import expression
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, ProviderError, UsageError, hint, nearest
 from resource_api.model.values.reference import split_instance
-from resource_api.plugins.functions import call_function
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.provider_instances import ConfigurationError, ProviderInstances, deferred_configuration
 from resource_api.runtime.manifest_compiler import PROVIDERS, ManifestCompiler
@@ -177,7 +175,7 @@ class _Configurations:
             self._begun.add(call.instance)
             self._providers.configure(call.instance, self.config(instance))
             self._begun.discard(call.instance)
-        return invoke(call, inputs, partial(call_function, self._providers))
+        return invoke(call, inputs, self._providers.call_function)
 
 
 def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: str) -> dict[str, set[str]]:

@@ -26,7 +26,6 @@ from resource_api.plan import diff as drifting
 from resource_api.plan import unknowns
 from resource_api.plan.diff import Drift
 from resource_api.plan.unknowns import output_changes
-from resource_api.plugins.functions import call_function
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.recovery import rename, upgrade
 from resource_api.render import json as documents
@@ -190,7 +189,7 @@ def _call(
     if declared is not None and declared.pending and call.instance not in instances.configs:
         return UNKNOWN
     try:
-        return invoke(call, inputs, partial(call_function, providers))
+        return invoke(call, inputs, providers.call_function)
     except ValueError as error:
         raise EvaluationError(str(error)) from error
 

@@ -20,7 +20,6 @@ from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import with_path
 from resource_api.model.values.values import same_value
-from resource_api.plugins.functions import call_function
 from resource_api.prior.provider_instances import (
     ConfigurationError,
     deferred_configuration,
@@ -118,7 +117,7 @@ class _SnapshotQueries:
         return readiness
 
     def call(self, call: FunctionCall, inputs: Mapping[str, Any], /) -> Any:
-        return invoke(call, inputs, partial(call_function, self._snapshot.providers))
+        return invoke(call, inputs, self._snapshot.providers.call_function)
 
 
 class _LateChange(NamedTuple):

@@ -8,7 +8,7 @@ the ``OperationRun``.
 from __future__ import annotations
 
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import reverse
@@ -32,7 +32,6 @@ from resource_api.plan.replacement import (
     is_triggered,
     trigger_entries,
 )
-from resource_api.plugins.functions import call_function
 from resource_api.snapshot.observe import DeferredInstances
 
 if TYPE_CHECKING:
@@ -248,7 +247,7 @@ class Reevaluation:
         if configured.failure:
             raise EvaluationError(configured.failure)
         try:
-            return invoke(call, arguments, partial(call_function, self._providers))
+            return invoke(call, arguments, self._providers.call_function)
         except ValueError as error:
             raise EvaluationError(str(error)) from error
 

@@ -18,25 +18,25 @@ from collections import deque
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from resource_api.model.values.assets import Archive, Asset, Content, Limits, Member
 from resource_api.model.values.errors import ProviderError
 from resource_api.plugins.worker import guardian
-from resource_api.plugins.worker.asset_transfer import AssetSender
-from resource_api.plugins.worker.protocol import Decoder, encode
-from resource_api.plugins.worker.runtime_connection import DISCONNECTED
+from resource_api.plugins.worker.protocol import DISCONNECTED, Decoder, encode, encode_error, unreadable_content
 from resource_api.system.process import core_dumps, process_tree, spawn
 from resource_api.system.process.child import Invocation
 from resource_api.system.process.line_splitter import LineSplitter
 from resource_api.system.process.process import STDERR, STDOUT, Process, describe_exit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.values.masking import Mask
     from resource_api.plugins.worker.protocol import Frame
 
 _CHUNK: Final = 1 << 16
+_CONTENT_CHUNK: Final = 1 << 18  # bytes of an asset in one answer
 _MAX_LINE: Final = 1 << 16  # bytes of a line; a longer one is split
 _TICK: Final = 0.2  # seconds between two calls of ``check`` while waiting
 _MAX_CHUNKS: Final = 8  # more chunks than two pipes can hold
@@ -57,6 +57,77 @@ class WorkerLost(ProviderError):  # noqa: N818 - reads as what it says
         super().__init__(how + more)
         self.how = how
         self.more = more
+
+
+class AssetSender:
+    """The contents that a worker may read during one call, and those that it is reading."""
+
+    def __init__(self) -> None:
+        """Begin without contents."""
+        self._contents: dict[tuple[str, str], Content] = {}
+        self._readers: dict[int, _Reader] = {}
+        self._count = 0
+
+    def add(self, content: Content) -> None:
+        """Allow the worker to read a content."""
+        self._contents[content.word, content.sha256] = content
+
+    def content(self, word: str, sha256: str, origin: str, given: Any) -> Content:
+        """Return the content that a worker sends back: the one that was added, if it was."""
+        return self._contents.get((word, sha256)) or unreadable_content(word, sha256, origin, given)
+
+    def answer(self, request: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the frame that answers ``open``, ``member`` or ``read``.
+
+        Raise ``LookupError`` for a content that was not added, or a reader that was not opened.
+        """
+        try:
+            value = self._open(**body) if request == "open" else self._readers[body["reader"]].next(request)
+        except LookupError:
+            raise
+        except Exception as error:  # noqa: BLE001 - raised in the worker
+            return "refused", encode_error(error)
+        return "answer", {"value": value}
+
+    def close(self) -> None:
+        """Close the contents that were not read to their end."""
+        while self._readers:
+            self._readers.popitem()[1].close()
+
+    def _open(self, word: str, sha256: str, limits: tuple[int, int] | None) -> int:
+        self._count += 1
+        self._readers[self._count] = _Reader(self._contents[word, sha256], limits)
+        return self._count
+
+
+class _Reader:
+    """One content that is being read."""
+
+    def __init__(self, content: Content, limits: tuple[int, int] | None) -> None:
+        self._file: BinaryIO | None = None
+        self._members: Iterator[Member] = iter(())
+        self._chunks: Iterator[bytes] = iter(())
+        if isinstance(content, Archive) and limits is not None:
+            self._members = content.members(Limits(*limits))
+        elif isinstance(content, Asset):
+            self._file = content.open()
+            self._chunks = iter(partial(self._file.read, _CONTENT_CHUNK), b"")
+
+    def next(self, request: str) -> Any:
+        """Return the next chunk, or the next member without its bytes; None at the end."""
+        if request == "member":
+            member = next(self._members, None)
+            self._chunks = iter(member.parts if member else ())
+            return None if member is None else list(member[:-1])
+        chunk = next(self._chunks, None)
+        if chunk is None and self._file is not None:
+            self._file.close()
+        return chunk
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._members, self._chunks = iter(()), iter(())
 
 
 class WorkerProcess(Process):

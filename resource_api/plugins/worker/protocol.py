@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: The version of the protocol: counts up with every change of the frames that the other side could not understand.
 VERSION: Final = 3
+#: The exit code of a worker that lost its connection to the runtime.
+DISCONNECTED: Final = 71
 #: Bytes of one frame: a limit for providers whose answers never end.
 MAX_FRAME: Final = 256 * 1024 * 1024
 #: Bytes of one line, with its end.

@@ -7,18 +7,19 @@ of reporting are checked in the worker, where the report is made. The runtime's 
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import select
 import threading
 from collections import deque
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from resource_api.model.values.assets import KINDS, Asset, Content, Limits, Member
 from resource_api.model.values.errors import ProviderError
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.values import is_secret
-from resource_api.plugins.worker.asset_transfer import requesting_content
 from resource_api.plugins.worker.protocol import Decoder, decode_error, difference_fields, encode
 from resource_api.provider.context import RunContext
 from resource_api.provider.outcomes import CallOutcomes
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plugins.worker.protocol import Frame
 
-#: The exit code of a worker that has lost its connection.
-DISCONNECTED: Final = 71
-
 _CHUNK: Final = 1 << 16
 #: Our descriptors get high numbers: a provider that closes low ones, or expects them for its own files, may.
 _LOWEST_DESCRIPTOR: Final = 200
@@ -44,7 +42,7 @@ class Disconnected(BaseException):
     """The connection is lost; no ``Exception``, because a provider must not handle it."""
 
 
-class Channel:
+class Connection:
     """Frames from one descriptor and to another, for the process that made it: a forked child has no connection."""
 
     def __init__(self, source: int, target: int) -> None:
@@ -107,11 +105,11 @@ def move_descriptor(descriptor: int) -> int:
 
 
 class WorkerRun(RunContext):
-    """The run as a worker sees it: log lines, outcomes and requests go through the channel."""
+    """The run as a worker sees it: log lines, outcomes and requests go through the connection."""
 
-    def __init__(self, channel: Channel, level: str) -> None:
+    def __init__(self, connection: Connection, level: str) -> None:
         """Send log lines from ``level`` on."""
-        self._channel = channel
+        self._connection = connection
         #: Held while something is requested and the answer awaited.
         self._lock = threading.Lock()
         #: The number of the current call: a context that a thread keeps from an earlier one sends nothing.
@@ -121,10 +119,10 @@ class WorkerRun(RunContext):
         #: Whether the run is interrupted, and not only the current call to be ended.
         self.interrupted = False
         self._any_failed = False
-        channel.decoder.content = requesting_content(self.request)
+        connection.decoder.content = _requesting_content(self.request)
         super().__init__(Log(level, self._send_event))
-        self.log.mask = mask = _SendingMask(channel)
-        channel.decoder.on_secret = mask.arrived
+        self.log.mask = mask = _SendingMask(connection)
+        connection.decoder.on_secret = mask.arrived
 
     @property
     def cancelled(self) -> bool:
@@ -132,8 +130,8 @@ class WorkerRun(RunContext):
         if self.interrupted:
             return True
         with self._lock:
-            while self._calling and not self._cancelled and self._channel.has_input():
-                self._cancelled = self._channel.receive().kind == "cancel"
+            while self._calling and not self._cancelled and self._connection.has_input():
+                self._cancelled = self._connection.receive().kind == "cancel"
             return self._cancelled
 
     @cancelled.setter
@@ -167,7 +165,7 @@ class WorkerRun(RunContext):
 
     def report_begun(self, names: Collection[Name]) -> None:
         """Report with which names of ``set`` the provider has begun."""
-        self._channel.send("begun", names=list(names))
+        self._connection.send("begun", names=list(names))
 
     def request(self, kind: str, **body: Any) -> Any:
         """Return the runtime's answer; raise the error in it, and ``ProviderError`` outside of a call."""
@@ -175,8 +173,8 @@ class WorkerRun(RunContext):
             if not self._calling:
                 msg = f"'{kind}' is requested after the call has ended that it belongs to"
                 raise ProviderError(msg)
-            self._channel.send(kind, **body)
-            while (answer := self._channel.receive()).kind == "cancel":
+            self._connection.send(kind, **body)
+            while (answer := self._connection.receive()).kind == "cancel":
                 self._cancelled = True
         if answer.kind == "refused":
             raise decode_error(answer.body)
@@ -185,12 +183,12 @@ class WorkerRun(RunContext):
     def _send_outcome(self, call: int, kind: str, **body: Any) -> None:
         if self._calling and call == self._call:
             self._any_failed = self._any_failed or body.get("status") == "failed"
-            self._channel.send(kind, **body)
+            self._connection.send(kind, **body)
 
     def _send_event(self, event: LogEvent) -> None:
         level, subject, text, fields, change = event
         more = {} if change is None else {"change": difference_fields(change)}
-        self._channel.send("log", level=level, subject=subject, text=text, fields=fields, **more)
+        self._connection.send("log", level=level, subject=subject, text=text, fields=fields, **more)
 
 
 class _SendingOutcomes(CallOutcomes):
@@ -217,15 +215,54 @@ class _SendingOutcomes(CallOutcomes):
 class _SendingMask(Mask):
     """Sends secrets to the runtime, which masks them; here they are known for texts that must be shortened."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, connection: Connection) -> None:
         super().__init__()
-        self._channel = channel
+        self._connection = connection
 
     def add(self, value: Any) -> None:
         if is_secret(value):
             super().add(value)
-            self._channel.send("conceal", value=value)
+            self._connection.send("conceal", value=value)
 
     def arrived(self, secret: Any) -> None:
         """Add a secret that the runtime has sent."""
         super().add(secret)
+
+
+def _requesting_content(request: Callable[..., Any]) -> Callable[[str, str, str, Any], Content]:
+    """Return a function that makes contents in a worker; their bytes are read with ``request``."""
+
+    def content(word: str, sha256: str, origin: str, given: Any) -> Content:
+        def open_asset() -> BinaryIO:
+            reader = request("open", word=word, sha256=sha256, limits=None)
+            return io.BufferedReader(_RequestedBytes(partial(request, "read", reader=reader)))
+
+        def members(limits: Limits) -> Iterator[Member]:
+            reader = request("open", word=word, sha256=sha256, limits=tuple(limits))
+            while (member := request("member", reader=reader)) is not None:
+                name, kind, mode, target = member
+                yield Member(name, kind, mode, target, iter(partial(request, "read", reader=reader), None))
+
+        return KINDS[word](sha256, origin, given, open_asset if word == Asset.word else members)
+
+    return content
+
+
+class _RequestedBytes(io.RawIOBase):
+    """The bytes of an asset, requested chunk by chunk."""
+
+    def __init__(self, read: Callable[[], bytes | None]) -> None:
+        self._read_chunk = read
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Copy the rest of the last chunk, or the beginning of the next."""
+        if not self._rest:
+            self._rest = self._read_chunk() or b""
+        piece = self._rest[: len(buffer)]
+        buffer[: len(piece)] = piece
+        self._rest = self._rest[len(piece) :]
+        return len(piece)

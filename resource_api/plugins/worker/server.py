@@ -25,13 +25,8 @@ from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.plugins.registry import Registry
 from resource_api.plugins.worker import guardian, protocol
-from resource_api.plugins.worker.runtime_connection import (
-    DISCONNECTED,
-    Channel,
-    Disconnected,
-    WorkerRun,
-    move_descriptor,
-)
+from resource_api.plugins.worker.protocol import DISCONNECTED
+from resource_api.plugins.worker.runtime_connection import Connection, Disconnected, WorkerRun, move_descriptor
 from resource_api.provider.base import call_arguments, collect_rows, validation_answers
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
@@ -85,13 +80,13 @@ def serve_standard_streams(directories: Sequence[str]) -> None:
 def _serve(requests: int, replies: int, registry: Registry, interrupts: int | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # real streams
-    channel = Channel(requests, replies)
+    connection = Connection(requests, replies)
     try:
-        hello = channel.receive().body
+        hello = connection.receive().body
         if hello["protocol"] != protocol.VERSION:
-            channel.send("ready", protocol=protocol.VERSION)
+            connection.send("ready", protocol=protocol.VERSION)
             return
-        server = _Server(channel, registry, hello)
+        server = _Server(connection, registry, hello)
         if interrupts is not None:
             _thread.start_new_thread(server.await_interrupt, (interrupts,))
         server.serve()
@@ -112,16 +107,16 @@ def _end_with_runtime(lifeline: int) -> None:
 class _Server:
     """Answers calls of one provider."""
 
-    def __init__(self, channel: Channel, registry: Registry, hello: Mapping[str, Any]) -> None:
-        self._channel = channel
+    def __init__(self, connection: Connection, registry: Registry, hello: Mapping[str, Any]) -> None:
+        self._connection = connection
         self._instance: str = hello["instance"]
-        self._run = WorkerRun(channel, hello["level"])
+        self._run = WorkerRun(connection, hello["level"])
         self._run.log.mask.on_secret = lambda _secret, _declared: core_dumps.forbid()
         self._registry = registry
         self._providers = ProviderPool(registry, self._run)
         self._providers.only = hello["implementation"]
         self._pid = os.getpid()
-        process.set_listener(lambda pid, *, running: channel.send("program", pid=pid, running=running))
+        process.set_listener(lambda pid, *, running: connection.send("program", pid=pid, running=running))
         if hello["level"] == "debug":
             import faulthandler
 
@@ -138,7 +133,7 @@ class _Server:
         """Load the type, report that it is ready, and answer calls until the frame ``close``."""
         if not self._answer("ready", self._load):
             return
-        while (frame := self._channel.receive()).kind != "close":
+        while (frame := self._connection.receive()).kind != "close":
             if frame.kind == "call":
                 known = {name: value for name, value in frame.body.items() if name in _CALL}
                 self._answer("done", partial(self._call_frame, known), id=frame.body["id"])
@@ -173,12 +168,12 @@ class _Server:
                 for stream in (sys.stdout, sys.stderr):
                     with suppress(OSError, ValueError):
                         stream.flush()
-            self._channel.send(kind, **body, **common)
+            self._connection.send(kind, **body, **common)
         except Disconnected:
             raise
         except BaseException as error:  # noqa: BLE001 - the runtime decides what follows
             self._run.log_traceback(error, self._instance)
-            self._channel.send("raised", **protocol.encode_error(error, self._run.log.mask), **common)
+            self._connection.send("raised", **protocol.encode_error(error, self._run.log.mask), **common)
             return False
         return True
 

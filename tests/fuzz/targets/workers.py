@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from resource_api.model.values.errors import ProviderError
 from resource_api.model.values.values import Sensitive
-from resource_api.plugins.worker.call import WorkerCall, result
 from resource_api.plugins.worker.process import WorkerLost, WorkerProcess
 from resource_api.plugins.worker.protocol import _DECODERS, Decoder, encode
+from resource_api.plugins.worker.proxy import WorkerCall, result
 from resource_api.provider.context import Context, RunContext
 from resource_api.system import log_renderers
 from resource_api.system.log import Log

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from resource_api.model.datatypes.datatype import parse
-from resource_api.rehearse.other_values import other_values
+from resource_api.rehearse.damage import other_values
 
 
 @pytest.mark.parametrize(
