@@ -239,11 +239,11 @@ class Scope:
         if path is None:
             return UNKNOWN
         if path.root == "inputs":
-            return self._input(path)
+            return _value_at(self.inputs, path, "input")
         if path.root == "facts":
             return self._fact(path)
         if path.root == "host":
-            return self._host(path)
+            return _value_at(getattr(self._facts, "host", {}), path, "property of the host")
         if path.root == "values":
             return self._value(path, lookup)
         if path.root == "stacks":
@@ -261,12 +261,6 @@ class Scope:
         name = self.resolve_name(written.root, inside, expansion)
         return None if name is None else written._replace(root=name)
 
-    def _input(self, path: ExpressionPath) -> Any:
-        name = path.keys[0]
-        if name not in self.inputs:
-            raise _unknown_name(path, "input", self._manifest.inputs)
-        return expression.follow_keys(self.inputs[name], path, path.keys[1:])
-
     def _fact(self, path: ExpressionPath) -> Any:
         try:
             value = self._facts[path.keys[0]]
@@ -274,12 +268,6 @@ class Scope:
             names = self._facts.names() if hasattr(self._facts, "names") else self._facts
             raise _unknown_name(path, "fact", names) from None
         return expression.follow_keys(value, path, path.keys[1:])
-
-    def _host(self, path: ExpressionPath) -> Any:
-        properties = getattr(self._facts, "host", {})
-        if path.keys[0] not in properties:
-            raise _unknown_name(path, "property of the host", properties)
-        return expression.follow_keys(properties[path.keys[0]], path, path.keys[1:])
 
     def _stack_output(self, path: ExpressionPath) -> Any:
         stack, name = path.keys[:2]
@@ -348,6 +336,13 @@ class Scope:
             expansion.add(path, 1, len(result) if type(result) is str else 0)
             expansion.evaluated[name] = result, expansion.lookups - lookups, expansion.characters - characters
         return expression.follow_keys(result, path, path.keys[1:])
+
+
+def _value_at(values: Mapping[str, Any], path: ExpressionPath, kind: str) -> Any:
+    """Return the value of a path into named ``values``. Raise ``ValueError`` for an unknown name."""
+    if path.keys[0] not in values:
+        raise _unknown_name(path, kind, values)
+    return expression.follow_keys(values[path.keys[0]], path, path.keys[1:])
 
 
 def _refuse_function(call: FunctionCall, _given: Mapping[str, Any]) -> Any:

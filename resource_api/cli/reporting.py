@@ -25,7 +25,6 @@ from resource_api.render import json as documents
 from resource_api.render import run_document, run_reports
 from resource_api.render.fleet import as_run
 from resource_api.render.html import pages
-from resource_api.render.html.fleet import fleet as fleet_page
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import make_directory
 
@@ -167,7 +166,7 @@ def _xml(document: Document) -> str:
 
 def _html(document: Document) -> str:
     if document["kind"] == "fleet":
-        return fleet_page(document)
+        return pages.fleet(document)
     return pages.plan(document) if document["kind"] == "plan" else pages.run(document)
 
 

@@ -1,7 +1,8 @@
-"""Render plans, recorded runs and rehearsals as HTML pages: failures first, then changes, drift and notifications.
+"""Render plans, recorded runs, runs over many hosts and rehearsals as HTML pages: failures first.
 
-The page of a run has the calls of each worker as a drawing and the longest chain of calls; the page of a rehearsal has
-its verdicts and the side effects as a tree of paths.
+The page of a run has the calls of each worker as a drawing and the longest chain of calls. The page of a run over many
+hosts folds equal results, then lists every host. The page of a rehearsal has its verdicts and the side effects as a
+tree of paths.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, SideEffect, describe_side_effects, is_text_change
-from resource_api.model.report import count_words
+from resource_api.model.report import DONE, count_words
 from resource_api.model.values.text import show_attribute
 from resource_api.render import text
 from resource_api.render.changes import Style, text_diff
+from resource_api.render.fleet import ORDER, counts, hosts_of
 from resource_api.render.html.elements import (
     Page,
     PageRow,
@@ -458,3 +460,102 @@ def _branch(name: str, below: Tree, ids: Mapping[str, str], *, opened: bool) -> 
         state = " open" if opened else ""
         return f"<li><details{state}><summary>{head}</summary><ul>{inner}</ul></details></li>"
     return f"<li>{head}</li>"
+
+
+#: Status → the sign of a row.
+_HOST_SIGNS: Final = {
+    "changed": "~",
+    "unchanged": "=",
+    "failed": "!",
+    "unreachable": "!",
+    "refused": "!",
+    "untouched": ".",
+}
+_BAD_STATUSES: Final = frozenset({"failed", "unreachable", "refused"})
+#: The counts of resources that are shown of one host.
+_HOST_COUNTS: Final = (*text.CHANGES, "unchanged")
+
+
+def fleet(document: Mapping[str, Any]) -> str:
+    """Return the page of the document of a run over hosts."""
+    ids = row_ids(host["name"] for host in document["hosts"])
+    folded = {name: f"g{id_}" for name, id_ in row_ids(map(_group_name, document["groups"])).items()}
+    sections = [_host_groups(status, document["groups"], folded) for status in reversed(ORDER)]
+    sections += [
+        _untouched(document["hosts"]),
+        _batches(document["hosts"]),
+        rows_section("Hosts", list(map(_host_row, document["hosts"])), ids),
+    ]
+    title = f"{document['command']} on {hosts_of(len(document['hosts']))}"
+    return write(Page(title, counts(document["counts"]), _fleet_facts(document), sections))
+
+
+def _fleet_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    summary = document.get("summary") or {}
+    return [
+        ("run", str(document.get("run", ""))),
+        ("started", f"{text.time_of(document.get('started'))} UTC"),
+        ("took", duration(document["seconds"])),
+        ("stopped", str(document.get("stop") or "")),
+        ("resources", _resource_counts(summary)),
+        ("exit code", str(summary.get("exit_code", ""))),
+        ("resource-api", str(document.get("tool_version", ""))),
+    ]
+
+
+def _host_groups(status: str, groups: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> Section:
+    """Return the groups of hosts with one status, the largest first."""
+    matching = sorted((group for group in groups if group["status"] == status), key=lambda group: -group["count"])
+    rows = [_host_group(group) for group in matching]
+    section = rows_section(status.capitalize(), rows, ids, opened=status in _BAD_STATUSES or len(rows) <= _FEW)
+    return section._replace(number=sum(group["count"] for group in matching))
+
+
+def _host_group(group: Mapping[str, Any]) -> PageRow:
+    lines = [*group["lines"], *([f"… {group['more']} more"] if group["more"] else [])]
+    body = f'<p class="error">{e(group["error"])}</p>' if group["error"] else ""
+    body += f"<pre>{chr(10).join(map(e, lines))}</pre>" if lines else ""
+    status = group["status"]
+    return PageRow(_group_name(group), _HOST_SIGNS[status], hosts_of(group["count"]), body, bad=status in _BAD_STATUSES)
+
+
+def _group_name(group: Mapping[str, Any]) -> str:
+    return ",".join(group["hosts"])
+
+
+def _untouched(hosts: Iterable[Mapping[str, Any]]) -> Section:
+    """Return the number of hosts that were never contacted, by reason."""
+    reasons: dict[str, int] = {}
+    for host in hosts:
+        if host["status"] == "untouched":
+            reasons[host["error"]] = reasons.get(host["error"], 0) + 1
+    body = "".join(
+        f"<p>{e(hosts_of(number))}: {e(reason or 'the run ended before')}</p>" for reason, number in reasons.items()
+    )
+    return Section("Untouched", body, sum(reasons.values()))
+
+
+def _batches(hosts: Iterable[Mapping[str, Any]]) -> Section:
+    """Return the counts of the batches, unless there is only one."""
+    batches: dict[int, dict[str, int]] = {}
+    for host in hosts:
+        batch = batches.setdefault(host["batch"], dict.fromkeys(ORDER, 0))
+        batch[host["status"]] += 1
+    rows = (
+        [str(number), *(f"{by_status[status]:,}" for status in ORDER)] for number, by_status in sorted(batches.items())
+    )
+    several = len(batches) > 1
+    return Section("Batches", table(("batch", *ORDER), rows, numbers=1 + len(ORDER)) if several else "", len(batches))
+
+
+def _host_row(host: Mapping[str, Any]) -> PageRow:
+    status, error = host["status"], host["error"] or ""
+    notes = [_resource_counts(host["summary"] or {}), status, duration(host["seconds"]) if host["seconds"] else ""]
+    body = f'<p class="error">{e(error)}</p>' if error and status != "untouched" else ""
+    return PageRow(
+        host["name"], _HOST_SIGNS[status], " · ".join(filter(None, notes)), body, bad=status in _BAD_STATUSES
+    )
+
+
+def _resource_counts(summary: Mapping[str, Any]) -> str:
+    return ", ".join(count_words({name: summary.get(name) for name in _HOST_COUNTS}, DONE))

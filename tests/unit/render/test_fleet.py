@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from resource_api.render import fleet, run_reports
-from resource_api.render.html import fleet as html
+from resource_api.render.html import pages as html
 from tests.unit.render.test_html import HOSTILE, Elements
 
 
