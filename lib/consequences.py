@@ -1,4 +1,4 @@
-"""What follows from what: the packages that are changed because of another one, directly or not."""
+"""The packages that change because of another one, directly or not."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
 
 
 def closure(links: Iterable[tuple[str, str]]) -> Mapping[str, Collection[str]]:
-    """Return what follows from each name, directly or not; ``links`` are pairs of a name and what follows from it."""
+    """Return the direct and indirect consequences of each name; ``links`` are pairs of a cause and a consequence."""
     following: dict[str, set[str]] = {}
-    for name, other in links:
-        following.setdefault(name, set()).add(other)
-    found = {}
+    for name, consequence in links:
+        following.setdefault(name, set()).add(consequence)
+    closures = {}
     for name in following:
         reached, waiting = set[str](), [name]
         while waiting:
             more = following.get(waiting.pop(), set()) - reached
             reached |= more
             waiting += more
-        found[name] = reached
-    return found
+        closures[name] = reached
+    return closures

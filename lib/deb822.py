@@ -30,7 +30,7 @@ def read(path: str) -> dict[str, str]:
 
     Raise ``OSError`` for a file that cannot be read, ``ResourceError`` for more than one paragraph or no valid one.
     """
-    return {each.name.lower(): files.printable(each.value) for each in _only(files.read_lines(path))}
+    return {field.name.lower(): files.printable(field.value) for field in _only(files.read_lines(path))}
 
 
 def read_each(
@@ -44,8 +44,8 @@ def read_each(
         try:
             fields = read(path(name))
         except (OSError, ResourceError) as error:
-            why = f"{path(name)} cannot be read: {files.describe_error(error, path(name))}"
-            file_parts.report_unreadable(context, [name], why, names)
+            reason = f"{path(name)} cannot be read: {files.describe_error(error, path(name))}"
+            file_parts.report_unreadable(context, [name], reason, names)
         else:
             if fields:
                 yield name, fields
@@ -56,34 +56,34 @@ def differing(change: Change) -> dict[str, Any]:
     return {key: value for key, value in change.should.items() if change.is_ is None or change.is_.get(key) != value}
 
 
-def edited(path: str, wanted: Mapping[str, str]) -> bytes:
+def edited(path: str, values: Mapping[str, str]) -> bytes:
     """Return the content of a file as ``edit`` would make it. Raise ``OSError`` and ``ResourceError`` as ``read``."""
     lines = files.read_lines(path)
-    edit(lines, wanted)
+    edit(lines, values)
     return lines.content
 
 
-def edit(lines: files.Lines, wanted: Mapping[str, str]) -> None:
-    """Set the fields in ``wanted``, by name, in the only paragraph; an empty value removes a field.
+def edit(lines: files.Lines, declared: Mapping[str, str]) -> None:
+    """Set the ``declared`` fields of the only paragraph by name; an empty value removes a field.
 
     Other lines stay as they are, also those of a value that differs only in blanks. Raise ``ResourceError`` as ``read``
     does.
     """
-    found = _only(lines)
-    values = {name.lower(): value for name, value in wanted.items()}
-    present = {each.name.lower() for each in found}
-    added = [_format(name, value) for name, value in wanted.items() if value and name.lower() not in present]
-    _insert(lines, found[-1].stop if found else len(lines), [line for field in added for line in field])
-    for each in reversed(found):
-        value = values.get(each.name.lower(), each.value)
-        if value.split() != each.value.split():
-            file_parts.remove_lines(lines, range(each.start, each.stop))
-            _insert(lines, each.start, _format(each.name, value) if value else [])
+    fields = _only(lines)
+    values = {name.lower(): value for name, value in declared.items()}
+    present = {field.name.lower() for field in fields}
+    added = [_format(name, value) for name, value in declared.items() if value and name.lower() not in present]
+    _insert(lines, fields[-1].stop if fields else len(lines), [line for added_lines in added for line in added_lines])
+    for field in reversed(fields):
+        value = values.get(field.name.lower(), field.value)
+        if value.split() != field.value.split():
+            file_parts.remove_lines(lines, range(field.start, field.stop))
+            _insert(lines, field.start, _format(field.name, value) if value else [])
 
 
-def _insert(lines: files.Lines, place: int, added: list[str]) -> None:
+def _insert(lines: files.Lines, index: int, added: list[str]) -> None:
     for line in reversed(added):
-        lines.insert(place, line)
+        lines.insert(index, line)
 
 
 def _format(name: str, value: str) -> list[str]:
@@ -92,11 +92,11 @@ def _format(name: str, value: str) -> list[str]:
 
 
 def _only(lines: files.Lines) -> list[Field]:
-    found = list(_paragraphs(lines))
-    if len(found) > 1:
-        msg = f"the file has {len(found)} paragraphs; only a file of one can be managed"
+    paragraphs = list(_paragraphs(lines))
+    if len(paragraphs) > 1:
+        msg = f"the file has {len(paragraphs)} paragraphs; only a file of one can be managed"
         raise ResourceError(msg)
-    return found[0] if found else []
+    return paragraphs[0] if paragraphs else []
 
 
 def _paragraphs(lines: files.Lines) -> Iterator[list[Field]]:
@@ -112,7 +112,7 @@ def _paragraphs(lines: files.Lines) -> Iterator[list[Field]]:
         elif fields and (line[0] in " \t" or name.lower() == fields[-1].name.lower() == "explanation"):
             text, last = (value if line[0] not in " \t" else line).strip(), fields[-1]
             fields[-1] = last._replace(value=f"{last.value}\n{'' if text == '.' else text}", stop=number + 1)
-        elif colon and name.strip() == name and name.lower() not in {each.name.lower() for each in fields}:
+        elif colon and name.strip() == name and name.lower() not in {field.name.lower() for field in fields}:
             fields.append(Field(name, value.strip(), number, number + 1))
         else:
             msg = f"line {number + 1} is neither a new field nor the continuation of one"

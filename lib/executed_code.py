@@ -1,4 +1,4 @@
-"""Which files and trees a command executes besides its program: scripts, sources that it builds, its directory."""
+"""The files and trees that a command executes besides its program: scripts, sources that it builds, its directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SHELLS = re.compile(r"(a|ba|da|k|mk|z)?sh")
 #: Programs that execute a file that their arguments name, and load others from its directory, or from their own.
 INTERPRETERS = re.compile(r"(python|pypy|perl|ruby|node|nodejs|php|lua|tclsh|java|deno|bun)[\d.]*")
-#: Programs that execute what is in their directory, and in those that their arguments name.
+#: Programs that execute the content of their directory, and of those that their arguments name.
 BUILDERS = re.compile(
     r"(git|hg|g?make|cmake|ninja|meson|scons|ant|mvn|gradle|cargo|go|npm|npx|pnpm|yarn|bower|grunt|gulp|pip|pipx|poetry"
     r"|uv|tox|nox|composer|bundle|bundler|rake|gem|ansible-playbook|terraform|tofu|just|task|debuild|dpkg-buildpackage"
@@ -26,7 +26,7 @@ BUILDERS = re.compile(
 )
 #: Programs that execute the command in their arguments.
 WRAPPERS = re.compile(r"chrt|command|env|exec|flock|ionice|nice|nohup|setpriv|setsid|stdbuf|time|timeout")
-#: Programs that execute nothing of their directory, whatever is in it.
+#: Programs that execute nothing of their directory, whatever it contains.
 READERS = re.compile(
     r"\[|awk|basename|b(un)?zip2|cat|chgrp|chmod|chown|cksum|cmp|cp|curl|cut|date|dd|df|diff|dirname|du|echo|false|find"
     r"|grep|g(un)?zip|head|id|install|link|ln|ls|md5sum|mkdir|mktemp|mv|printf|pwd|readlink|realpath|rm|rmdir|rsync|sed"
@@ -45,7 +45,7 @@ DEEPEST = 8
 
 
 class Executed(NamedTuple):
-    """What is executed: a file or a tree, or what anybody may add to a directory (``is_place``)."""
+    """Executed code: a file or a tree, or any file that another user may add to a directory (``is_place``)."""
 
     path: str
     is_place: bool = False
@@ -58,11 +58,11 @@ def check(
     variables: Mapping[str, str] | None = None,
     user: str | None = None,
 ) -> None:
-    """Raise ``CommandError`` if a command would execute, without a declared user, what others can change."""
-    found = [*_of_command(argv, cwd or "/", 0), *_of_variables(variables or {})]
+    """Raise ``CommandError`` if a command without a declared user would execute code that other users can change."""
+    executed = [*_of_command(argv, cwd or "/", 0), *_of_variables(variables or {})]
     command.check_code(
-        *dict.fromkeys(each.path for each in found if not each.is_place),
-        places=list(dict.fromkeys(each.path for each in found if each.is_place)),
+        *dict.fromkeys(code.path for code in executed if not code.is_place),
+        places=list(dict.fromkeys(code.path for code in executed if code.is_place)),
         user=user,
     )
 
@@ -106,9 +106,9 @@ def _of_shell(rest: Sequence[str], here: str, depth: int) -> Iterator[Executed]:
         yield from (Executed(path) for path in list(_named(rest, here))[:1])
         return
     for words in _commands(rest[option + 1] if option + 1 < len(rest) else ""):
-        place = os.path.normpath(os.path.join(here, words[-1]))  # noqa: PTH118 - text in, text out
-        if words[0] == "cd" and os.path.isdir(place):  # noqa: PTH112 - text in, text out
-            here = place
+        directory = os.path.normpath(os.path.join(here, words[-1]))  # noqa: PTH118 - text in, text out
+        if words[0] == "cd" and os.path.isdir(directory):  # noqa: PTH112 - text in, text out
+            here = directory
         elif words[0] in {".", "source"}:
             yield from (Executed(path) for path in _named(words[1:2], here))
         else:
@@ -144,5 +144,5 @@ def _named(words: Iterable[str], here: str) -> Iterator[str]:
 
 
 def _tree(directory: str) -> Iterator[Executed]:
-    """Yield a directory with all that is in it; of one of the system only what others may add."""
+    """Yield a directory with its whole content; of a directory of the system only files that other users may add."""
     yield Executed(directory, is_place=directory in files.PROTECTED_DIRECTORIES)

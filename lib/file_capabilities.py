@@ -49,7 +49,7 @@ def canonical(text: str) -> str:
 
 
 def problems(text: str) -> Iterator[str]:
-    """Yield what is wrong with a text that the data type accepts."""
+    """Yield the mistakes in a text that the data type accepts."""
     clauses = list(split(text))
     names = [name for name, _ in clauses]
     yield from (f"there is no capability '{name}'" for name in names if name not in NUMBERS)
@@ -69,15 +69,15 @@ def parse(text: str) -> Capabilities:
     return Capabilities(permitted, inheritable, any("e" in letters for _, letters in split(text)))
 
 
-def shown(found: Capabilities) -> str:
-    """Return the text of some sets; one that is younger than this program by its number."""
-    both = found.permitted | found.inheritable
-    numbers = [number for number in range(2 * HALF) if both >> number & 1]
+def as_text(sets: Capabilities) -> str:
+    """Return the text of some sets; a capability that is younger than this program by its number."""
+    any_set = sets.permitted | sets.inheritable
+    numbers = [number for number in range(2 * HALF) if any_set >> number & 1]
     clauses = []
     for number in numbers:
         name = f"cap_{NAMES[number]}" if number < len(NAMES) else f"cap_{number}"
-        sets = (("e", found.effective), ("i", found.inheritable >> number & 1), ("p", found.permitted >> number & 1))
-        clauses.append(f"{name}={''.join(letter for letter, there in sets if there)}")
+        flags = (("e", sets.effective), ("i", sets.inheritable >> number & 1), ("p", sets.permitted >> number & 1))
+        clauses.append(f"{name}={''.join(letter for letter, there in flags if there)}")
     return canonical(" ".join(clauses))
 
 
@@ -88,8 +88,8 @@ def decode(data: bytes) -> Capabilities:
     return Capabilities(low | high << HALF, low_inheritable | high_inheritable << HALF, bool(first & EFFECTIVE), root)
 
 
-def encode(wanted: Capabilities) -> bytes:
+def encode(sets: Capabilities) -> bytes:
     """Return the attribute of a file for some sets."""
     half = (1 << HALF) - 1
-    sets = [each >> shift & half for shift in (0, HALF) for each in (wanted.permitted, wanted.inheritable)]
-    return DATA.pack(REVISION | (EFFECTIVE if wanted.effective else 0), *sets)
+    halves = [bits >> shift & half for shift in (0, HALF) for bits in (sets.permitted, sets.inheritable)]
+    return DATA.pack(REVISION | (EFFECTIVE if sets.effective else 0), *halves)

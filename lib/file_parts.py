@@ -20,12 +20,12 @@ PAIR = 2  # a path and one more namevar
 Name = TypeVar("Name", bound=tuple[Any, ...])
 
 
-def report_unreadable(context: Context, found: Iterable[Any], why: str, names: Collection[Any] | None) -> None:
-    """Report what cannot be read: as a failure of the names that ``get`` was called with, or as a warning in a list."""
+def report_unreadable(context: Context, candidates: Iterable[Any], reason: str, names: Collection[Any] | None) -> None:
+    """Report unreadable resources: as failures of the names that ``get`` was called with, or as a warning in a list."""
     if names is None:
-        context.warning(why)
-    elif failed := [name for name in found if name in names]:
-        context.failed(failed, message=why)
+        context.warning(reason)
+    elif failed := [name for name in candidates if name in names]:
+        context.failed(failed, message=reason)
 
 
 def at(path: str, error: OSError | ResourceError) -> str:
@@ -37,9 +37,9 @@ def at(path: str, error: OSError | ResourceError) -> str:
 def read_files(
     context: Context, names: Collection[Name] | None, read: Callable[[str], Content], unlisted: str
 ) -> Iterator[tuple[str, list[Name], Content]]:
-    """Yield each file of ``names``, which begin with its path, the names in it, and what ``read`` returns for it.
+    """Yield each file of ``names``, which begin with its path, the names in it, and the value of ``read`` for it.
 
-    A file that cannot be read fails its names. Raise ``CannotList`` without ``names``; ``unlisted`` says why.
+    A file that cannot be read fails its names. Raise ``CannotList`` with the message ``unlisted`` without ``names``.
     """
     if names is None:
         raise CannotList(unlisted)
@@ -60,22 +60,22 @@ def edit_files(
     split: Callable[[Any], tuple[File, Part]],
     edit: Callable[[File, Mapping[Part, Mapping[str, Any] | None], int], None],
 ) -> None:
-    """Edit each file once for all its changes, whatever happens to the others, and then raise the first failure.
+    """Edit each file once for all its changes, also after another file failed, and then raise the first failure.
 
-    ``split`` returns the file of a resource and its name there; ``edit`` receives the wanted states by name, with
-    secrets unwrapped and None for what is to be removed, and the mode of a new file: private if anything is secret.
+    ``split`` returns the file of a resource and its name there; ``edit`` receives the declared states by name, with
+    secrets unwrapped and None for a removal, and the mode of a new file: private if any value is secret.
     """
-    found: dict[File, dict[Part, Mapping[str, Any] | None]] = {}
+    edits: dict[File, dict[Part, Mapping[str, Any] | None]] = {}
     modes: dict[File, int] = {}
     for identity, (_, should) in changes.items():
         file, name = split(identity)
         absent = should.get("ensure") == "absent"
-        found.setdefault(file, {})[name] = None if absent else reveal(should)
+        edits.setdefault(file, {})[name] = None if absent else reveal(should)
         modes[file] = modes.get(file, 0o644) & (0o644 if absent else new_mode(should))
     failures: list[Exception] = []
-    for file, wanted in found.items():
+    for file, states in edits.items():
         try:
-            edit(file, wanted, modes[file])
+            edit(file, states, modes[file])
         except ResourceError as error:
             failures.append(error)
         except OSError as error:
@@ -98,7 +98,7 @@ def edit_lines(
     edit: Callable[..., None],
     options: Callable[[str], Mapping[str, Any]] | None = None,
 ) -> None:
-    """Edit the lines of each file once; names begin with its path, and what follows is the name in ``wanted``.
+    """Edit the lines of each file once; names begin with its path, and their rest is the name in ``states``.
 
     ``options`` returns further arguments of ``edit`` for the path of a file.
     Each `validate_cmd` must accept the new content.
@@ -107,8 +107,8 @@ def edit_lines(
 
     checks = validate_cmd.checkers(changes)
 
-    def rewrite(path: str, wanted: Mapping[Any, Mapping[str, Any] | None], mode: int) -> None:
-        change = partial(edit, wanted=wanted, **(options(path) if options else {}))
+    def rewrite(path: str, states: Mapping[Any, Mapping[str, Any] | None], mode: int) -> None:
+        change = partial(edit, states=states, **(options(path) if options else {}))
         files.edit_lines(path, change, mode=mode, check=checks.get(path))
 
     edit_files(changes, lambda name: (name[0], name[1] if len(name) == PAIR else name[1:]), rewrite)
@@ -121,13 +121,13 @@ def remove_lines(lines: files.Lines, numbers: Iterable[int]) -> None:
 
 
 def missing(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-    """Yield what parts of files need: the directory of the file, and the program that checks it."""
+    """Yield the missing prerequisites of parts of files: the directory of the file, and the program that checks it."""
     from lib import prerequisites
 
     for name, should in changes.items():
-        found = [
+        problems = [
             *prerequisites.missing_parent(name[0]),
             *prerequisites.missing_checker(should.get("validate_cmd")),
         ]
-        yield from ((name, problem) for problem in found)
+        yield from ((name, problem) for problem in problems)
     yield from prerequisites.written_in_place({name: name[0] for name in changes})

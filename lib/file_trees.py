@@ -1,4 +1,4 @@
-"""Directory trees: what is in one, and what is different between two."""
+"""Directory trees: their members, and the differences between two."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 #: The most directories within each other; each one is held open.
 DEEPEST = 100
-#: Files of up to so many bytes are read whole to compare them.
+#: Files of up to this number of bytes are read whole to compare them.
 WHOLE = 1 << 20
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 
 class Member(NamedTuple):
-    """What is in a tree; ``kind`` is empty for a socket, FIFO or device, ``target`` for anything but a link."""
+    """A member of a tree; ``kind`` is empty for a socket, FIFO or device, ``target`` for anything but a link."""
 
     kind: str
     mode: int
@@ -35,7 +35,7 @@ class Member(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The members of a directory by their path in it, each before what is in it; the directory itself is empty.
+    """The members of a directory by their path in it, each directory before its members; its own path is empty.
 
     ``with_ignored``: the directories that contain something ignored.
     """
@@ -45,15 +45,15 @@ class Tree(NamedTuple):
 
 
 def ignored(patterns: str | Sequence[str] | None) -> Callable[[str], bool]:
-    """Return a function: whether a path within a tree is left alone."""
-    every = [patterns] if isinstance(patterns, str) else list(patterns or ())
-    names = re.compile("|".join(translate(each) for each in every if "/" not in each) or "(?!)")
-    paths = re.compile("|".join(translate(each.strip("/")) for each in every if "/" in each) or "(?!)")
+    """Return a predicate: whether a path within a tree is ignored."""
+    globs = [patterns] if isinstance(patterns, str) else list(patterns or ())
+    names = re.compile("|".join(translate(pattern) for pattern in globs if "/" not in pattern) or "(?!)")
+    paths = re.compile("|".join(translate(pattern.strip("/")) for pattern in globs if "/" in pattern) or "(?!)")
     return lambda path: bool(names.match(path.rpartition("/")[2]) or paths.match(path))
 
 
 def read_tree(top: str, is_ignored: Callable[[str], bool], most: int) -> Tree:
-    """Return what is in a directory, without following links in it.
+    """Return the tree of a directory, without following links in it.
 
     Raise ``OSError``, and ``ResourceError`` for more than ``most`` members, too many levels, or a mount point.
     """
@@ -71,7 +71,7 @@ def read_tree(top: str, is_ignored: Callable[[str], bool], most: int) -> Tree:
 
 
 class _Limits(NamedTuple):
-    """Where a tree ends: what is ignored, how many members it has at most, and its only mount."""
+    """The limits of a tree: ignored paths, the largest number of members, and its only mount."""
 
     top: str
     is_ignored: Callable[[str], bool]
@@ -87,11 +87,11 @@ def _visit(fd: int, path: str, members: dict[str, Member], with_ignored: set[str
         if is_ignored(inner):
             with_ignored.update(_above(inner))
             continue
-        seen = os.lstat(name, dir_fd=fd)
+        status = os.lstat(name, dir_fd=fd)
         if len(members) > most:
             msg = f"'{top}' has more than {most} files and directories; raise max_files if that is right"
             raise ResourceError(msg)
-        members[inner] = _member(fd, name, seen)
+        members[inner] = _member(fd, name, status)
         if inner in mounted:
             raise _mounted(top, inner)
         if members[inner].kind == "directory":
@@ -117,25 +117,25 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _member(fd: int, name: str, seen: os.stat_result) -> Member:
-    kind = KINDS.get(stat.S_IFMT(seen.st_mode), "")
+def _member(fd: int, name: str, status: os.stat_result) -> Member:
+    kind = KINDS.get(stat.S_IFMT(status.st_mode), "")
     target = os.readlink(name, dir_fd=fd) if kind == "link" else ""
-    return Member(kind, stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid, seen.st_size, target)
+    return Member(kind, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, status.st_size, target)
 
 
-def same_bytes(directories: files.Directories, one: str, other: str, size: int) -> bool:
+def same_bytes(directories: files.Directories, first: str, second: str, size: int) -> bool:
     """Return whether two files of ``size`` bytes have the same content. Raise ``OSError``."""
     if size <= WHOLE:
-        contents = [files.stat_and_read(directories, path, WHOLE)[1] for path in (one, other)]
+        contents = [files.stat_and_read(directories, path, WHOLE)[1] for path in (first, second)]
         return contents[0] is not None and contents[0] == contents[1]
-    left, right = (files.parts(partial(files.open_source, path)) for path in (one, other))
-    return all(first == second for first, second in zip_longest(left, right))
+    parts_of_first, parts_of_second = (files.parts(partial(files.open_source, path)) for path in (first, second))
+    return all(one == another for one, another in zip_longest(parts_of_first, parts_of_second))
 
 
 def content(directories: files.Directories, path: str) -> bytes | Iterator[bytes]:
     """Return the content of a file, in parts if it is long. Raise ``OSError``."""
-    found = files.stat_and_read(directories, path, WHOLE)[1]
-    return files.parts(partial(files.open_source, path)) if found is None else found
+    whole = files.stat_and_read(directories, path, WHOLE)[1]
+    return files.parts(partial(files.open_source, path)) if whole is None else whole
 
 
 def listed(names: Sequence[str]) -> str:

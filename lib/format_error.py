@@ -1,4 +1,4 @@
-"""The error of a text that is not of the format of its file: where, and why without the words of a parser."""
+"""The error of a text that is not of the format of its file: the position, and the reason without a parser's words."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ LONG_NUMBER = re.compile(r"\d{4301}")
 class FormatError(ResourceError):
     """A text is not of the format of its file."""
 
-    def __init__(self, why: str, line: int | None = None, column: int | None = None) -> None:
-        """Take the reason, empty if there is no word for it, and the place, from 1; None if it is unknown."""
-        super().__init__(why)
-        self.why, self.line, self.column = why, line, column
+    def __init__(self, reason: str, line: int | None = None, column: int | None = None) -> None:
+        """Take the reason, which may be empty, and the position, which counts from 1, or None."""
+        super().__init__(reason)
+        self.reason, self.line, self.column = reason, line, column
 
     @classmethod
-    def at(cls, text: str, position: int, why: str) -> Self:
+    def at(cls, text: str, position: int, reason: str) -> Self:
         """Return the error at a position in a text."""
         start = text.rfind("\n", 0, position) + 1
-        return cls(why, text.count("\n", 0, position) + 1, position - start + 1)
+        return cls(reason, text.count("\n", 0, position) + 1, position - start + 1)
 
     @classmethod
     def of_value(cls, text: str) -> Self:
         """Return the error of a text of which a value cannot be read although its form is right."""
-        if found := LONG_NUMBER.search(text):
-            return cls.at(text, found.start(), "the number has too many digits")
+        if number := LONG_NUMBER.search(text):
+            return cls.at(text, number.start(), "the number has too many digits")
         return cls("a value does not exist, such as a date")
 
 
 def reason(message: str, reasons: Mapping[str, str]) -> str:
     """Return the reason for a message of a parser, by its beginning; empty if there is no word for it."""
-    return next((why for beginning, why in reasons.items() if message.startswith(beginning)), "")
+    return next((reason for beginning, reason in reasons.items() if message.startswith(beginning)), "")

@@ -14,7 +14,7 @@ from resource_api import Command, CommandError, ResourceError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: Whatever a repository is set to, it names no program that is executed when something of it is read or checked out.
+#: Whatever the settings of a repository, git executes no program that they name when it reads or checks out files.
 SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 #: Ask nobody, write nothing while reading, and end with the work: a garbage collection would go on alone.
 ENVIRONMENT = {
@@ -29,7 +29,7 @@ ENVIRONMENT = {
     "GIT_CONFIG_VALUE_2": "false",
 }
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-#: What git puts before an error, and how many lines of an error are shown.
+#: The prefixes of git's errors, and the number of lines of an error that are shown.
 PREFIXES, SHOWN = ("fatal: ", "error: "), 4
 #: The longest that a transfer may take, in seconds, if the resource has no `timeout`.
 TRANSFER = 3600.0
@@ -39,7 +39,7 @@ query = Command("git", read_only=True, env=ENVIRONMENT)
 
 
 class Target(NamedTuple):
-    """What is to be checked out: a commit, and the ref at the source that leads to it, if there is one."""
+    """The commit to check out, and the ref at the source that leads to it, or None."""
 
     commit: str
     ref: str | None
@@ -58,20 +58,20 @@ def resolve(should: Mapping[str, Any], user: str | None) -> Target:
     source, revision = should["source"], should.get("revision")
     if revision is not None and COMMIT.fullmatch(revision):
         return Target(revision, None)
-    wanted = ["HEAD"] if revision is None else _refs(revision)
+    refs = ["HEAD"] if revision is None else _refs(revision)
     with access(should, user) as (options, variables):
-        patterns = [*wanted, *(f"{ref}^{{}}" for ref in wanted)]
+        patterns = [*refs, *(f"{ref}^{{}}" for ref in refs)]
         argv = (*SETTINGS, *options, "ls-remote", "--symref", "--", source, *patterns)
         answer = query(*argv, user=user, env=variables, log="debug").stdout
     lines = [line.split("\t") for line in answer.splitlines()]
-    found = {line[1]: line[0] for line in lines if not line[0].startswith("ref: ")}
-    ref = next((ref for ref in wanted if ref in found), None)
+    commits = {line[1]: line[0] for line in lines if not line[0].startswith("ref: ")}
+    ref = next((ref for ref in refs if ref in commits), None)
     if ref is None:
-        what = f"no branch and no tag '{revision}'; a commit has all its digits" if revision else "no commit"
-        msg = f"{source} has {what}"
+        missing = f"no branch and no tag '{revision}'; a commit has all its digits" if revision else "no commit"
+        msg = f"{source} has {missing}"
         raise ResourceError(msg)
     links = {line[1]: line[0].removeprefix("ref: ") for line in lines if line[0].startswith("ref: ")}
-    return Target(found.get(f"{ref}^{{}}", found[ref]), links.get(ref, ref))
+    return Target(commits.get(f"{ref}^{{}}", commits[ref]), links.get(ref, ref))
 
 
 def _refs(revision: str) -> list[str]:
@@ -80,7 +80,7 @@ def _refs(revision: str) -> list[str]:
 
 @contextmanager
 def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Yield the options and variables with which git gets access to the source, while the block lasts."""
+    """Yield the options and variables that give git access to the source while the block lasts."""
     ssh = "ssh -oBatchMode=yes"
     if should.get("identity") is not None:
         ssh += f" -oIdentitiesOnly=yes -i {shlex.quote(should['identity'])}"
@@ -91,10 +91,10 @@ def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[s
     url = urlsplit(should["source"])
     name = should.get("username") or url.username or "git"
     text = f"username={name}\npassword={should['password'].reveal()}\n"
-    place = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
+    origin = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
     with served(text.encode(), user) as pipe:
         helper = f"!f() {{ test $1 != get || head -n 2 {shlex.quote(pipe)}; }}; f"
-        yield ["-c", "credential.helper=", "-c", f"credential.{place}.helper={helper}"], variables
+        yield ["-c", "credential.helper=", "-c", f"credential.{origin}.helper={helper}"], variables
 
 
 def reason(error: Exception) -> str:
@@ -105,7 +105,7 @@ def reason(error: Exception) -> str:
 
 
 def messages(stderr: str) -> str:
-    """Return what git has printed as one line: the first lines from an error on, without its prefix."""
+    """Return the error output of git as one line: the first lines from an error on, without its prefix."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     first = next((number for number, line in enumerate(lines) if line.startswith(PREFIXES)), 0)
     return "; ".join(re.sub(f"\\A({'|'.join(PREFIXES)})", "", line) for line in lines[first : first + SHOWN])

@@ -26,7 +26,7 @@ LONGEST = 8192
 LONGEST_SETTINGS = 1 << 20
 #: The settings that name further files of settings.
 INCLUDE = r"^include(if\..*)?\.path$"
-#: How many fields there are before the name in a record of ``git status --porcelain=v2``, by its kind.
+#: The number of fields before the name in a record of ``git status --porcelain=v2``, by its kind.
 FIELDS = {"1": 8, "2": 9, "u": 10}
 
 
@@ -41,10 +41,10 @@ class WorkingCopy(NamedTuple):
     checked: tuple[str, ...] = ()
 
     def check(self) -> WorkingCopy:
-        """Return the same working copy after a check that nobody else decides which programs git executes there.
+        """Return the same working copy after a check that only its owner and root decide which programs git runs there.
 
         git executes programs that its own directory names, also in each submodule; the directories of tracked files
-        decide where it writes. Raise ``CommandError`` for what others can change.
+        decide where it writes. Raise ``CommandError`` for a file that others can change.
         """
         if self.user is not None:
             return self
@@ -61,31 +61,31 @@ class WorkingCopy(NamedTuple):
                 entries = [entry.split("\t", 1) for entry in listed.split("\0")[:-1]]
                 inside = {f"{path}/{name}".rpartition("/")[0] for _, name in entries}
                 git.query.check_code(f"{path}/.gitmodules", places=sorted(inside))
-                todo += [f"{path}/{name}" for about, name in entries if about.startswith(LINK)]
+                todo += [f"{path}/{name}" for mode, name in entries if mode.startswith(LINK)]
         return self._replace(checked=tuple(checked))
 
     def _check_included(self, directories: Sequence[str]) -> None:
         """Check the files of settings that those in directories of git include, whether the condition holds or not.
 
-        Raise ``CommandError`` for what others can change, ``OSError`` for a file of settings that cannot be read.
+        Raise ``CommandError`` for a file that others can change, ``OSError`` for one that cannot be read.
         """
         todo = [f"{directory}/{name}" for directory in directories for name in ("config", "config.worktree")]
         checked: set[str] = set()
         while todo:
             with suppress(FileNotFoundError, NotADirectoryError):
-                named = self._named_settings(todo.pop())
-                git.query.check_code(*named)
-                new = set(map(os.path.realpath, named)) - checked
+                included = self._named_settings(todo.pop())
+                git.query.check_code(*included)
+                new = set(map(os.path.realpath, included)) - checked
                 checked |= new
                 todo += new
 
-    def _named_settings(self, place: str) -> list[str]:
+    def _named_settings(self, path: str) -> list[str]:
         """Return the paths of the files that a file of settings includes. Raise ``OSError``."""
-        if b"include" not in files.read(place, LONGEST_SETTINGS).lower():
+        if b"include" not in files.read(path, LONGEST_SETTINGS).lower():
             return []
-        words = ("--file", place, "--no-includes", "--type=path", "-z", "--get-regexp", INCLUDE)
+        words = ("--file", path, "--no-includes", "--type=path", "-z", "--get-regexp", INCLUDE)
         entries = self.ask("config", *words).stdout.split("\0")[:-1]
-        directory = os.path.dirname(place)  # noqa: PTH120 - text
+        directory = os.path.dirname(path)  # noqa: PTH120 - text
         return [os.path.join(directory, entry.partition("\n")[2]) for entry in entries]  # noqa: PTH118 - text
 
     def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> None:
@@ -102,7 +102,7 @@ class WorkingCopy(NamedTuple):
 
     @property
     def _settings(self) -> tuple[str, ...]:
-        """The settings of every call; git itself refuses what belongs to others, also where they are trusted."""
+        """The settings of every call; git itself refuses files of other users, also where their settings trust them."""
         safe = (word for path in self.checked for word in ("-c", f"safe.directory={path}"))
         return (*git.SETTINGS, *safe)
 
@@ -112,7 +112,7 @@ class WorkingCopy(NamedTuple):
         return {"cwd": self.path, "user": self.user, "env": env, "log": "debug"}
 
     def content(self) -> dict[str, Any]:
-        """Return what is checked out, as attributes; nothing if git has not got that far."""
+        """Return the attributes of the checkout; an empty mapping if git was interrupted before it made one."""
         options = ("--porcelain=v2", "--branch", "-z", "--untracked-files=no", "--ignore-submodules=untracked")
         status = self.ask("status", *options)
         if status.exit_code:
@@ -122,12 +122,12 @@ class WorkingCopy(NamedTuple):
         records = status.stdout.split("\0")
         heads = dict(record[2:].split(" ", 1) for record in records if record[:2] == "# ")
         source = self.ask("config", "--local", "--get", "remote.origin.url").stdout.removesuffix("\n")
-        found: dict[str, Any] = {"modified": list(_changed(records))[:SHOWN]}
-        found["outdated_submodules"] = list(self._outdated_submodules())[:SHOWN]
-        found |= {"source": source} if source else {}
+        attributes: dict[str, Any] = {"modified": list(_changed(records))[:SHOWN]}
+        attributes["outdated_submodules"] = list(self._outdated_submodules())[:SHOWN]
+        attributes |= {"source": source} if source else {}
         if (branch := heads.get("branch.head", "(")) and branch[0] != "(":
-            found["branch"] = branch
-        return found | ({"revision": oid} if (oid := heads.get("branch.oid", "(initial)")) != "(initial)" else {})
+            attributes["branch"] = branch
+        return attributes | ({"revision": oid} if (oid := heads.get("branch.oid", "(initial)")) != "(initial)" else {})
 
     def _outdated_submodules(self) -> Iterator[str]:
         if os.path.lexists(f"{self.path}/.gitmodules"):
@@ -148,23 +148,23 @@ class WorkingCopy(NamedTuple):
             msg = f"has local changes, which are lost with force: {', '.join(names[:SHOWN])}{more}"
             raise ResourceError(msg)
         elsewhere = ("--not", "--remotes", "--tags", "--glob=refs/resource-api")
-        own = self.ask("rev-list", "--count", *commits, *elsewhere).stdout.strip()
-        if own not in {"", "0"}:
-            msg = f"has {own} commits that the source does not have, which are lost with force"
+        count = self.ask("rev-list", "--count", *commits, *elsewhere).stdout.strip()
+        if count not in {"", "0"}:
+            msg = f"has {count} commits that the source does not have, which are lost with force"
             raise ResourceError(msg)
 
     def fetch(self, should: Mapping[str, Any], target: git.Target) -> None:
-        """Fetch the branches and tags of the source, or with ``depth`` only what leads to the target."""
+        """Fetch the branches and tags of the source, or with ``depth`` only the history of the target."""
         if should.get("depth") is None:
-            what = ["--tags", "origin", "+refs/heads/*:refs/remotes/origin/*"]
+            refspecs = ["--tags", "origin", "+refs/heads/*:refs/remotes/origin/*"]
         elif target.branch is not None:
-            what = [f"--depth={should['depth']}", "--no-tags", "origin"]
-            what.append(f"+{target.ref}:refs/remotes/origin/{target.branch}")
+            refspecs = [f"--depth={should['depth']}", "--no-tags", "origin"]
+            refspecs.append(f"+{target.ref}:refs/remotes/origin/{target.branch}")
         else:
-            what = [f"--depth={should['depth']}", "--no-tags", "origin", target.ref or target.commit]
+            refspecs = [f"--depth={should['depth']}", "--no-tags", "origin", target.ref or target.commit]
         with git.access(should, self.user) as (options, variables):
             fetch = (*options, "fetch", "-q", "--force", "--no-recurse-submodules")
-            self.run(*fetch, *what, env=variables)
+            self.run(*fetch, *refspecs, env=variables)
             if self.attempt("update-ref", OURS, target.commit):  # not a part of any branch or tag
                 self.run(*fetch, "origin", f"+{target.commit}:{OURS}", env=variables)
 
@@ -186,12 +186,12 @@ class WorkingCopy(NamedTuple):
 
 def _git_directories(path: str) -> Iterator[str]:
     """Yield ``.git`` of a working copy, and the directories of git to which it leads if it is a file."""
-    yield (place := f"{path}/.git")
+    yield (directory := f"{path}/.git")
     for name, start in (("", "gitdir: "), ("/commondir", "")):
         with suppress(OSError):  # a directory, or nothing
-            text = files.read(f"{place}{name}", LONGEST).decode("utf-8", "surrogateescape")
-            base = path if start else place
-            yield (place := os.path.normpath(os.path.join(base, text.removeprefix(start).rstrip("\n"))))  # noqa: PTH118 - text
+            text = files.read(f"{directory}{name}", LONGEST).decode("utf-8", "surrogateescape")
+            base = path if start else directory
+            yield (directory := os.path.normpath(os.path.join(base, text.removeprefix(start).rstrip("\n"))))  # noqa: PTH118 - text
 
 
 def _changed(records: list[str]) -> Iterator[str]:

@@ -29,7 +29,7 @@ class Paths(NamedTuple):
     #: The variables of the list's path, in their order: the first parts of an object's name.
     parents: tuple[str, ...]
     #: The variables that stand for the last part, the object's own name.
-    own: frozenset[str]
+    own_variables: frozenset[str]
     list: str
     #: None: an object is read from the list alone.
     read: str | None
@@ -39,16 +39,16 @@ class Paths(NamedTuple):
 
     def values(self, name: str) -> dict[str, str]:
         """Return the values of the variables in an object's name. Raise ``ResourceError`` if it has too few parts."""
-        *parents, own = name.split("/", len(self.parents))
-        if len(parents) < len(self.parents) or not all((*parents, own)):
+        *parents, last = name.split("/", len(self.parents))
+        if len(parents) < len(self.parents) or not all((*parents, last)):
             form = "/".join([*self.parents, "name"]).upper()
-            msg = f"its name must be {form}, as its path has {' and '.join(f'{{{each}}}' for each in self.parents)}"
+            msg = f"its name must be {form}, as its path has {' and '.join(f'{{{parent}}}' for parent in self.parents)}"
             raise ResourceError(msg)
-        return dict(zip(self.parents, parents, strict=True)) | dict.fromkeys(self.own, own)
+        return dict(zip(self.parents, parents, strict=True)) | dict.fromkeys(self.own_variables, last)
 
     def names(self, path: str) -> bool:
         """Return whether a path has the object's own name."""
-        return not self.own.isdisjoint(VARIABLE.findall(path))
+        return not self.own_variables.isdisjoint(VARIABLE.findall(path))
 
     @property
     def read_by_name(self) -> bool:
@@ -73,13 +73,17 @@ def paths(config: Mapping[str, Any]) -> Paths:
         )
     ]
     parents = tuple(dict.fromkeys(VARIABLE.findall(listing)))
-    used = {name for each in (read or "", *(request.path for request in requests)) for name in VARIABLE.findall(each)}
-    own = sorted(used - {*parents, "id", "name"})
-    if len(own) > 1 or {"id", "name"} & set(parents):
-        wrong = own[1] if len(own) > 1 else next(name for name in parents if name in {"id", "name"})
+    variables = {
+        name
+        for template in (read or "", *(request.path for request in requests))
+        for name in VARIABLE.findall(template)
+    }
+    own_names = sorted(variables - {*parents, "id", "name"})
+    if len(own_names) > 1 or {"id", "name"} & set(parents):
+        wrong = own_names[1] if len(own_names) > 1 else next(name for name in parents if name in {"id", "name"})
         msg = f"the paths have no value for {{{wrong}}}: there are {{id}}, {{name}}, and the variables of the list"
         raise ResourceError(msg)
-    return Paths(parents, frozenset({"name", *own}), listing, read, *requests)
+    return Paths(parents, frozenset({"name", *own_names}), listing, read, *requests)
 
 
 def fill(path: str, values: Mapping[str, str], number: Any, field: str) -> str:

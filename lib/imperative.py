@@ -1,4 +1,4 @@
-"""A base class for providers of what is done in a run and cannot be read afterwards."""
+"""A base class for providers of actions, which a run does and no later ``get`` can read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ImperativeProvider(BaseProvider):
-    """Finds no resource, so that ``due`` decides; subclasses say why nothing can be listed."""
+    """Return no resource, so that ``due`` decides; subclasses say why nothing can be listed."""
 
     unlisted: ClassVar[str]
 

@@ -1,7 +1,7 @@
-"""What each line of an INI file is: a section, a setting, or the continuation of a value, as the file's program reads.
+"""The kinds of lines of an INI file: a section, a setting, or the continuation of a value, as the file's program reads.
 
-Programs continue a value by lines that are indented, by a backslash at the end, or not at all. Which of them a program
-does is known by the path of its file; in another one a line is a continuation only where no program reads it otherwise.
+Programs continue a value by lines that are indented, by a backslash at the end, or not at all. A program's way is
+known by the path of its file; in another one a line is a continuation only where no program reads it otherwise.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ DIALECTS: dict[Dialect, tuple[str, ...]] = {
 
 
 class Line(NamedTuple):
-    """What a line is: ``header``, ``setting``, ``more`` of the setting above, or ``other``: a comment, a blank line.
+    """A kind of line: ``header``, ``setting``, ``more`` of the setting above, or ``other``: a comment, a blank line.
 
-    ``doubt``: of a setting, why it is unclear whether the next line belongs to it.
+    ``doubt``: of a setting, the reason why the next line may or may not belong to it.
     """
 
     kind: str
@@ -53,14 +53,14 @@ class Line(NamedTuple):
 
 def dialect(path: str) -> Dialect:
     """Return how the program whose file has this path continues values."""
-    for found, patterns in DIALECTS.items():
+    for name, patterns in DIALECTS.items():
         if any(fnmatchcase(path, pattern) for pattern in patterns):
-            return found
+            return name
     return "unknown"
 
 
 def classify(texts: Sequence[str], kind: Dialect) -> list[Line]:
-    """Return what each line is."""
+    """Return the kind of each line."""
     lines: list[Line] = []
     #: The number of the setting that the next line may continue, -1 for none; whether a blank line is between them.
     owner, gap = -1, False
@@ -118,11 +118,11 @@ def indentation(text: str) -> int:
 
 def _is_empty(text: str) -> bool:
     """Return whether the line of a setting has no value."""
-    found = SEPARATOR.search(text)
-    return found is not None and not text[found.end() :].strip()
+    separator = SEPARATOR.search(text)
+    return separator is not None and not text[separator.end() :].strip()
 
 
 def section(text: str) -> str:
     """Return the name in the line of a section."""
-    found = HEADER.match(text)
-    return found[1].strip() if found else ""
+    header = HEADER.match(text)
+    return header[1].strip() if header else ""

@@ -1,4 +1,4 @@
-"""Services of init systems that run scripts of ``/etc/init.d``: what the providers for OpenRC and sysvinit share.
+"""Services of init systems that run scripts of ``/etc/init.d``: the base class of the providers openrc and sysvinit.
 
 A script is asked by its action ``status``, whose exit codes are those of the Linux Standard Base (LSB 5.0, 22.2).
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resource_api import Change, Context, Resource
 
 SCRIPTS = Path("/etc/init.d")
-#: What is executable there and is no service: parts of the init system, and a template (service(8)).
+#: Executable files that are no service: parts of the init system, and a template (service(8)).
 NO_SERVICES = frozenset({"README", "halt", "killprocs", "rc", "rc.local", "rcS", "reboot", "single", "skeleton"})
 #: The states by the exit code of ``status``; any other one is none.
 LSB_STATES = {0: "running", 1: "dead", 2: "dead", 3: "stopped"}
@@ -54,8 +54,8 @@ class ScriptProvider(services.ServiceProvider):
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the services in ``names``, also those that do not exist, or all that have a script."""
-        wanted = _scripts() if names is None else list(names)
-        return [_row(name, service) for name, service in self._services(wanted).items()]
+        scripts = _scripts() if names is None else list(names)
+        return [_row(name, service) for name, service in self._services(scripts).items()]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one service after another, in their order."""
@@ -100,10 +100,10 @@ class ScriptProvider(services.ServiceProvider):
         """Return the state of a service by its file of a process, or by the action ``status``."""
         if pidfile := self._pidfiles.get(name):
             return "running" if _process_exists(pidfile) else "stopped"
-        done = ask.attempt(name, "status", log="debug")
-        if "usage:" in f"{done.stdout}{done.stderr}".lower():
+        result = ask.attempt(name, "status", log="debug")
+        if "usage:" in f"{result.stdout}{result.stderr}".lower():
             return UNKNOWN
-        return LSB_STATES.get(done.exit_code, UNKNOWN)
+        return LSB_STATES.get(result.exit_code, UNKNOWN)
 
     def _services(self, names: Sequence[str]) -> Mapping[str, Service]:
         """Return name → service, in the order of ``names``."""
@@ -112,24 +112,24 @@ class ScriptProvider(services.ServiceProvider):
         return {name: Service(states.get(name, services.NOT_FOUND), enabled.get(name, False)) for name in names}
 
     def _set_enable(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
-        wanted = should.get("enable")
-        if wanted == "mask":
+        enable = should.get("enable")
+        if enable == "mask":
             msg = f"{name} cannot be masked: {self.system} does not know that; declare 'enable: false'"
             raise ResourceError(msg)
-        if wanted is not None and wanted != service.enabled:
-            if wanted:
+        if enable is not None and enable != service.enabled:
+            if enable:
                 self.enable(name, should)
             else:
                 self.disable(name)
 
     def _set_ensure(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
-        wanted = should.get("ensure")
-        if wanted is not None and service.state == UNKNOWN:
+        ensure = should.get("ensure")
+        if ensure is not None and service.state == UNKNOWN:
             msg = f"whether {name} runs is not known: its script has no action 'status'; declare its 'pidfile'"
             raise ResourceError(msg)
-        if wanted == "stopped" and service.runs:
+        if ensure == "stopped" and service.runs:
             self.stop(name)
-        elif wanted == "running" and not service.runs:
+        elif ensure == "running" and not service.runs:
             self.start(name, service.state)
             self.started.add(name)
 
@@ -148,9 +148,9 @@ def _is_script(name: str) -> bool:
 def _process_exists(pidfile: str) -> bool:
     """Return whether the process whose number is in a file exists and has not ended; False without such a file."""
     with suppress(OSError), os.fdopen(os.open(pidfile, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        found = PID.fullmatch(file.read(64).decode("ascii", "replace"))
-        if found is not None:
-            _, _, rest = Path(f"/proc/{found[1]}/stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")
+        number = PID.fullmatch(file.read(64).decode("ascii", "replace"))
+        if number is not None:
+            _, _, rest = Path(f"/proc/{number[1]}/stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")
             return rest[:1] not in {"", "Z", "X"}
     return False
 
@@ -165,7 +165,7 @@ def _row(name: str, service: Service) -> Resource:
 
 
 def runlevel_directories(pattern: str) -> Iterable[tuple[str, list[str]]]:
-    """Yield the directories of runlevels beneath ``/etc``, by their names, and what is in each."""
+    """Yield the directories of runlevels beneath ``/etc``, by their names, and the file names in each."""
     parent, _, names = pattern.rpartition("/")
     for directory in listing.matching(f"/etc/{parent}", names):
         with suppress(FileNotFoundError, NotADirectoryError):

@@ -20,7 +20,7 @@ from resource_api import ResourceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lib.structured_settings import Place
+    from lib.structured_settings import KeyPath
 
 #: The most values in a file that is changed.
 LARGEST_FILE = 1_000_000
@@ -28,7 +28,7 @@ LARGEST_FILE = 1_000_000
 
 def edit(
     text: str,
-    wanted: Mapping[Place, Any],
+    values: Mapping[KeyPath, Any],
     *,
     parse: Callable[[str], Any],
     load: Callable[[str], Any],
@@ -36,18 +36,18 @@ def edit(
     convert: Callable[[Any, Any], Any],
     largest: int = LARGEST_FILE,
 ) -> str:
-    """Return a text with the wanted values by their places; ``MISSING`` removes one.
+    """Return a text with new values by their key paths; ``MISSING`` removes one.
 
     ``parse`` returns the content as it is read; ``load`` and ``dump`` are those of the library that keeps comments;
     ``convert(old, new)`` returns a new value in the style of the old one; ``largest``: how many mappings, arrays and
     values a file may have, which is known before the slow library reads it.
-    Raise ``ResourceError`` if not exactly what is wanted would change.
+    Raise ``ResourceError`` if anything else would change too.
     """
     expected = plain(parse(text), largest)
     document = load(text)
     before = dump(document)
-    apply(document, wanted, convert)
-    apply(expected, wanted, lambda _old, new: new)
+    apply(document, values, convert)
+    apply(expected, values, lambda _old, new: new)
     after = dump(document)
     for candidate in (keep_lines(text, before, after), after):
         if _same(parse(candidate), expected):
@@ -59,32 +59,32 @@ def edit(
 def keep_lines(original: str, before: str, after: str) -> str:
     """Return ``original`` with the changes from ``before`` to ``after``, which the library has written.
 
-    Lines that the library formats in another way stay as they are, and so do comments below what is removed. The result
+    Lines that the library formats in another way stay as they are, and so do comments below a removed value. The result
     is ``after`` if the library has formatted a changed line in another way.
     """
     old, plain_lines, new = (text.split("\n") for text in (original, before, after))
     end = "\r" if "\r\n" in original else ""
-    places = _matching_lines(plain_lines, old)
+    positions = _matching_lines(plain_lines, old)
     result: list[str] = []
-    done = 0
+    copied = 0
     for tag, start, stop, begin, finish in SequenceMatcher(None, plain_lines, new, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
         while stop > start and plain_lines[stop - 1].strip()[:1] in {"", "#"}:
-            stop -= 1  # noqa: PLW2901 - comments below what is removed belong to what follows
-        changed = [places.get(number) for number in range(start, stop)]
-        first = changed[0] if changed else places.get(start - 1, -1 if start == 0 else None)
+            stop -= 1  # noqa: PLW2901 - comments below a removed value belong to the next one
+        changed = [positions.get(number) for number in range(start, stop)]
+        first = changed[0] if changed else positions.get(start - 1, -1 if start == 0 else None)
         if first is None or changed != list(range(first, first + len(changed))):
             return after
         first += not changed
-        result += [*old[done:first], *(line + end for line in new[begin:finish])]
-        done = first + len(changed)
-    return "\n".join([*result, *old[done:]])
+        result += [*old[copied:first], *(line + end for line in new[begin:finish])]
+        copied = first + len(changed)
+    return "\n".join([*result, *old[copied:]])
 
 
-def _matching_lines(left: list[str], right: list[str]) -> dict[int, int]:
-    """Return line number in ``left`` → in ``right``, of lines that differ by white space only."""
-    first, second = ([" ".join(line.split()) for line in lines] for lines in (left, right))
+def _matching_lines(source: list[str], target: list[str]) -> dict[int, int]:
+    """Return line number in ``source`` → in ``target``, of lines that differ by white space only."""
+    first, second = ([" ".join(line.split()) for line in lines] for lines in (source, target))
     blocks = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
     return {block.a + number: block.b + number for block in blocks for number in range(block.size)}
 
@@ -95,21 +95,21 @@ def _same(document: Any, expected: Any) -> bool:
     return next(texts) == next(texts)
 
 
-def apply(document: Any, wanted: Mapping[Place, Any], convert: Callable[[Any, Any], Any]) -> None:
-    """Put the wanted values into a document."""
-    for place, value in wanted.items():
+def apply(document: Any, values: Mapping[KeyPath, Any], convert: Callable[[Any, Any], Any]) -> None:
+    """Put new values into a document; ``MISSING`` removes one."""
+    for key_path, value in values.items():
         if value is MISSING:
-            _remove(document, place)
+            _remove(document, key_path)
         else:
-            _put(document, place, value, convert)
+            _put(document, key_path, value, convert)
 
 
-def _put(container: Any, place: Place, value: Any, convert: Callable[[Any, Any], Any]) -> None:
-    for depth, step in enumerate(place):
-        check_container(container, step, place[:depth])
-        rest = place[depth + 1 :]
+def _put(container: Any, key_path: KeyPath, value: Any, convert: Callable[[Any, Any], Any]) -> None:
+    for depth, step in enumerate(key_path):
+        check_container(container, step, key_path[:depth])
+        rest = key_path[depth + 1 :]
         if isinstance(step, int):
-            check_index(step, len(container), place[: depth + 1], removal=False)
+            check_index(step, len(container), key_path[: depth + 1], removal=False)
             key = step
             if step == len(container):
                 container.append(convert(None, nested(rest, value)))
@@ -122,13 +122,13 @@ def _put(container: Any, place: Place, value: Any, convert: Callable[[Any, Any],
         container = container[key]
 
 
-def _remove(document: Any, place: Place) -> None:
+def _remove(document: Any, key_path: KeyPath) -> None:
     """Remove a value, and the mappings around it that are empty then."""
-    while place:
-        *outer, step = place
+    while key_path:
+        *outer, step = key_path
         container = find(document, tuple(outer))
         if isinstance(step, int):
-            check_index(step, len(container), place, removal=True)
+            check_index(step, len(container), key_path, removal=True)
             del container[step]
         else:
             try:
@@ -136,6 +136,6 @@ def _remove(document: Any, place: Place) -> None:
             except KeyError:
                 msg = f"'{step}' comes from an alias and can be removed only there"
                 raise ResourceError(msg) from None
-        place = tuple(outer)
-        if container or not place or isinstance(place[-1], int):
+        key_path = tuple(outer)
+        if container or not key_path or isinstance(key_path[-1], int):
             return

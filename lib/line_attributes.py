@@ -5,18 +5,18 @@ from __future__ import annotations
 from resource_api import Attribute
 
 
-def line_attributes(what: str) -> dict[str, Attribute]:
-    """Return the attributes of a type that adds ``what``, such as "the line", to files."""
+def line_attributes(subject: str) -> dict[str, Attribute]:
+    """Return the attributes of a type that adds ``subject``, such as "the line", to files."""
     expression = "Optional[String[1]]"
     return {
         "after": Attribute(
             expression,
-            f"Add {what} after the last line that this regular expression finds; at the end if it finds none.",
+            f"Add {subject} after the last line that this regular expression finds; at the end if it finds none.",
             kind="parameter",
         ),
         "insertbefore": Attribute(
             expression,
-            f"Add {what} before the last line that this finds; with `BOF` at the beginning of the file.",
+            f"Add {subject} before the last line that this finds; with `BOF` at the beginning of the file.",
             kind="parameter",
         ),
     }

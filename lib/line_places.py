@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def place_problems(should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what is wrong with ``after`` and ``insertbefore``."""
+    """Yield the mistakes in ``after`` and ``insertbefore``."""
     if should.get("after") is not None and should.get("insertbefore") is not None:
         yield Problem("insertbefore", "after and insertbefore exclude each other")
     for attribute in ("after", "insertbefore"):
@@ -31,5 +31,5 @@ def place(lines: files.Lines, should: Mapping[str, Any]) -> int:
     after, before = should.get("after"), should.get("insertbefore")
     if before == "BOF":
         return 0
-    found = find(lines, after or before or "")
-    return found[-1] + bool(after) if found else len(lines)
+    matches = find(lines, after or before or "")
+    return matches[-1] + bool(after) if matches else len(lines)

@@ -1,4 +1,4 @@
-"""What directories hold, where a directory that cannot be read must not look like an empty one.
+"""The files of a directory, where a directory that cannot be read must not look like an empty one.
 
 ``Path.glob`` takes every error for an empty directory since Python 3.13.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def matching(directory: str | os.PathLike[str], pattern: str = "*") -> list[Path]:
-    """Return what a directory holds whose names match, sorted; nothing without the directory. Raise ``OSError``."""
+    """Return the paths in a directory whose names match, sorted; none without the directory. Raise ``OSError``."""
     try:
         names = os.listdir(directory)  # noqa: PTH208 - bare names
     except (FileNotFoundError, NotADirectoryError):

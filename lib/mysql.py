@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 WORD = r"Pattern[/\A[^[:cntrl:]]+\z/]"
 PATH = r"Optional[Pattern[/\A\/[^[:cntrl:]]+\z/]]"
-#: What the servers use themselves is theirs.
+#: Accounts that the servers use themselves.
 OWN_ACCOUNTS = frozenset(
     {"mariadb.sys@localhost", "mysql.infoschema@localhost", "mysql.session@localhost", "mysql.sys@localhost"}
 )
@@ -31,7 +31,7 @@ ACCOUNT = (
     rf"Pattern[/\A(?!({'|'.join(map(re.escape, sorted(OWN_ACCOUNTS)))})\z)"
     r"""([^[:cntrl:]]{0,79}[^[:cntrl:]\s])?@[^@'"`\s[:cntrl:]]{1,255}\z/]"""
 )
-#: What comes before these types; the packages and services of Debian, and those of Oracle.
+#: The resources that come before these types; the packages and services of Debian, and those of Oracle.
 SERVER = {
     "package": ["mariadb-server", "default-mysql-server", "mysql-server"],
     "service": ["mariadb", "mysql"],
@@ -95,7 +95,7 @@ class Server:
             connection = pymysql.connect(**self._options(_seconds(context)), defer_connect=True)
             connection.connect(self._socket())
         except (pymysql.MySQLError, OSError, RuntimeError, ValueError, LookupError, struct.error) as error:
-            # It takes any answer for that of a server.
+            # PyMySQL takes any answer for a server's.
             msg = f"cannot connect to the server at {self._place()}: {_reason(error)}"
             raise ResourceError(msg) from None
         try:
@@ -115,18 +115,18 @@ class Server:
 
         host, port = self._config["host"], self._config["port"]
         if not host.startswith("/"):
-            found = sockets.create_connection((host, port), CONNECT_TIMEOUT)
-            found.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
-            found.setsockopt(sockets.SOL_SOCKET, sockets.SO_KEEPALIVE, 1)
-            return found
-        found = sockets.socket(sockets.AF_UNIX)
+            connection = sockets.create_connection((host, port), CONNECT_TIMEOUT)
+            connection.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+            connection.setsockopt(sockets.SOL_SOCKET, sockets.SO_KEEPALIVE, 1)
+            return connection
+        connection = sockets.socket(sockets.AF_UNIX)
         try:
-            found.settimeout(CONNECT_TIMEOUT)
-            found.connect(host)
+            connection.settimeout(CONNECT_TIMEOUT)
+            connection.connect(host)
         except OSError:
-            found.close()
+            connection.close()
             raise
-        return found
+        return connection
 
     def _options(self, seconds: float) -> dict[str, Any]:
         """Return how PyMySQL connects, and how long it waits for an answer.
@@ -213,9 +213,9 @@ def recognize(info: str) -> str:
     """Return which product a server says it is. Raise ``ResourceError`` for a version that is too old."""
     # MariaDB before 11 puts the version in front that old replicas expect: 5.5.5-10.11.6-MariaDB.
     mariadb = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", info)
-    found = mariadb or re.match(r"(\d+)\.(\d+)\.", info)
+    version = mariadb or re.match(r"(\d+)\.(\d+)\.", info)
     product = "MariaDB" if mariadb else "MySQL"
-    if not found or (int(found[1]), int(found[2])) < OLDEST[product]:
+    if not version or (int(version[1]), int(version[2])) < OLDEST[product]:
         needed = ".".join(map(str, OLDEST[product]))
         msg = f"the server is {info}; {product} {needed} or later is needed"
         raise ResourceError(msg)
@@ -272,9 +272,9 @@ def storable(name: str) -> bool:
 
 
 def _seconds(context: Context) -> float:
-    """Return how long an answer may take: what is left of the time of the resource, if that is less."""
-    left = TIMEOUT if context.deadline is None else context.deadline - time.monotonic()
-    return min(TIMEOUT, max(left, 1))
+    """Return the seconds that an answer may take: the remaining time of the resource, if that is less."""
+    remaining = TIMEOUT if context.deadline is None else context.deadline - time.monotonic()
+    return min(TIMEOUT, max(remaining, 1))
 
 
 def _tls(config: Mapping[str, Any]) -> SSLContext:
@@ -301,7 +301,7 @@ def _text(value: Any) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return what a server or PyMySQL says, with the number of the error."""
+    """Return the message of a server or of PyMySQL, with the number of the error."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if len(error.args) == 2 and isinstance(error.args[0], int):  # noqa: PLR2004 - number and text

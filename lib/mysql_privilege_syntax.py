@@ -1,4 +1,4 @@
-"""What rights on a MariaDB or MySQL server are, and what they are on: how both are read and written. Pure."""
+"""Rights on a MariaDB or MySQL server and their targets: how both are read and written. Pure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _NAME = re.compile(r"`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^.]+)")
 
 
 class Target(NamedTuple):
-    """What rights are on. The database is a pattern, as of LIKE, where they are on all of it."""
+    """The target of rights. The database is a pattern, as of LIKE, where they are on all of it."""
 
     kind: str
     database: str = ""
@@ -74,7 +74,7 @@ class Target(NamedTuple):
 
 
 def parse_target(text: str) -> Target:
-    """Return what the value of ``table`` means, which its data type accepts."""
+    """Return the target that a value of ``table`` means, which its data type accepts."""
     if text == "*.*":
         return Target(SERVER)
     kind, space, rest = text.partition(" ")
@@ -92,12 +92,12 @@ def right(text: str) -> str:
 
 def parse(privileges: Iterable[str]) -> dict[Right, str]:
     """Return rights with the column of each as it is written."""
-    found: dict[Right, str] = {}
+    rights: dict[Right, str] = {}
     for text in privileges:
         name, bracket, columns = text.partition("(")
         for column in columns.rstrip(") ").split(",") if bracket else [""]:
-            found[right(name), column.strip().lower()] = column.strip()
-    return found
+            rights[right(name), column.strip().lower()] = column.strip()
+    return rights
 
 
 def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str) -> list[str]:
@@ -119,13 +119,13 @@ def canonical(privileges: Iterable[str]) -> list[str]:
 
 
 def problems(target: Target, privileges: Iterable[str]) -> Iterator[str]:
-    """Yield what is wrong with rights on something, as far as it can be said without a server."""
-    known = RIGHTS.get(target.kind)
+    """Yield the mistakes in rights on a target that can be detected without a server."""
+    allowed = RIGHTS.get(target.kind)
     for name, column in parse(privileges):
         if name == GRANT:
             yield "the right to give rights to others is options: [GRANT]"
         elif column and (target.kind != ONE_TABLE or name not in OF_COLUMNS):
             rights = ", ".join(sorted(OF_COLUMNS))
             yield f"there is no {name} on columns of a {target.kind.lower()}; only a table has them, with {rights}"
-        elif known is not None and name not in known | {ALL, USAGE}:
-            yield f"there is no {name} on a {target.kind.lower()}; the rights are {', '.join(sorted(known))} and ALL"
+        elif allowed is not None and name not in allowed | {ALL, USAGE}:
+            yield f"there is no {name} on a {target.kind.lower()}; the rights are {', '.join(sorted(allowed))} and ALL"

@@ -1,4 +1,4 @@
-"""Read the rights of accounts, with one query for each kind of thing that they are on."""
+"""Read the rights of accounts, with one query for each table that a server keeps them in."""
 
 from __future__ import annotations
 
@@ -43,31 +43,31 @@ SEES_ALL = """
     SELECT (SELECT COUNT(DISTINCT CAST(GRANTEE AS BINARY)) FROM information_schema.USER_PRIVILEGES)
         >= (SELECT COUNT(*) FROM mysql.user WHERE Host <> '') AS sees_all
 """
-#: What rights are on → where a server keeps them.
-PLACES = {
+#: The targets of rights → the tables in which a server keeps them.
+TABLES = {
     SERVER: (SERVER,),
     DATABASE: (DATABASE,),
     ONE_TABLE: ("tables_priv", "columns_priv"),
     PROCEDURE: ("procs_priv",),
     FUNCTION: ("procs_priv",),
 }
-EVERYWHERE = frozenset(place for places in PLACES.values() for place in places)
+ALL_TABLES = frozenset(table for tables in TABLES.values() for table in tables)
 
 
-def read(session: Session, places: Collection[str], users: Collection[str] | None) -> Held:
+def read(session: Session, tables: Collection[str], users: Collection[str] | None) -> Held:
     """Return the rights of some accounts, or of all, that a server keeps in some of its tables."""
     held: Held = defaultdict(dict)
-    if not BY_RIGHT.keys().isdisjoint(places) and not session.rows(SEES_ALL)[0]["sees_all"]:
+    if not BY_RIGHT.keys().isdisjoint(tables) and not session.rows(SEES_ALL)[0]["sees_all"]:
         msg = "the server hides the rights of others from this user; it needs SELECT on the database mysql"
         raise ResourceError(msg)
-    for place in sorted(places):
-        if place in BY_RIGHT:
-            found = map(_one_right, session.rows(f"{BY_RIGHT[place]} WHERE {_grantees(users)}"))
+    for table in sorted(tables):
+        if table in BY_RIGHT:
+            rows = map(_one_right, session.rows(f"{BY_RIGHT[table]} WHERE {_grantees(users)}"))
         else:
             condition = "TRUE" if users is None else among_accounts(users)
-            found = map(_some_rights, session.rows(f"{BY_OBJECT[place]} WHERE {condition}"))
-        for name, rights in found:
-            # What has no host is a role.
+            rows = map(_some_rights, session.rows(f"{BY_OBJECT[table]} WHERE {condition}"))
+        for name, rights in rows:
+            # A row without a host is a role.
             if rights and not name[0].endswith("@"):
                 held[name] |= rights
     return held

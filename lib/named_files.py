@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from resource_api import Context
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 #: Where there is no file, not even the directory that it would be in.
 NO_FILE = (FileNotFoundError, NotADirectoryError)
 
@@ -20,22 +20,22 @@ def read_each(
     context: Context,
     names: Collection[str] | None,
     unlisted: str,
-    read: Callable[[files.Directories, str], Found],
+    read: Callable[[files.Directories, str], Value],
     missing: type[OSError] | tuple[type[OSError], ...] = FileNotFoundError,
-) -> Iterator[tuple[str, Found]]:
-    """Yield each path in ``names`` and what ``read`` returns for it, without those where it raises ``missing``.
+) -> Iterator[tuple[str, Value]]:
+    """Yield each path in ``names`` and the value of ``read`` for it, without those where it raises ``missing``.
 
-    Any other one that cannot be read fails alone. Raise ``CannotList`` without ``names``; ``unlisted`` says why.
+    Any other one that cannot be read fails alone. Raise ``CannotList`` with the message ``unlisted`` without ``names``.
     """
     if names is None:
         raise CannotList(unlisted)
     with files.Directories() as directories:
         for path in names:
             try:
-                found = read(directories, path)
+                value = read(directories, path)
             except missing:
                 continue
             except (OSError, ResourceError) as error:
                 context.failed(path, message=files.describe_error(error, path))
             else:
-                yield path, found
+                yield path, value

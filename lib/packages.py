@@ -1,4 +1,4 @@
-"""What all providers of packages have in common: the meaning of ``ensure``, ``purge`` and ``mark``."""
+"""The base class of all providers of packages: the meaning of ``ensure``, ``purge`` and ``mark``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REMOVED = frozenset({"config-files", "not-installed"})
 class PackageProvider(BaseProvider):
     """The methods that depend on the declaration alone; they are called on one provider for all."""
 
-    #: The packages that are wanted in their latest version, and those that are wanted purged.
+    #: The packages that are declared as ``latest``, and those that are declared ``absent`` with ``purge``.
     _latest: ClassVar[set[str]] = set()
     _purged: ClassVar[set[str]] = set()
 
@@ -42,7 +42,7 @@ class PackageProvider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ensure`` with what is installed: any version, the candidate version, or a given one; and a hold."""
+        """Compare ``ensure`` with the installed version: any, the candidate, or a given one; and compare a hold."""
         if attribute == "mark":
             return bool(is_.get("mark", "none") == should["mark"])
         if attribute != "ensure":
@@ -52,8 +52,8 @@ class PackageProvider(BaseProvider):
             return status is None or (status in REMOVED and not (should.get("purge") and status == "config-files"))
         if status not in WORKING:
             return False, f"the package is {status}" if status else "the package is not installed"
-        wanted = {"present": version, "latest": is_.get("candidate")}.get(ensure, ensure)
-        return version == wanted or (False, f"changed from {version} to {wanted or ensure}")
+        expected = {"present": version, "latest": is_.get("candidate")}.get(ensure, ensure)
+        return version == expected or (False, f"changed from {version} to {expected or ensure}")
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the packages that the transactions of ``set`` install, change and remove besides, with their causes."""
@@ -61,10 +61,10 @@ class PackageProvider(BaseProvider):
             effects = list(self._simulated(arguments))
             self._check_virtual({name: changes[name] for name in names}, effects)
             effects = [effect for effect in effects if names.isdisjoint((effect.name, *effect.aliases))]
-            several = {name: changes[name] for name in changes if name in names} if len(names) > 1 and effects else {}
-            consequences = closure(self._links(context, several, effects)) if several else {}
+            joint = {name: changes[name] for name in changes if name in names} if len(names) > 1 and effects else {}
+            consequences = closure(self._links(context, joint, effects)) if joint else {}
             for effect in effects:
-                causes = [name for name in several if effect.name in consequences.get(name, ())]
+                causes = [name for name in joint if effect.name in consequences.get(name, ())]
                 yield from ((name, effect) for name in causes or names)
 
     def _check_virtual(self, changes: Mapping[str, Change], effects: Sequence[SideEffect]) -> None:
@@ -84,13 +84,13 @@ class PackageProvider(BaseProvider):
         raise NotImplementedError
 
     def _simulated(self, arguments: Sequence[str]) -> Iterable[SideEffect]:
-        """Return what a transaction would do. Raise ``ResourceError`` or ``CommandError`` where it would fail."""
+        """Return the effects of a transaction. Raise ``ResourceError`` or ``CommandError`` where it would fail."""
         raise NotImplementedError
 
     def _links(
         self, context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterable[tuple[str, str]]:
-        """Return pairs of packages of one transaction: a change or a side effect, and what follows from it."""
+        """Return pairs of packages of one transaction: a change or a side effect, and its consequence."""
         raise NotImplementedError
 
 

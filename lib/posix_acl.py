@@ -48,7 +48,7 @@ class Entry(NamedTuple):
         return self.default, list(KINDS).index(self.word), self.name
 
 
-class Wanted(NamedTuple):
+class Declared(NamedTuple):
     """A declared entry with the number of its user or group; ``conditional`` is a right to execute of ``X``."""
 
     default: bool
@@ -60,7 +60,7 @@ class Wanted(NamedTuple):
 def parse(text: str) -> Entry:
     """Return an entry that the data type of ``permission`` accepts."""
     *first, word, name, rights = text.split(":")
-    full = next(each for each in KINDS if each.startswith(word))
+    full = next(kind for kind in KINDS if kind.startswith(word))
     if rights.isdigit():
         rights = "".join(letter for letter in "rwx" if RIGHTS[letter] & int(rights))
     last = next((letter for letter in "xX" if letter in rights), "-")
@@ -69,32 +69,32 @@ def parse(text: str) -> Entry:
     return Entry(bool(first), full, name if number is None else str(number), rights)
 
 
-def resolve(permission: Iterable[str]) -> list[Wanted]:
+def resolve(permission: Iterable[str]) -> list[Declared]:
     """Return declared entries with numbers. Raise ``ResourceError`` for a user or group that does not exist."""
-    found = []
+    declared = []
     for entry in map(parse, permission):
-        unnamed, named = KINDS[entry.word]
+        unnamed, with_name = KINDS[entry.word]
         find = files.user_id if entry.word == "user" else files.group_id
-        key = (named, find(entry.name)) if entry.name else (unnamed, UNNAMED)
+        key = (with_name, find(entry.name)) if entry.name else (unnamed, UNNAMED)
         bits = sum(RIGHTS[letter] for letter in entry.rights if letter in RIGHTS)
-        found.append(Wanted(entry.default, key, bits, entry.rights.endswith("X")))
-    return found
+        declared.append(Declared(entry.default, key, bits, entry.rights.endswith("X")))
+    return declared
 
 
 def read(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl]:
     """Return the list of a file, which without one has the entries of its mode, and the default list of a directory."""
     mode = status.st_mode
-    own = {(USER_OBJ, UNNAMED): mode >> 6 & 7, GROUP_KEY: mode >> 3 & 7, (OTHER, UNNAMED): mode & 7}
+    of_mode = {(USER_OBJ, UNNAMED): mode >> 6 & 7, GROUP_KEY: mode >> 3 & 7, (OTHER, UNNAMED): mode & 7}
     access = attributes.get(ACCESS)
-    return own if access is None else _decode(access), _decode(attributes.get(DEFAULT, b""))
+    return of_mode if access is None else _decode(access), _decode(attributes.get(DEFAULT, b""))
 
 
 def is_extended(access: Acl, default: Acl) -> bool:
-    """Return whether there is more than what a mode says."""
+    """Return whether the lists say more than a mode."""
     return bool(default) or MASK_KEY in access
 
 
-def shown(access: Acl, default: Acl) -> list[str]:
+def as_text(access: Acl, default: Acl) -> list[str]:
     """Return the entries as text, without those that are the rights of owner and others in the file's mode."""
     of_mode = {(USER_OBJ, UNNAMED), (OTHER, UNNAMED)}
     entries = [_entry(key, bits, default=False) for key, bits in access.items() if key not in of_mode]
@@ -103,22 +103,22 @@ def shown(access: Acl, default: Acl) -> list[str]:
 
 
 def expected(
-    status: stat_result, attributes: Mapping[str, bytes], wanted: Iterable[Wanted], *, inclusive: bool
+    status: stat_result, attributes: Mapping[str, bytes], declared: Iterable[Declared], *, inclusive: bool
 ) -> tuple[Acl, Acl]:
     """Return the list and the default list that a file should have.
 
-    ``inclusive``: whether the wanted entries for users and groups are all. What has no default list gets none.
+    ``inclusive``: whether the declared entries for users and groups are all. A file without a default list gets none.
     """
     access, default = read(status, attributes)
     directory = stat.S_ISDIR(status.st_mode)
     runs = directory or any(access[key] & 1 for key in ((USER_OBJ, UNNAMED), GROUP_KEY, (OTHER, UNNAMED)))
-    own: Acl = {}
+    entries: Acl = {}
     inherited: Acl = {}
-    for each in wanted:
-        if directory or not each.default:
-            bits = each.bits & ~1 if each.conditional and not runs else each.bits
-            (inherited if each.default else own)[each.key] = bits
-    new = _combined(access, own, inclusive=inclusive)
+    for entry in declared:
+        if directory or not entry.default:
+            bits = entry.bits & ~1 if entry.conditional and not runs else entry.bits
+            (inherited if entry.default else entries)[entry.key] = bits
+    new = _combined(access, entries, inclusive=inclusive)
     if not inherited and (inclusive or not default):
         return new, {}
     start = default or {key: new[key] for key in ((USER_OBJ, UNNAMED), GROUP_KEY, (OTHER, UNNAMED))}
@@ -131,14 +131,14 @@ def without(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, 
 
 
 def encoded(access: Acl, default: Acl) -> dict[str, bytes | None]:
-    """Return the extended attributes for two lists; None where there is to be none."""
+    """Return the extended attributes for two lists; None removes one."""
     return {ACCESS: _encode(access), DEFAULT: _encode(default) if default else None}
 
 
-def hiding_mask(access: Acl, wanted: Iterable[Wanted]) -> str:
-    """Return the mask of a list if it denies what is declared; else an empty text."""
+def hiding_mask(access: Acl, declared: Iterable[Declared]) -> str:
+    """Return the mask of a list if it denies declared rights, else an empty text."""
     mask = access.get(MASK_KEY, 7)
-    denied = any(each.bits & ~mask for each in wanted if not each.default and each.key[0] in LIMITED)
+    denied = any(entry.bits & ~mask for entry in declared if not entry.default and entry.key[0] in LIMITED)
     return rights(mask) if denied else ""
 
 
@@ -147,24 +147,24 @@ def rights(bits: int) -> str:
     return "".join(letter if RIGHTS[letter] & bits else "-" for letter in "rwx")
 
 
-def _combined(now: Acl, wanted: Acl, *, inclusive: bool) -> Acl:
-    """Return a list with the wanted entries, and the others of ``now`` that stay.
+def _combined(present: Acl, declared: Acl, *, inclusive: bool) -> Acl:
+    """Return a list with the declared entries, and the remaining ones of ``present``.
 
-    A mask that is not declared is kept as long as it grants what is declared. Where it has to grant more, entries that
-    are not declared do not gain by that: they keep what they could do.
+    A mask that is not declared is kept as long as it grants the declared rights. Where it has to grant more, entries
+    that are not declared do not gain by that: they keep their effective rights.
     """
-    new = {key: bits for key, bits in now.items() if key[0] not in NAMED or not inclusive} | wanted
-    if MASK_KEY in wanted:
+    new = {key: bits for key, bits in present.items() if key[0] not in NAMED or not inclusive} | declared
+    if MASK_KEY in declared:
         return new
-    limit = now.get(MASK_KEY, now[GROUP_KEY])
+    limit = present.get(MASK_KEY, present[GROUP_KEY])
     needed = 0
-    for key, bits in wanted.items():
+    for key, bits in declared.items():
         needed |= bits if key[0] in LIMITED else 0
     new.pop(MASK_KEY, None)
-    named = any(key[0] in NAMED for key in new)
-    if needed & ~limit or not named:
-        new = {key: bits & limit if key[0] in LIMITED and key not in wanted else bits for key, bits in new.items()}
-    return new | {MASK_KEY: limit | needed} if named else new
+    has_named = any(key[0] in NAMED for key in new)
+    if needed & ~limit or not has_named:
+        new = {key: bits & limit if key[0] in LIMITED and key not in declared else bits for key, bits in new.items()}
+    return new | {MASK_KEY: limit | needed} if has_named else new
 
 
 def _decode(data: bytes) -> Acl:
@@ -183,16 +183,16 @@ def _entry(key: tuple[int, int], bits: int, *, default: bool) -> Entry:
 
 
 def problems(permission: Iterable[str]) -> Iterator[str]:
-    """Yield what is wrong with declared entries."""
+    """Yield the mistakes in declared entries."""
     entries = list(map(parse, permission))
-    seen = set()
+    keys = set()
     for entry in entries:
-        place = entry._replace(rights="")
+        key = entry._replace(rights="")
         if not entry.default and not entry.name and entry.word in {"user", "other"}:
             yield f"'{entry}' is in the mode of the file: declare it as 'mode' of the type file"
-        elif place in seen:
-            yield f"there is more than one entry for '{str(place).rstrip(':')}'"
-        seen.add(place)
+        elif key in keys:
+            yield f"there is more than one entry for '{str(key).rstrip(':')}'"
+        keys.add(key)
         if (number := files.owner_number(entry.name)) is not None and number >= UNNAMED:
             yield f"'{entry.name}' is no number of a user or group"
     if not any(entry.default or entry.name or entry.word == "mask" for entry in entries):

@@ -65,14 +65,14 @@ class Server:
         return Server({**self._config, "database": database}) if database else self
 
     def run(self, *statements: str) -> str:
-        """Run statements, which may contain secrets, one after the other, and return what is printed.
+        """Run statements, which may contain secrets, one after the other, and return their output.
 
         Raise ``ResourceError`` with the reason.
         """
         return self._run(Sensitive(_script(*statements)))
 
     def read(self, query: str) -> str:
-        """Run a query without a secret and return what is printed. Raise ``ResourceError`` with the reason.
+        """Run a query without a secret and return its output. Raise ``ResourceError`` with the reason.
 
         It is no secret to the run either: with the first one a run starts a process that masks its output.
         """
@@ -81,15 +81,15 @@ class Server:
     def _run(self, script: str | Sensitive[str]) -> str:
         """Run a script. A password reaches psql through a pipe, all that is no secret in its environment."""
         options = ("-XqAtw", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=terse", "-v", "SHOW_CONTEXT=never")
-        where = {key: str(self._config[key]) for key in ("host", "port", "user", "sslmode", "database")}
-        variables = {f"PG{key.upper()}": value for key, value in where.items()}
+        connection = {key: str(self._config[key]) for key in ("host", "port", "user", "sslmode", "database")}
+        variables = {f"PG{key.upper()}": value for key, value in connection.items()}
         variables |= {"PGCONNECT_TIMEOUT": "10", "PGAPPNAME": "resource-api"}
         with self._password() as more:
             variables.update(more)
-            done = self._psql.attempt(*options, env=variables, input=script, user=self._account, log="debug")
-        if done.exit_code:
-            raise ResourceError(_reason(done.stderr) or f"psql ended with exit code {done.exit_code}")
-        return done.stdout
+            result = self._psql.attempt(*options, env=variables, input=script, user=self._account, log="debug")
+        if result.exit_code:
+            raise ResourceError(_reason(result.stderr) or f"psql ended with exit code {result.exit_code}")
+        return result.stdout
 
     @contextmanager
     def _password(self) -> Iterator[Mapping[str, str]]:
@@ -109,16 +109,15 @@ class Server:
         A role that may not read ``table`` asks the query ``without`` it.
         """
         condition = "true" if names is None else f"name = ANY (ARRAY[{', '.join(map(literal, names))}]::text[])"
-        first, other = (
-            f"SELECT coalesce(json_agg(r ORDER BY name), '[]') FROM ({each}) r WHERE {condition};"  # noqa: S608 - quoted by literal
-            for each in (query, without)
+        first, second = (
+            f"SELECT coalesce(json_agg(r ORDER BY name), '[]') FROM ({text}) r WHERE {condition};"  # noqa: S608 - quoted by literal
+            for text in (query, without)
         )
         if table:
             may = f"SELECT has_table_privilege({literal(table)}, 'SELECT') AS may \\gset"
-            first = f"{may}\n\\if :may\n{first}\n\\else\n{other}\n\\endif"
-        text = self.read(first)
-        found: list[dict[str, Any]] = json.loads(text)
-        return found
+            first = f"{may}\n\\if :may\n{first}\n\\else\n{second}\n\\endif"
+        rows: list[dict[str, Any]] = json.loads(self.read(first))
+        return rows
 
 
 def literal(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a PostgreSQL server stores of passwords: verifiers of SCRAM-SHA-256 (RFC 5803), and hashes of MD5."""
+"""Stored passwords of a PostgreSQL server: verifiers of SCRAM-SHA-256 (RFC 5803), and hashes of MD5."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import unicodedata
 
 #: Rounds of PBKDF2, the server's own default (scram_iterations).
 ROUNDS = 4096
-#: What the server takes for a verifier, and stores as it is.
+#: The texts that the server takes for a verifier, and stores as they are.
 SCRAM = re.compile(r"SCRAM-SHA-256\$[1-9][0-9]{0,8}:[A-Za-z0-9+/]+={0,2}\$[A-Za-z0-9+/=]{44}:[A-Za-z0-9+/=]{44}")
 MD5 = re.compile(r"md5[0-9a-f]{32}")
 DIGEST = 32  # bytes
 
 
 def verifier(password: str) -> str:
-    """Return what the server is to store of a password or verifier: the password never reaches it or its log."""
+    """Return the verifier that the server stores: the password never reaches it or its log."""
     return password if is_verifier(password) else _scram(password, os.urandom(16), ROUNDS)
 
 
@@ -28,9 +28,9 @@ def is_verifier(text: str) -> bool:
 
 
 def matches(password: str, role: str, method: str, digest: str) -> bool:
-    """Return whether what the server stores is of a password or verifier.
+    """Return whether the server's verifier is of a password or verifier.
 
-    ``method``: what the server stores without its secret part; ``digest``: the SHA-256 of the whole.
+    ``method``: the stored verifier without its secret part; ``digest``: the SHA-256 of the whole.
     """
     if is_verifier(password):
         stored = password

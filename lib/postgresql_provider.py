@@ -1,4 +1,4 @@
-"""What the providers of a PostgreSQL server share: its configuration."""
+"""The base class of the providers of a PostgreSQL server: its configuration."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _checked(_context: Context, config: dict[str, Any]) -> dict[str, Any]:
 
 
 class ServerProvider(SimpleProvider):
-    """What the providers of one server share."""
+    """The base class of the providers of one server."""
 
     check_config = staticmethod(_checked)
 
     def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
-        """Keep where the server is."""
+        """Keep the server's configuration."""
         self._server = Server(config)
 
     def diff_config(self, _context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:

@@ -31,7 +31,7 @@ OBJECTS = {
     FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
 """,
 }
-#: What a listing shows: rights that were given to another role than the owner, on what is not the server's own.
+#: The rights of a listing: given to another role than the owner, on objects that are not the server's own.
 GIVEN = """
     SELECT DISTINCT g.role, o.kind, o.name FROM objects o, LATERAL aclexplode(o.acl) a JOIN roles g ON g.oid = a.grantee
     WHERE a.grantee <> o.owner AND coalesce(o.schema, o.name) !~ '^(pg_|information_schema$)'
@@ -43,14 +43,14 @@ def in_database(server: Server, database: str, *, connect: bool) -> Iterator[tup
 
     ``connect``: also of those in it, which can be read only through it.
     """
-    places = [("", server, ["database"])]
-    places += [(database, server.through(database), sorted(INSIDE))] if connect else []
-    for place, reached, kinds in places:
+    scopes = [("", server, ["database"])]
+    scopes += [(database, server.through(database), sorted(INSIDE))] if connect else []
+    for scope, reached, kinds in scopes:
         objects = " UNION ALL ".join(OBJECTS[kind] for kind in kinds)
-        condition = "true" if place else f"name = {literal(database)}"
+        condition = "true" if scope else f"name = {literal(database)}"
         query = f"""
             WITH roles(role, oid) AS (SELECT rolname::text, oid FROM pg_roles UNION ALL SELECT 'PUBLIC', 0),
             objects(kind, schema, name, acl, owner, letter) AS ({objects})
             SELECT coalesce(json_agg(q ORDER BY role, kind, name), '[]') FROM ({GIVEN}) q WHERE {condition};
         """  # noqa: S608 - constants, and quoted by literal
-        yield from ((each["role"], each["kind"], each["name"], place) for each in json.loads(reached.read(query)))
+        yield from ((row["role"], row["kind"], row["name"], scope) for row in json.loads(reached.read(query)))

@@ -1,4 +1,4 @@
-"""What a change of a file, a job or a process needs of this machine: the problems that ``preflight`` returns."""
+"""Prerequisites of a change on this machine: the problems that ``preflight`` returns for files, jobs and processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MissingModuleError(ResourceError):
 
 @contextmanager
 def needing(module: str, source: str) -> Iterator[None]:
-    """Raise ``MissingModuleError`` where a module is missing that the block imports; ``source``: what brings it."""
+    """Raise ``MissingModuleError`` where a module is missing that the block imports; ``source``: how to install it."""
     try:
         # Where a module of ours imports it, the import of that one fails otherwise, with another error.
         import_module(module)
@@ -55,12 +55,12 @@ def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str],
 def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Iterator[tuple[Name, Problem]]:
     """Yield a note for each name whose file cannot be replaced, so that readers may see a part of its new content.
 
-    ``follow``: a link at the end of a path is followed, as by what edits files.
+    ``follow``: a link at the end of a path is followed, as by the functions that edit files.
     """
-    why = files.why_not_replaced(paths.values(), follow=follow)
+    reasons = files.why_not_replaced(paths.values(), follow=follow)
     for name, path in paths.items():
-        if path in why:
-            message = f"{why[path]}, so it is overwritten where it is, which is not atomic"
+        if path in reasons:
+            message = f"{reasons[path]}, so it is overwritten where it is, which is not atomic"
             yield name, Problem(None, message, severity="warning")
 
 
@@ -101,8 +101,8 @@ def missing_directory(attribute: str | None, path: Any) -> Iterator[Problem]:
     """Yield a problem if a path is declared and is no directory."""
     if path is not None and not os.path.isdir(path):  # noqa: PTH112 - text in, text out
         there = os.path.lexists(path)
-        what = f"'{path}' is not a directory" if there else f"the directory '{path}' does not exist"
-        yield Problem(attribute, what, needs=f"File[{path}]")
+        message = f"'{path}' is not a directory" if there else f"the directory '{path}' does not exist"
+        yield Problem(attribute, message, needs=f"File[{path}]")
 
 
 def missing_file(attribute: str, path: Any) -> Iterator[Problem]:

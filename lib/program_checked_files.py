@@ -49,18 +49,18 @@ def read_rows(context: Context, directory: str, names: Collection[str]) -> Itera
 
 def contents(changes: Mapping[str, Change]) -> dict[str, bytes | None]:
     """Return the new contents of files by their names, None for one that is to be absent."""
-    wanted = ((name, reveal(change.should)) for name, change in changes.items())
-    return {name: None if should["ensure"] == "absent" else should["content"].encode() for name, should in wanted}
+    declared = ((name, reveal(change.should)) for name, change in changes.items())
+    return {name: None if should["ensure"] == "absent" else should["content"].encode() for name, should in declared}
 
 
 @contextmanager
 def staged(changes: Mapping[str, Change]) -> Iterator[str]:
     """Return a directory of root with the files that are to be present, under their names, until the block ends."""
-    with whole_directory.stage() as place:
+    with whole_directory.stage() as directory:
         for name, content in contents(changes).items():
             if content is not None:
-                whole_directory.write(f"{place}/{name}", content)
-        yield place
+                whole_directory.write(f"{directory}/{name}", content)
+        yield directory
 
 
 def write(directory: str, name: str, should: Mapping[str, Any]) -> None:

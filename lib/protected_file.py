@@ -1,4 +1,4 @@
-"""The owner, group and mode of a file that a type writes as a whole: attributes, what is read, and writing."""
+"""The owner, group and mode of a file that a type writes as a whole: attributes, reading and writing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_all(
 ) -> Iterator[Resource]:
     """Yield the files in ``names``, with the attributes that ``describe`` returns of a content; one may fail alone.
 
-    Raise ``CannotList`` without ``names``; ``kind`` says what cannot be listed.
+    Raise ``CannotList``, with ``kind`` in its message, without ``names``.
     """
 
     def read(directories: files.Directories, path: str) -> Resource:
@@ -112,18 +112,18 @@ def _read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
 
     Raise ``OSError``, and ``ResourceError`` for anything but a regular file of at most ``LIMIT`` bytes.
     """
-    seen, content = files.stat_and_read(directories, path, LIMIT)
+    status, content = files.stat_and_read(directories, path, LIMIT)
     if content is None:
-        msg = "is larger than 1 MiB" if stat.S_ISREG(seen.st_mode) else "is not a regular file"
+        msg = "is larger than 1 MiB" if stat.S_ISREG(status.st_mode) else "is not a regular file"
         raise ResourceError(msg)
-    row: Resource = {"ensure": "present", "path": path, "mode": f"{stat.S_IMODE(seen.st_mode):04o}"}
-    return row | {"owner": files.user_name(seen.st_uid), "group": files.group_name(seen.st_gid)}, content
+    row: Resource = {"ensure": "present", "path": path, "mode": f"{stat.S_IMODE(status.st_mode):04o}"}
+    return row | {"owner": files.user_name(status.st_uid), "group": files.group_name(status.st_gid)}, content
 
 
 def _write(batch: files.Batch, path: str, content: bytes | None, should: Mapping[str, Any]) -> None:
     """Write a file with the declared owner, group and mode, or with None for ``content`` change these alone."""
-    wanted = permissions(should)
+    attributes = permissions(should)
     if content is None:
-        batch.set_mode_owner(path, **wanted, former_uid=None)
+        batch.set_mode_owner(path, **attributes, former_uid=None)
     else:
-        batch.replace(path, content, **wanted)
+        batch.replace(path, content, **attributes)

@@ -1,4 +1,4 @@
-"""What the Python of an environment executes whatever it is asked for: packages, and what it is told to look for."""
+"""The code that the Python of an environment executes at every start: its packages, and the directories it searches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def code(prefix: str) -> Iterator[str]:
     yield from _installation(os.path.realpath(f"{prefix}/bin/python"))
     with suppress(OSError):
         text = files.read(f"{prefix}/pyvenv.cfg", LARGEST).decode("utf-8", "replace")
-        yield from (_top for found in HOME.findall(text) for _top in _installation(f"{found.strip()}/python"))
+        yield from (tree for home in HOME.findall(text) for tree in _installation(f"{home.strip()}/python"))
     for library in listing.matching(f"{prefix}/lib", "python3*"):
         for path in listing.matching(f"{library}/site-packages", "*.pth"):
             with suppress(OSError):

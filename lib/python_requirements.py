@@ -1,4 +1,4 @@
-"""What packages of Python require of each other, and which of them a change breaks."""
+"""Requirements among packages of Python, and those that a change breaks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def broken(
 ) -> Iterator[tuple[str, str]]:
     """Yield (package that changes, package that stays and does not accept that) by canonical name.
 
-    ``versions`` are those of what changes, None for what is removed. What was not accepted before is left out.
+    ``versions`` are those of the changed packages, None for a removal. Requirements broken before are left out.
     """
     for name, (_, texts) in present.items():
         for requirement in _requirements(texts) if name not in versions else ():

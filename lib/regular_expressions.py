@@ -1,4 +1,4 @@
-"""Declared regular expressions: what is wrong with one, and which lines it finds, however long that would take."""
+"""Declared regular expressions: their mistakes, and the lines that one matches, however long that would take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: The longest line, in characters, that is searched: others may have written it.
 LONGEST = 65536
-#: What is no repetition in an expression: an escaped character, and a set.
+#: Parts of an expression that are no repetition: an escaped character, and a set.
 PLAIN = re.compile(r"\\.|\[\^?\]?[^\]]*(?:\]|\Z)", re.DOTALL)
 #: Repetitions; of a group, they may take exponential time.
 REPETITION, OF_GROUP = re.compile(r"[*+{]"), re.compile(r"\)[*+{]")
@@ -31,9 +31,9 @@ def problems(attribute: str, expression: Any) -> Iterator[Problem]:
 
 
 def find(expression: str, lines: Sequence[str], *, seconds: float | None = None) -> list[int]:
-    """Return the numbers of the lines, from 0, in which an expression finds something.
+    """Return the numbers of the lines, from 0, in which an expression matches.
 
-    What may take long is computed as ``compute`` does. Raise ``ResourceError`` for a line of more than 64 KiB.
+    A search that may take long is computed as ``compute`` does. Raise ``ResourceError`` for a line of more than 64 KiB.
     """
     longest = max(map(len, lines), default=0)
     if longest > LONGEST:

@@ -1,4 +1,4 @@
-"""What goes with a directory that is removed with all that is in it."""
+"""The side effect of removing a directory with its whole content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def side_effects(path: str) -> Iterator[SideEffect]:
-    """Yield what goes with a directory, unless it is empty, cannot be read, or there is none."""
+    """Yield the removal of the content of a directory, unless it is empty, cannot be read, or does not exist."""
     try:
         with os.scandir(path) as entries:
             filled = not os.path.islink(path) and any(entries)  # noqa: PTH114 - a text

@@ -8,7 +8,7 @@ from resource_api import files
 
 
 def rename(path: str, name: str) -> None:
-    """Rename what is at ``path`` to ``name`` in its own directory; an empty directory there is replaced.
+    """Rename the file or directory at ``path`` in its own directory; an empty directory at ``name`` is replaced.
 
     Raise ``OSError``.
     """
@@ -16,12 +16,12 @@ def rename(path: str, name: str) -> None:
 
 
 def move(path: str, new: str) -> None:
-    """Move what is at ``path`` to another path of the same filesystem, durably. Raise ``OSError``."""
-    with files.Directories() as one, files.Directories() as other:
-        (parent, old), (directory, name) = one.place(path), other.place(new)
+    """Move the file or directory at ``path`` to another path of the same filesystem, durably. Raise ``OSError``."""
+    with files.Directories() as sources, files.Directories() as targets:
+        (parent, old), (directory, name) = sources.place(path), targets.place(new)
         os.rename(old, name, src_dir_fd=parent.fd, dst_dir_fd=directory.fd)
-        for each in {parent.fd, directory.fd}:
-            fd = os.open(".", os.O_RDONLY, dir_fd=each)
+        for directory_fd in {parent.fd, directory.fd}:
+            fd = os.open(".", os.O_RDONLY, dir_fd=directory_fd)
             try:
                 os.fsync(fd)
             finally:

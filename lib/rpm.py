@@ -1,4 +1,4 @@
-"""Read the database of rpm: what the providers of packages for dnf and zypper share."""
+"""Read the database of rpm: the base class of the providers of packages for dnf and zypper."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class RpmProvider(packages.PackageProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
         """Return the packages of rpm's database; those that are wanted as ``latest`` with their candidate version."""
-        found = by_name(self.rpm.lines("-qa", "--qf", INSTALLED))
+        packages_by_name = by_name(self.rpm.lines("-qa", "--qf", INSTALLED))
         if names is None:
             # The second name of a package, with the architecture, is needed only where the first one is another's.
-            seen = {id(row): name for name, row in reversed(found.items())}
-            rows = [{**row, "name": name} for name, row in found.items() if seen[id(row)] == name]
+            first_names = {id(row): name for name, row in reversed(packages_by_name.items())}
+            rows = [{**row, "name": name} for name, row in packages_by_name.items() if first_names[id(row)] == name]
             return context.accepted(rows)
-        rows = [{**found[name], "name": name} for name in names if name in found]
+        rows = [{**packages_by_name[name], "name": name} for name in names if name in packages_by_name]
         if latest := [row["name"] for row in rows if row["name"] in self._latest]:
             candidates = self.candidates(latest)
             for row in rows:
@@ -51,9 +51,9 @@ class RpmProvider(packages.PackageProvider):
     def _links(
         self, context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterator[tuple[str, str]]:
-        """Yield what each change does alone: the programs do not say why they do more.
+        """Yield the effects of each change alone: the programs do not say why they do more.
 
-        Only where something that was installed changes: to ask for each of many installations takes long.
+        Only where an installed package changes: a simulation for each of many installations takes long.
         """
         if all(effect.action == "install" for effect in effects):
             return
@@ -68,22 +68,22 @@ class RpmProvider(packages.PackageProvider):
 
 def by_name(lines: Iterable[str]) -> dict[str, Resource]:
     """Return the packages of a listing, the newest of each, by name and by name with architecture."""
-    found: dict[str, Resource] = {}
-    for line in sorted(lines, key=lambda each: (int(each.partition("|")[0] or 0), each)):
+    by_both_names: dict[str, Resource] = {}
+    for line in sorted(lines, key=lambda text: (int(text.partition("|")[0] or 0), text)):
         fields = line.split("|")
         if len(fields) != FIELDS or fields[1] == KEY:
             continue
         _, name, version, architecture = fields
         row = {"name": name, "ensure": "present", "version": version.removeprefix("0:"), "status": "installed"}
         native = architecture in {UNIVERSAL, os.uname().machine}
-        if native or name not in found:
-            found[name] = row
-        found[f"{name}.{architecture}"] = row
-    return found
+        if native or name not in by_both_names:
+            by_both_names[name] = row
+        by_both_names[f"{name}.{architecture}"] = row
+    return by_both_names
 
 
 def effect(name: str, architecture: str, version: str, action: str, *, dependent: bool = False) -> SideEffect:
-    """Return what a transaction does to a package; ``dependent``: it was installed only for what is removed."""
+    """Return a transaction's effect on a package; ``dependent``: it was installed only for a removed one."""
     aliases = (f"{name}.{architecture}",)
     if action == "remove":
         return SideEffect(name, action, aliases=aliases, dependent=dependent)

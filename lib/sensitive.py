@@ -1,4 +1,4 @@
-"""Values without the wrapper that hides secrets, for what is written or compared, and who may read what is written."""
+"""Values without the wrapper that hides secrets, to be written or compared, and the readers of a file of secrets."""
 
 from __future__ import annotations
 

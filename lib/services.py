@@ -1,4 +1,4 @@
-"""What all providers of services have in common: the meaning of the name, and of what is compared and recorded."""
+"""The base class of all providers of services: the meaning of the name, comparisons and recorded options."""
 
 from __future__ import annotations
 
@@ -73,18 +73,18 @@ class ServiceProvider(BaseProvider):
                     context.unchanged(name, message="Does not run, and is not started")
 
     def name_of(self, resource: Resource) -> Any:
-        """Return what identifies a service."""
+        """Return the identity of a service."""
         return resource["name"]
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Leave out ``.service``; record what ``get`` and a refresh need."""
+        """Leave out ``.service``; record the options of ``get`` and a refresh."""
         for resource in resources:
             if resource.get("name") is None:
                 continue
             resource["name"] = short_name(resource["name"])
             name = self.name_of(resource)
             if "refresh" not in resource:
-                continue  # what ``get`` has read says nothing of parameters
+                continue  # rows of ``get`` have no parameters
             self._reloaded.discard(name)
             if resource["refresh"] == "reload":
                 self._reloaded.add(name)
@@ -96,7 +96,7 @@ class ServiceProvider(BaseProvider):
     def insync(
         self, _context: Context, _name: Any, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Have a unit stopped that waits for its next attempt to start; say what is neither so nor so, or not known."""
+        """Compare a unit that waits for its next start as running; explain states that are neither, or unknown."""
         waits = str(is_.get("state", "")).startswith("activating")
         if attribute == "ensure" and should["ensure"] == "stopped" and waits:
             return False, f"changed from {is_['state']} to stopped"

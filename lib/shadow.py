@@ -1,4 +1,4 @@
-"""What the account files say of a user beside passwd(5): fields of shadow(5), numbers of subuid(5) and subgid(5)."""
+"""A user's account data beside passwd(5): fields of shadow(5), numbers of subuid(5) and subgid(5)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-#: The place of each attribute in a line of shadow(5).
-PLACES = {"password_min_age": 3, "password_max_age": 4, "password_warn_days": 5, "expiry": 7}
+#: The index of each attribute in a line of shadow(5).
+COLUMNS = {"password_min_age": 3, "password_max_age": 4, "password_warn_days": 5, "expiry": 7}
 FIELDS = 9
 #: The values that stand for no limit; a user who has none is read without the attribute.
 NONE: Mapping[str, Any] = {
@@ -35,29 +35,29 @@ LAST = 2932896
 
 def read() -> dict[str, dict[str, Any]]:
     """Return the attributes by user; without those of files that the caller cannot read."""
-    found: dict[str, dict[str, Any]] = {}
+    users: dict[str, dict[str, Any]] = {}
     for line in _lines("/etc/shadow"):
         fields = line.split(":")
         if len(fields) > 1:
             row: dict[str, Any] = {"password": Sensitive(fields[1])}
-            for attribute, place in PLACES.items():
-                value = _value(attribute, fields[place] if place < len(fields) else "")
+            for attribute, column in COLUMNS.items():
+                value = _value(attribute, fields[column] if column < len(fields) else "")
                 if value != NONE[attribute]:
                     row[attribute] = value
-            found[fields[0]] = row
+            users[fields[0]] = row
     for attribute, name in FILES.items():
         for line in _lines(f"/etc/{name}"):
             user, _, numbers = line.partition(":")
-            found.setdefault(user, {}).setdefault(attribute, []).append(numbers)
-    for row in found.values():
+            users.setdefault(user, {}).setdefault(attribute, []).append(numbers)
+    for row in users.values():
         for attribute in FILES.keys() & row.keys():
             row[attribute] = ranges(row[attribute])
-    return found
+    return users
 
 
 def ranges(numbers: list[str]) -> list[str]:
     """Return ranges of numbers in their order, each once."""
-    return sorted(set(numbers), key=lambda each: [_number(part) for part in each.split(":")])
+    return sorted(set(numbers), key=lambda text: [_number(part) for part in text.split(":")])
 
 
 def is_day(text: str) -> bool:
@@ -73,21 +73,21 @@ def edit(prefix: Path, name: str, changed: Mapping[str, Any]) -> None:
 
     Raise ``ResourceError`` for a user without a line in shadow(5).
     """
-    limits = {PLACES[attribute]: _text(value) for attribute, value in changed.items() if attribute in PLACES}
+    limits = {COLUMNS[attribute]: _text(value) for attribute, value in changed.items() if attribute in COLUMNS}
     if limits:
         path = prefix / "etc/shadow"
         lines = list(_lines(path))
-        own = [number for number, line in enumerate(lines) if line.startswith(f"{name}:")]
-        if not own:
+        numbers = [number for number, line in enumerate(lines) if line.startswith(f"{name}:")]
+        if not numbers:
             msg = f"'{name}' has no line in /etc/shadow"
             raise ResourceError(msg)
-        fields = (lines[own[0]].split(":") + [""] * FIELDS)[:FIELDS]
-        lines[own[0]] = ":".join(limits.get(place, field) for place, field in enumerate(fields))
+        fields = (lines[numbers[0]].split(":") + [""] * FIELDS)[:FIELDS]
+        lines[numbers[0]] = ":".join(limits.get(column, field) for column, field in enumerate(fields))
         _write(path, lines)
     for attribute in changed.keys() & FILES.keys():
         path = prefix / "etc" / FILES[attribute]
-        others = [line for line in _lines(path) if not line.startswith(f"{name}:")]
-        _write(path, [*others, *(f"{name}:{numbers}" for numbers in changed[attribute])])
+        other_lines = [line for line in _lines(path) if not line.startswith(f"{name}:")]
+        _write(path, [*other_lines, *(f"{name}:{numbers}" for numbers in changed[attribute])])
 
 
 def _lines(path: str | Path) -> Iterator[str]:

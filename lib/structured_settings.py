@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from resource_api import Change, Context, Resource
 
     Name = tuple[str, str]
-    #: The place of a setting: the keys of mappings and the indexes of arrays that lead to it.
-    Place = tuple[str | int, ...]
+    #: The key path of a setting: the keys of mappings and the indexes of arrays that lead to it.
+    KeyPath = tuple[str | int, ...]
 
 #: The largest file in bytes: the parsers that keep comments are slow.
 LIMIT = 1 << 20
@@ -54,14 +54,14 @@ class SettingsProvider(BaseProvider):
 
     @staticmethod
     @abstractmethod
-    def _edit(text: str, wanted: Mapping[Place, Any]) -> str:
-        """Return the text with the wanted values by their places; ``MISSING`` removes one. Raise ``ResourceError``."""
+    def _edit(text: str, values: Mapping[KeyPath, Any]) -> str:
+        """Return the text with new values by their key paths; ``MISSING`` removes one. Raise ``ResourceError``."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write places in one form; remove needless slashes and dots from paths."""
+        """Write key paths in one form; remove needless slashes and dots from paths."""
         for resource in resources:
             if "key" in resource:
-                resource["key"] = format_place(parse_place(resource["key"]))
+                resource["key"] = format_key_path(parse_key_path(resource["key"]))
             if "path" in resource:
                 resource["path"] = files.canonical_path(resource["path"])
         return resources
@@ -69,7 +69,7 @@ class SettingsProvider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse numbers that equal nothing or cannot be written in every format."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
-        numbers = (each for each in _leaves(reveal(should.get("value"))) if isinstance(each, float))
+        numbers = (leaf for leaf in _leaves(reveal(should.get("value"))) if isinstance(leaf, float))
         if not all(map(math.isfinite, numbers)):
             yield Problem("value", "value must be a finite number")
 
@@ -79,7 +79,7 @@ class SettingsProvider(BaseProvider):
         for path, group, document in file_parts.read_files(context, names, self._read, unlisted):
             for name in group:
                 try:
-                    value = plain(find(document, parse_place(name[1])))
+                    value = plain(find(document, parse_key_path(name[1])))
                 except ResourceError as error:
                     context.failed(name, message=f"{path}: {error}")
                     continue
@@ -88,10 +88,10 @@ class SettingsProvider(BaseProvider):
                     yield row if value is None else {**row, "value": value}
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a setting: the directory of its file, the program that checks it, the modules."""
+        """Yield the missing prerequisites: the directory of the file, the program that checks it, the modules."""
         yield from file_parts.missing(changes)
         needed = self._MODULES.items()
-        missing = [each for module, needs in needed for each in prerequisites.missing_module(module, needs)]
+        missing = [problem for module, needs in needed for problem in prerequisites.missing_module(module, needs)]
         yield from ((name, problem) for name in changes for problem in missing)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
@@ -112,34 +112,36 @@ class SettingsProvider(BaseProvider):
         except RecursionError:
             msg = f"{path}: is nested too deeply"
         except FormatError as error:
-            place = "".join(f":{number}" for number in (error.line, error.column) if number is not None)
-            msg = f"{path}{place}: is no valid {self._FORMAT}{': ' if error.why else ''}{error.why}"
+            position = "".join(f":{number}" for number in (error.line, error.column) if number is not None)
+            msg = f"{path}{position}: is no valid {self._FORMAT}{': ' if error.reason else ''}{error.reason}"
         raise ResourceError(msg) from None
 
     def _rewrite(
         self,
         path: str,
-        wanted: Mapping[str, Mapping[str, Any] | None],
+        states: Mapping[str, Mapping[str, Any] | None],
         mode: int,
         checks: Mapping[str, Callable[[str], None]],
     ) -> None:
-        # What is removed comes last: a mapping that others are added to is not empty then.
+        # Removals come last: a mapping that gets new keys is not empty then.
         order = sorted(
-            wanted.items(), key=lambda item: (item[1] is None, _from_the_end(item[0]) if item[1] is None else [])
+            states.items(), key=lambda item: (item[1] is None, _from_the_end(item[0]) if item[1] is None else [])
         )
-        places = {parse_place(key): MISSING if should is None else should["value"] for key, should in order}
-        files.edit(path, partial(self._changed, path, wanted=places), mode=mode, check=checks.get(path))
+        values = {parse_key_path(key): MISSING if should is None else should["value"] for key, should in order}
+        files.edit(path, partial(self._changed, path, values=values), mode=mode, check=checks.get(path))
 
-    def _changed(self, path: str, content: bytes, wanted: Mapping[Place, Any]) -> bytes:
+    def _changed(self, path: str, content: bytes, values: Mapping[KeyPath, Any]) -> bytes:
         text = _decode(path, content)
         document = self._document(path, text)
-        missing = {place for place in wanted if find(document, place) is MISSING}
-        wanted = {place: value for place, value in wanted.items() if value is not MISSING or place not in missing}
-        if not wanted:
+        missing = {key_path for key_path in values if find(document, key_path) is MISSING}
+        values = {
+            key_path: value for key_path, value in values.items() if value is not MISSING or key_path not in missing
+        }
+        if not values:
             return content
         mark = MARK if content.startswith(MARK.encode()) else ""
         try:
-            return (mark + _computed(len(text), partial(self._edit, text, wanted))).encode()
+            return (mark + _computed(len(text), partial(self._edit, text, values))).encode()
         except prerequisites.MissingModuleError:
             raise
         except ResourceError as error:
@@ -152,18 +154,18 @@ def _computed(size: int, function: Callable[[], Value]) -> Value:
     return function() if size <= SHORT else compute("reading it", function)
 
 
-def parse_place(key: str) -> Place:
-    """Return the keys and indexes of a place such as ``rules[0].port``, which the type has accepted."""
+def parse_key_path(key: str) -> KeyPath:
+    """Return the keys and indexes of a key path such as ``rules[0].port``, which the type has accepted."""
     steps = STEP.finditer(key)
     return tuple(
         int(step["index"]) if step["index"] else step["single"] or step["double"] or step["word"] for step in steps
     )
 
 
-def format_place(place: Place) -> str:
-    """Return the one form of a place."""
+def format_key_path(key_path: KeyPath) -> str:
+    """Return the one form of a key path."""
     text = ""
-    for step in place:
+    for step in key_path:
         if isinstance(step, int):
             text += f"[{step}]"
         elif WORD.fullmatch(step):
@@ -175,12 +177,12 @@ def format_place(place: Place) -> str:
 
 def _from_the_end(key: str) -> list[int]:
     """Return the order in which settings are removed: of an array the last element first."""
-    return [-step for step in parse_place(key) if isinstance(step, int)]
+    return [-step for step in parse_key_path(key) if isinstance(step, int)]
 
 
-def find(document: Any, place: Place) -> Any:
-    """Return the value at a place; ``MISSING`` if there is none."""
-    for step in place:
+def find(document: Any, key_path: KeyPath) -> Any:
+    """Return the value at a key path, or ``MISSING``."""
+    for step in key_path:
         if isinstance(step, int) and isinstance(document, list):
             if step >= len(document):
                 return MISSING
@@ -193,36 +195,37 @@ def find(document: Any, place: Place) -> Any:
 
 
 def key_of(mapping: Mapping[Any, Any], step: str) -> Any:
-    """Return the key of a mapping that a step means, in the file perhaps a number; ``MISSING`` if there is none."""
+    """Return the key of a mapping that a step means, in the file perhaps a number, or ``MISSING``."""
     if step in mapping:
         return step
     return next((key for key in mapping if not isinstance(key, str) and str(key) == step), MISSING)
 
 
-def check_container(container: Any, step: str | int, place: Place) -> None:
-    """Raise ``ResourceError`` if a value at a ``place`` cannot contain a ``step``."""
-    wanted, kind = ("an array", list) if isinstance(step, int) else ("a mapping", Mapping)
+def check_container(container: Any, step: str | int, key_path: KeyPath) -> None:
+    """Raise ``ResourceError`` if the value at ``key_path`` cannot contain a ``step``."""
+    values, kind = ("an array", list) if isinstance(step, int) else ("a mapping", Mapping)
     if not isinstance(container, kind):
-        where = f"'{format_place(place)}'" if place else "the whole file"
-        msg = f"{where} is not {wanted}, so it cannot contain '{step}'"
+        subject = f"'{format_key_path(key_path)}'" if key_path else "the whole file"
+        msg = f"{subject} is not {values}, so it cannot contain '{step}'"
         raise ResourceError(msg)
 
 
-def check_index(index: int, length: int, place: Place, *, removal: bool) -> None:
+def check_index(index: int, length: int, key_path: KeyPath, *, removal: bool) -> None:
     """Raise ``ResourceError`` for an element that cannot be added to an array, or removed from it."""
+    at = format_key_path(key_path)
     if removal and index != length - 1:
-        msg = f"'{format_place(place)}' is not the last element: the next one would take its place; declare the array"
+        msg = f"'{at}' is not the last element: the next one would take its place; declare the array"
         raise ResourceError(msg)
     if not removal and index > length:
-        msg = f"'{format_place(place)}' would leave a gap: the array has {length} element{'' if length == 1 else 's'}"
+        msg = f"'{at}' would leave a gap: the array has {length} element{'' if length == 1 else 's'}"
         raise ResourceError(msg)
 
 
-def nested(place: Place, value: Any) -> Any:
+def nested(key_path: KeyPath, value: Any) -> Any:
     """Return a value within new mappings and arrays."""
-    for step in reversed(place):
+    for step in reversed(key_path):
         if isinstance(step, int):
-            check_index(step, 0, place, removal=False)
+            check_index(step, 0, key_path, removal=False)
         value = [value] if isinstance(step, int) else {step: value}
     return value
 
@@ -236,17 +239,17 @@ def plain(value: Any, largest: int = LARGEST_VALUE) -> Any:
         raise ResourceError(msg) from None
 
 
-def _plain(value: Any, left: list[int]) -> Any:
-    left[0] -= 1
-    if left[0] < 0:
+def _plain(value: Any, budget: list[int]) -> Any:
+    budget[0] -= 1
+    if budget[0] < 0:
         msg = "has too many parts"
         raise ResourceError(msg)
     if value is None or value is MISSING or type(value) in {bool, int, float, str}:
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(item, left) for key, item in value.items()}
+        return {str(key): _plain(item, budget) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item, left) for item in value]
+        return [_plain(item, budget) for item in value]
     if isinstance(value, date | time):
         return value.isoformat()
     for kind in (bool, int, float, str):

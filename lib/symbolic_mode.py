@@ -25,8 +25,8 @@ def apply(text: str, mode: int, *, directory: bool) -> int:
         for operator, letters in _OPERATION.findall(operations):
             rights = _rights(letters, mode, directory=directory)
             if operator == "=":
-                kept = 0o6000 if directory and "s" not in letters else 0
-                mode &= ~mask | kept
+                set_ids = 0o6000 if directory and "s" not in letters else 0
+                mode &= ~mask | set_ids
             mode = mode & ~(rights & mask) if operator == "-" else mode | (rights & mask)
     return mode
 

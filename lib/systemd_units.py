@@ -87,28 +87,28 @@ class Units:
         return arguments if self._user is None else ("--user", *arguments)
 
     def _options(self) -> dict[str, Any]:
-        """Return what leads to the manager of a user; where there is none, files alone are read and changed."""
+        """Return the options that lead to the manager of a user; without a manager, only files are read and changed."""
         if self._user is None:
             return {}
-        place = {"XDG_RUNTIME_DIR": str(self.directory)}
+        variables = {"XDG_RUNTIME_DIR": str(self.directory)}
         alone = {} if self.answers() else {"SYSTEMD_OFFLINE": "1"}
-        return {"env": {**place, **alone}, "user": self._user, "timeout": USERS_LIMIT}
+        return {"env": {**variables, **alone}, "user": self._user, "timeout": USERS_LIMIT}
 
     def set_enable(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> bool:
         """Enable, disable or mask a unit as declared; return whether systemd must read its files again."""
-        wanted, now = should.get("enable"), enabled(unit)
-        if wanted is None or wanted == now:
+        enable, present = should.get("enable"), enabled(unit)
+        if enable is None or enable == present:
             return False
-        if now == "mask":
+        if present == "mask":
             self.systemctl("unmask", "--", unit_name(name))
             self.systemctl("unmask", "--runtime", "--", unit_name(name))
             unit = self.current(name)
-            now = enabled(unit)
-        if wanted == now:
+            present = enabled(unit)
+        if enable == present:
             return False
-        verb = "mask" if wanted == "mask" else "enable" if wanted else "disable"
-        if verb != "mask" and (why := UNCHANGEABLE.get(unit["UnitFileState"])):
-            msg = f"{name} cannot be {verb}d: {why}"
+        verb = "mask" if enable == "mask" else "enable" if enable else "disable"
+        if verb != "mask" and (reason := UNCHANGEABLE.get(unit["UnitFileState"])):
+            msg = f"{name} cannot be {verb}d: {reason}"
             raise ResourceError(msg)
         self.systemctl(verb, "--no-reload", "--quiet", "--", unit_name(name))
         return True
@@ -116,42 +116,42 @@ class Units:
     def consequences(self, name: str, verb: str) -> Iterator[tuple[str, str]]:
         """Yield (action, unit) for each unit that systemd starts or stops with a unit: ``verb`` is start or stop.
 
-        As far as units are loaded: what is stopped runs now, and what is started does not (systemd.unit(5)).
+        Of the loaded units: a stopped one is running now, and a started one is not (systemd.unit(5)).
         """
-        seen, waiting = {(verb, unit_name(name))}, {verb: {unit_name(name)}}
+        reached, waiting = {(verb, unit_name(name))}, {verb: {unit_name(name)}}
         while waiting:
             action, names = waiting.popitem()
             pulled: dict[str, set[str]] = {"start": set(), "stop": set()}
             for unit in self._related(sorted(names)):
-                for relation, other in PULLS[action].items():
-                    pulled[other].update(unit.get(relation, "").split())
-            for other, units in pulled.items():
-                new = {unit for unit in units if (other, unit) not in seen and not unit.endswith(WITHOUT_PROCESSES)}
-                seen |= {(other, unit) for unit in new}
+                for relation, effect in PULLS[action].items():
+                    pulled[effect].update(unit.get(relation, "").split())
+            for effect, units in pulled.items():
+                new = {unit for unit in units if (effect, unit) not in reached and not unit.endswith(WITHOUT_PROCESSES)}
+                reached |= {(effect, unit) for unit in new}
                 concerned = {
                     unit["Id"]
                     for unit in self._related(sorted(new))
-                    if unit["LoadState"] == "loaded" and is_running(unit) is (other == "stop")
+                    if unit["LoadState"] == "loaded" and is_running(unit) is (effect == "stop")
                 }
                 if concerned:
-                    waiting.setdefault(other, set()).update(concerned)
-                    yield from ((other, unit) for unit in sorted(concerned))
+                    waiting.setdefault(effect, set()).update(concerned)
+                    yield from ((effect, unit) for unit in sorted(concerned))
 
     def _related(self, names: Sequence[str]) -> list[Mapping[str, str]]:
         return self.show(names, RELATED) if names and self.answers() else []
 
     def installed_with(self, name: str, verb: str) -> Iterator[str]:
         """Yield the other units that systemd enables or disables with a unit: those of ``Also=`` (systemd.unit(5))."""
-        seen, waiting = {unit_name(name)}, [unit_name(name)]
+        names, waiting = {unit_name(name)}, [unit_name(name)]
         while waiting and self.answers():
             units = self.show(waiting, INSTALLED)
             yield from (
                 unit["Id"]
-                for unit, asked in zip(units, waiting, strict=True)
-                if asked != unit_name(name) and unit["UnitFileState"] in CHANGED_BY[verb]
+                for unit, requested in zip(units, waiting, strict=True)
+                if requested != unit_name(name) and unit["UnitFileState"] in CHANGED_BY[verb]
             )
-            waiting = sorted({other for unit in units for other in also(unit["Id"], self._unit_file(unit))} - seen)
-            seen.update(waiting)
+            waiting = sorted({linked for unit in units for linked in also(unit["Id"], self._unit_file(unit))} - names)
+            names.update(waiting)
 
     def _unit_file(self, unit: Mapping[str, str]) -> Iterable[str]:
         """Return the lines of a unit's files; none for one that is masked. A user's are read as that user."""
@@ -164,10 +164,10 @@ class Units:
 
     def set_ensure(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> bool:
         """Start or stop a unit as declared, unless that is done; return whether it was started."""
-        wanted = should.get("ensure")
-        if wanted == "stopped" and (is_running(unit) or unit["ActiveState"] == "activating"):
+        ensure = should.get("ensure")
+        if ensure == "stopped" and (is_running(unit) or unit["ActiveState"] == "activating"):
             self.systemctl("stop", "--", unit_name(name))
-        elif wanted == "running" and not is_running(unit):
+        elif ensure == "running" and not is_running(unit):
             self.run("start", name)
             return True
         return False
@@ -186,7 +186,7 @@ class Units:
             raise ResourceError(msg)
 
     def _empty_log(self, name: str) -> str:
-        """Return what to do about a unit that failed in silence."""
+        """Return advice about a unit that failed in silence."""
         manager = " --user" if self._user is not None else ""
         return (
             f"; it has written nothing into its log, 'systemctl{manager} status {unit_name(name)}' shows how it ended"
@@ -199,10 +199,10 @@ class Units:
         which: Sequence[str] = (f"--unit={unit}",)
         if self._user is not None:
             # Of a process that has ended before journald looked at it, the unit is one of the system, or unknown.
-            asked = ("show", "--property=ExecMainPID", "--value", "--", unit)
-            process = systemctl.attempt(*self._arguments(asked), **self._options()).stdout.strip()
-            found = (f"_SYSTEMD_USER_UNIT={unit}", f"_SYSTEMD_UNIT={unit}", f"_PID={process}")
-            which = [word for match in found for word in ("+", f"_UID={self.uid}", match)][1:]
+            arguments = ("show", "--property=ExecMainPID", "--value", "--", unit)
+            process = systemctl.attempt(*self._arguments(arguments), **self._options()).stdout.strip()
+            matches = (f"_SYSTEMD_USER_UNIT={unit}", f"_SYSTEMD_UNIT={unit}", f"_PID={process}")
+            which = [word for match in matches for word in ("+", f"_UID={self.uid}", match)][1:]
         lines: list[str] = []
         for wait in LOG_WAITS:
             time.sleep(wait)
@@ -228,7 +228,7 @@ class Units:
         """Return properties of units, in the order of ``names``."""
         if not self.answers():
             return list(map(self._show_file, names))
-        found: list[Mapping[str, str]] = []
+        rows: list[Mapping[str, str]] = []
         for start in range(0, len(names), BATCH):
             units = [unit_name(name) for name in names[start : start + BATCH]]
             text = self.systemctl("show", f"--property={','.join(properties)}", "--no-pager", "--", *units)
@@ -236,8 +236,8 @@ class Units:
             if len(blocks) != len(units) or not all(block.keys() >= set(PROPERTIES[:3]) for block in blocks):
                 msg = f"systemctl showed {len(blocks)} of {len(units)} units; does systemd manage this machine?"
                 raise ProviderError(msg)
-            found += blocks
-        return found
+            rows += blocks
+        return rows
 
     def _show_file(self, name: str) -> Mapping[str, str]:
         """Return the properties of a unit as its file tells them; nothing runs where there is no manager."""
@@ -250,22 +250,22 @@ class Units:
         options = ("--type=service", "--output=json", "--no-pager")
         unit_files = json.loads(self.systemctl("list-unit-files", *options))
         loaded = json.loads(self.systemctl("list-units", "--all", *options)) if self.answers() else []
-        units = {each["unit_file"] for each in unit_files if each["state"] != "alias"}
-        units |= {each["unit"] for each in loaded if each["load"] not in {"not-found", "error", "bad-setting"}}
+        units = {entry["unit_file"] for entry in unit_files if entry["state"] != "alias"}
+        units |= {entry["unit"] for entry in loaded if entry["load"] not in {"not-found", "error", "bad-setting"}}
         return sorted(short_name(unit) for unit in units if "@." not in unit and unit[0] != "-")
 
 
 def row(unit: Mapping[str, str]) -> Resource:
     """Return the attributes of a unit, without its name."""
     loaded = unit["LoadState"] in {"loaded", "masked"}
-    found: Resource = {
+    attributes: Resource = {
         "ensure": "running" if is_running(unit) else "stopped",
         "state": f"{unit['ActiveState']} ({unit['SubState']})" if loaded else unit["LoadState"],
         "unit_file": unit["UnitFileState"] or None,
     }
     if unit["UnitFileState"] not in {"generated", "transient"}:
-        found["enable"] = enabled(unit)
-    return found
+        attributes["enable"] = enabled(unit)
+    return attributes
 
 
 def is_running(unit: Mapping[str, str]) -> bool:
@@ -284,14 +284,14 @@ def side_effects(
     units: Units, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, Resource]]:
     """Yield the action, the name and the state of each unit that is enabled, disabled, started or stopped besides."""
-    wanted, now = should.get("enable"), (is_ or {}).get("enable")
-    if isinstance(wanted, bool) and wanted != now and (wanted or now != "mask"):
-        verb = "enable" if wanted else "disable"
-        yield from ((verb, short_name(unit), {"enable": wanted}) for unit in units.installed_with(name, verb))
-    wanted, now = should.get("ensure"), (is_ or {}).get("ensure")
-    if wanted is None or wanted == now:
+    enable, present = should.get("enable"), (is_ or {}).get("enable")
+    if isinstance(enable, bool) and enable != present and (enable or present != "mask"):
+        verb = "enable" if enable else "disable"
+        yield from ((verb, short_name(unit), {"enable": enable}) for unit in units.installed_with(name, verb))
+    ensure, present = should.get("ensure"), (is_ or {}).get("ensure")
+    if ensure is None or ensure == present:
         return
-    for action, unit in units.consequences(name, "start" if wanted == "running" else "stop"):
+    for action, unit in units.consequences(name, "start" if ensure == "running" else "stop"):
         yield action, short_name(unit), {"ensure": "running" if action == "start" else "stopped"}
 
 
@@ -306,5 +306,5 @@ def also(name: str, lines: Iterable[str]) -> Iterator[str]:
         if line[:1] == "[":
             section = line.strip()
         elif section == "[Install]" and equals and key.strip() == "Also":
-            words = (re.sub("%(.)", lambda found: specifiers.get(found[1], found[0]), word) for word in value.split())
+            words = (re.sub("%(.)", lambda match: specifiers.get(match[1], match[0]), word) for word in value.split())
             yield from (word for word in words if "@." not in word)

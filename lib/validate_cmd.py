@@ -26,7 +26,7 @@ def words(command: str | Sequence[str]) -> list[str]:
 
 
 def problems(attribute: str, command: Any) -> Iterator[Problem]:
-    """Yield what is wrong with a declared command."""
+    """Yield the mistakes in a declared command."""
     if command is None:
         return
     try:
@@ -39,13 +39,13 @@ def problems(attribute: str, command: Any) -> Iterator[Problem]:
 
 
 def checkers(changes: Mapping[Any, Change]) -> dict[str, Callable[[str], None]]:
-    """Return path → what checks the new content of a file: each ``validate_cmd`` of the names that begin with it."""
+    """Return path → the check of a file's new content: all commands of the names that begin with the path."""
     commands: dict[str, list[str | Sequence[str]]] = {}
     for name, change in changes.items():
         command = change.should.get("validate_cmd")
         if command is not None and command not in commands.setdefault(name[0], []):
             commands[name[0]].append(command)
-    return {path: partial(_check_all, found, path) for path, found in commands.items()}
+    return {path: partial(_check_all, argvs, path) for path, argvs in commands.items()}
 
 
 def _check_all(commands: Sequence[str | Sequence[str]], path: str, new: str) -> None:
@@ -54,7 +54,7 @@ def _check_all(commands: Sequence[str | Sequence[str]], path: str, new: str) -> 
 
 
 def of_new_content(batch: files.Batch, path: str, command: str | Sequence[str]) -> Callable[[str], None]:
-    """Return what checks the new content of a file. Raise ``ResourceError`` where other users could replace it."""
+    """Return the check of a file's new content. Raise ``ResourceError`` where other users could replace the file."""
     if batch.can_others_replace(path):
         msg = "its content is not checked by validate_cmd where other users can write to a directory on its path"
         raise ResourceError(msg)
@@ -66,9 +66,9 @@ def check(command: str | Sequence[str], path: str, new: str) -> None:
     argv = [word.replace(PLACEHOLDER, new) for word in words(command)]
     program = Command(argv[0])
     executed_code.check(program, argv)
-    done = program.attempt(*argv[1:])
-    if done.exit_code:
-        lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()][-TAIL:]
-        how = "; ".join(lines) or f"exit code {done.exit_code}"
+    result = program.attempt(*argv[1:])
+    if result.exit_code:
+        lines = [line.strip() for line in (result.stderr or result.stdout).splitlines() if line.strip()][-TAIL:]
+        how = "; ".join(lines) or f"exit code {result.exit_code}"
         msg = f"the new content is refused by '{shlex.join(words(command))}', and not written: {how}"
         raise ResourceError(msg.replace(new, path))

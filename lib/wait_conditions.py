@@ -1,4 +1,4 @@
-"""Conditions of this machine and of services: what `wait_for` waits for, and `assert` requires."""
+"""Conditions of this machine and of services, for which `wait_for` waits and which `assert` requires."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SEARCH = 5.0
 ATTEMPT = 10.0
 
 
-def problems(should: Mapping[str, Any], others: tuple[str, ...] = ()) -> Iterator[Problem]:
-    """Yield what is wrong with declared conditions: there are none, or they do not go together."""
-    given = [name for name in ("path", "missing", "port", "url", "command", *others) if should.get(name) is not None]
-    if not given:
+def problems(should: Mapping[str, Any], more: tuple[str, ...] = ()) -> Iterator[Problem]:
+    """Yield the mistakes in declared conditions: there are none, or they do not go together."""
+    declared = [name for name in ("path", "missing", "port", "url", "command", *more) if should.get(name) is not None]
+    if not declared:
         yield Problem(None, "declares no condition; give a path, a port, a url or a command")
     for name, needed in (("pattern", "path"), ("status", "url")):
         if should.get(name) is not None and should.get(needed) is None:
@@ -48,8 +48,8 @@ def unmet(should: Mapping[str, Any], seconds: float = ATTEMPT) -> str:
         ("url", _url),
         ("command", _command),
     )
-    found = (check(should, seconds) for name, check in checks if should.get(name) is not None)
-    return next(filter(None, found), "")
+    failures = (check(should, seconds) for name, check in checks if should.get(name) is not None)
+    return next(filter(None, failures), "")
 
 
 def _missing(should: Mapping[str, Any], _seconds: float) -> str:
@@ -74,10 +74,10 @@ def _path(should: Mapping[str, Any], seconds: float) -> str:
         return f"'{path}' cannot be searched: {files.describe_error(error, path)}"
     lines = [_shortened(line) for line in content.decode(errors="replace").splitlines()]
     try:
-        found = regular_expressions.find(pattern, lines, seconds=min(seconds, SEARCH))
+        matches = regular_expressions.find(pattern, lines, seconds=min(seconds, SEARCH))
     except ResourceError as error:
         return f"'{path}' cannot be searched: {error}"
-    return "" if found else f"no line of '{path}' contains '{pattern}'"
+    return "" if matches else f"no line of '{path}' contains '{pattern}'"
 
 
 def _port(should: Mapping[str, Any], seconds: float) -> str:
@@ -98,7 +98,7 @@ def _url(should: Mapping[str, Any], seconds: float) -> str:
     import urllib.error
     import urllib.request
 
-    url, wanted = should["url"], should.get("status")
+    url, expected = should["url"], should.get("status")
     try:
         with urllib.request.urlopen(url, timeout=seconds, context=ssl.create_default_context()) as answer:  # noqa: S310 - http and https only, by the data type
             status = answer.status
@@ -108,9 +108,9 @@ def _url(should: Mapping[str, Any], seconds: float) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         return f"{url} does not answer: {getattr(reason, 'strerror', None) or reason}"
-    if status == wanted or (wanted is None and status < 400):  # noqa: PLR2004 - the first status of an error
+    if status == expected or (expected is None and status < 400):  # noqa: PLR2004 - the first status of an error
         return ""
-    return f"{url} answers {status}" + (f" instead of {wanted}" if wanted else "")
+    return f"{url} answers {status}" + (f" instead of {expected}" if expected else "")
 
 
 def _command(should: Mapping[str, Any], seconds: float) -> str:

@@ -53,14 +53,14 @@ def stage() -> Iterator[str]:
 
 def write(path: str, content: bytes, mode: int = 0o644) -> None:
     """Write a file of a stage, whatever the umask is: some programs ignore files that others can write."""
-    place = Path(path)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(content)
-    place.chmod(mode)
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    file.chmod(mode)
 
 
 class WholeDirectory(NamedTuple):
-    """A directory, the main file that reads it, and what returns the errors of a program that reads a copy of both.
+    """A directory, the main file that reads it, and a function that returns a program's errors for a copy of both.
 
     ``include`` is the statement of the main file that reads a directory, with ``{}`` for its path, or empty.
     """
@@ -74,49 +74,50 @@ class WholeDirectory(NamedTuple):
     def verify(self, contents: Mapping[str, bytes | None]) -> None:
         """Raise ``ResourceError`` with the errors that new contents of files cause, and the other files involved.
 
-        ``contents`` are by the names of the files, None for one that is removed. What is wrong without the change too
-        is no error of it.
+        ``contents`` are by the names of the files, None for a removal. Errors without the change do not count.
         """
         present = [path.name for path in listing.matching(self.path)]
-        others = [name for name in present if name not in contents]
-        with stage() as place:
-            found = self._read(f"{place}/new", contents, others)
-            known = self._read(f"{place}/old", {}, present) if found else {}
-            if broken := {name for name in others if _names(f"{self.path}/{name}", "\n".join(known))}:
-                # Of what follows a file that it cannot read, a program may say nothing.
-                others, present = ([name for name in names if name not in broken] for names in (others, present))
-                found = self._read(f"{place}/rest", contents, others)
-                known = self._read(f"{place}/old-rest", {}, present) if found else {}
-            if new := {line: None for line in found if line not in known}:
-                text, involved = "; ".join(new), self._involved(place, contents, others, set(new))
+        names_of_rest = [name for name in present if name not in contents]
+        with stage() as root:
+            errors = self._read(f"{root}/new", contents, names_of_rest)
+            present_errors = self._read(f"{root}/old", {}, present) if errors else {}
+            if broken := {name for name in names_of_rest if _names(f"{self.path}/{name}", "\n".join(present_errors))}:
+                # After a file that it cannot read, a program may report no further error.
+                names_of_rest, present = (
+                    [name for name in names if name not in broken] for names in (names_of_rest, present)
+                )
+                errors = self._read(f"{root}/rest", contents, names_of_rest)
+                present_errors = self._read(f"{root}/old-rest", {}, present) if errors else {}
+            if new := {line: None for line in errors if line not in present_errors}:
+                text, involved = "; ".join(new), self._involved(root, contents, names_of_rest, set(new))
                 more = ", ".join(path for path in involved if not _names(path, text))
                 raise ResourceError(f"{text} (together with {more})" if more else text)
 
     def _involved(
-        self, place: str, contents: Mapping[str, bytes | None], others: Iterable[str], errors: set[str]
+        self, root: str, contents: Mapping[str, bytes | None], names_of_rest: Iterable[str], errors: set[str]
     ) -> Iterator[str]:
         """Yield the files each of which alone makes errors of the contents that are none without other files."""
-        if errors & set(self._read(f"{place}/alone", contents, [], main=False)):
+        if errors & set(self._read(f"{root}/alone", contents, [], main=False)):
             return
-        if errors & set(self._read(f"{place}/main", contents, [])):
+        if errors & set(self._read(f"{root}/main", contents, [])):
             yield self.main
-        for number, name in enumerate(others):
-            if errors & set(self._read(f"{place}/{number}", contents, [name], main=False)):
+        for number, name in enumerate(names_of_rest):
+            if errors & set(self._read(f"{root}/{number}", contents, [name], main=False)):
                 yield f"{self.path}/{name}"
 
     def _read(
-        self, place: str, contents: Mapping[str, bytes | None], others: Iterable[str], *, main: bool = True
+        self, root: str, contents: Mapping[str, bytes | None], names_of_rest: Iterable[str], *, main: bool = True
     ) -> dict[str, None]:
-        """Return the errors of a copy in ``place``, with the paths of what is copied: new contents, others, main."""
-        copy = Copy(place + self.path, place + self.main)
+        """Return the errors of a copy beneath ``root``, with the original paths: new contents, other files, main."""
+        copy = Copy(root + self.path, root + self.main)
         Path(copy.directory).mkdir(parents=True)
-        for name in others:
+        for name in names_of_rest:
             Path(copy.directory, name).symlink_to(os.path.realpath(f"{self.path}/{name}"))
         for name, content in contents.items():
             if content is not None:
                 write(f"{copy.directory}/{name}", content, self.mode)
         write(copy.main, self._main(copy) if main else self.include.format(copy.directory).encode() + b"\n", self.mode)
-        return {line.replace(place, ""): None for line in self.errors(copy)}
+        return {line.replace(root, ""): None for line in self.errors(copy)}
 
     def _main(self, copy: Copy) -> bytes:
         """Return a main file that reads the copy, also where the present one does not read the directory."""

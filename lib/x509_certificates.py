@@ -105,12 +105,12 @@ def request_of(path: str, content: bytes) -> x509.CertificateSigningRequest:
 
 
 def describe(certificate: x509.Certificate) -> dict[str, Any]:
-    """Return what is in a certificate, as attributes."""
+    """Return the attributes of a certificate."""
     constraints = _extension(certificate, x509.BasicConstraints)
     usages = _extension(certificate, x509.ExtendedKeyUsage) or ()
     # Before cryptography 42, such as that of Debian 12, times are in UTC and do not say so.
-    named = hasattr(certificate, "not_valid_after_utc")
-    ends = certificate.not_valid_after_utc if named else certificate.not_valid_after
+    says_utc = hasattr(certificate, "not_valid_after_utc")
+    ends = certificate.not_valid_after_utc if says_utc else certificate.not_valid_after
     return {
         "subject": subject(certificate.subject),
         "alt_names": alt_names(certificate),
@@ -155,25 +155,25 @@ def belongs_to(certificate: x509.Certificate, holder: Any) -> bool:
 
 
 def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
-    """Return a new certificate in PEM, with what is declared, and else what the present one ``is_``.
+    """Return a new certificate in PEM, with the declared attributes, and else those of the present one, ``is_``.
 
     Raise ``ResourceError`` for a key, request or authority that cannot be used.
     """
     request = None if should.get("csr") is None else read_request(should["csr"])
-    own: Any = None
+    key: Any = None
     if request is None:
         if should.get("private_key") is None:
             msg = "cannot be issued without a private_key or a csr"
             raise ResourceError(msg)
-        own = x509_files.read_key(should["private_key"], should.get("passphrase"))
-    public: Any = (request or own).public_key()
-    wanted = _wanted(should, is_, request)
-    name = x509.Name([x509.NameAttribute(_oid(PARTS, part), text) for part, text in wanted["subject"].items()])
-    authority = _authority(should, Authority(name, own, public))
-    now = dt.datetime.now(dt.UTC)
+        key = x509_files.read_key(should["private_key"], should.get("passphrase"))
+    public: Any = (request or key).public_key()
+    attributes = _wanted(should, is_, request)
+    name = x509.Name([x509.NameAttribute(_oid(PARTS, part), text) for part, text in attributes["subject"].items()])
+    authority = _authority(should, Authority(name, key, public))
+    start = dt.datetime.now(dt.UTC)
     builder = x509.CertificateBuilder(authority.name, name, public, x509.random_serial_number())
-    builder = builder.not_valid_before(now).not_valid_after(now + dt.timedelta(days=should["days"]))
-    for extension, critical in _extensions(wanted, public, authority.public):
+    builder = builder.not_valid_before(start).not_valid_after(start + dt.timedelta(days=should["days"]))
+    for extension, critical in _extensions(attributes, public, authority.public):
         builder = builder.add_extension(extension, critical)
     digest = None if isinstance(authority.key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
     return builder.sign(authority.key, digest).public_bytes(serialization.Encoding.PEM)
@@ -182,33 +182,33 @@ def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
 def _wanted(
     should: Mapping[str, Any], is_: Mapping[str, Any], request: x509.CertificateSigningRequest | None
 ) -> dict[str, Any]:
-    """Return what is to be in the certificate: as declared, as in the present one, as in the request, by default."""
-    asked: dict[str, Any] = (
+    """Return the attributes of the new certificate: as declared, as in the present one or the request, by default."""
+    requested: dict[str, Any] = (
         {} if request is None else {"subject": subject(request.subject), "alt_names": alt_names(request)}
     )
     names = ("subject", "alt_names", "ca", "extended_key_usage")
-    found: dict[str, Any] = {
-        name: next((known[name] for known in (should, is_, asked) if known.get(name)), None) for name in names
+    attributes: dict[str, Any] = {
+        name: next((source[name] for source in (should, is_, requested) if source.get(name)), None) for name in names
     }
-    found |= {name: should[name] for name in names if should.get(name) is not None}
-    parts = found["subject"] or {}
-    found["subject"] = {part: parts[part] for part in (*PARTS, *(parts.keys() - PARTS)) if part in parts}
-    if found["alt_names"] is None and not found["ca"] and HOST.fullmatch(parts.get("CN", "")):
-        found["alt_names"] = [f"DNS:{parts['CN']}"]
-    return found
+    attributes |= {name: should[name] for name in names if should.get(name) is not None}
+    parts = attributes["subject"] or {}
+    attributes["subject"] = {part: parts[part] for part in (*PARTS, *(parts.keys() - PARTS)) if part in parts}
+    if attributes["alt_names"] is None and not attributes["ca"] and HOST.fullmatch(parts.get("CN", "")):
+        attributes["alt_names"] = [f"DNS:{parts['CN']}"]
+    return attributes
 
 
-def _oid(known: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIdentifier:
-    return known.get(name) or x509.ObjectIdentifier(name)
+def _oid(oids: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIdentifier:
+    return oids.get(name) or x509.ObjectIdentifier(name)
 
 
-def _authority(should: Mapping[str, Any], own: Authority) -> Authority:
+def _authority(should: Mapping[str, Any], itself: Authority) -> Authority:
     """Return who signs: the declared authority, whose key must be that of its certificate, or the own key."""
     if should.get("ca_certificate") is None:
-        if own.key is None:
+        if itself.key is None:
             msg = "a signing request is signed by an authority: declare ca_certificate and ca_key"
             raise ResourceError(msg)
-        return own
+        return itself
     certificate = read(should["ca_certificate"])
     key = x509_files.read_key(should["ca_key"], should.get("ca_passphrase"))
     if not belongs_to(certificate, key):
@@ -217,18 +217,23 @@ def _authority(should: Mapping[str, Any], own: Authority) -> Authority:
     return Authority(certificate.subject, key, certificate.public_key())
 
 
-def _extensions(wanted: Mapping[str, Any], public: Any, authority: Any) -> Iterator[tuple[x509.ExtensionType, bool]]:
+def _extensions(
+    attributes: Mapping[str, Any], public: Any, authority: Any
+) -> Iterator[tuple[x509.ExtensionType, bool]]:
     """Yield each extension of a certificate, and whether it is critical (RFC 5280)."""
-    is_authority = bool(wanted["ca"])
+    is_authority = bool(attributes["ca"])
     yield x509.BasicConstraints(ca=is_authority, path_length=None), True
     uses = {"key_cert_sign", "crl_sign"} if is_authority else {"digital_signature"}
     if not is_authority and isinstance(public, rsa.RSAPublicKey):
         uses.add("key_encipherment")
     yield x509.KeyUsage(**{usage: usage in uses for usage in KEY_USAGES}), True
-    if wanted["extended_key_usage"]:
-        yield x509.ExtendedKeyUsage([_oid(USAGES, usage) for usage in wanted["extended_key_usage"]]), False
-    if wanted["alt_names"]:
-        yield x509.SubjectAlternativeName([_general_name(name) for name in wanted["alt_names"]]), not wanted["subject"]
+    if attributes["extended_key_usage"]:
+        yield x509.ExtendedKeyUsage([_oid(USAGES, usage) for usage in attributes["extended_key_usage"]]), False
+    if attributes["alt_names"]:
+        yield (
+            x509.SubjectAlternativeName([_general_name(name) for name in attributes["alt_names"]]),
+            not attributes["subject"],
+        )
     yield x509.SubjectKeyIdentifier.from_public_key(public), False
     yield x509.AuthorityKeyIdentifier.from_issuer_public_key(authority), False
 

@@ -72,8 +72,8 @@ def load_key(content: bytes, passphrase: Sensitive[str] | None) -> PrivateKeyTyp
     try:
         return serialization.load_pem_private_key(content, secret)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        what = "is encrypted with another passphrase" if secret is not None else "is not a private key in PEM"
-        raise ResourceError(what) from None
+        reason = "is encrypted with another passphrase" if secret is not None else "is not a private key in PEM"
+        raise ResourceError(reason) from None
 
 
 def read_key(path: str, passphrase: Sensitive[str] | None) -> PrivateKeyTypes:

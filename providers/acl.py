@@ -7,7 +7,7 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lib import file_trees, posix_acl
+from lib import file_trees, posix_acl, prerequisites
 from lib.named_files import NO_FILE, read_each
 from resource_api import BaseProvider, Problem, ResourceError, files
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from os import stat_result
 
-    from lib.posix_acl import Wanted
+    from lib.posix_acl import Declared
     from resource_api import Change, Context, Resource
 
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -41,36 +41,34 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, _is: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare entries by the numbers of users and groups; with ``recursive``, of all that is in a directory."""
+        """Compare entries by the numbers of users and groups; with ``recursive``, of all members of a directory."""
         if attribute == "ensure":
             return None
         try:
-            wanted = posix_acl.resolve(should["permission"])
+            declared = posix_acl.resolve(should["permission"])
         except ResourceError:
             return attribute != "permission"  # a user or group that does not exist yet
         members = [""] if attribute == "permission" else list(_members(name, should))[1:]
         with files.Directories() as directories:
-            found = [each for each in members if _differs(directories, _at(name, each), should, wanted)]
-            if not found:
+            differing = [member for member in members if _differs(directories, _at(name, member), should, declared)]
+            if not differing:
                 return True
             access, _ = posix_acl.read(*files.stat_attributes(directories, name))
         if attribute == "recursive":
-            return False, f"differs in {file_trees.listed(found)}"
-        mask = posix_acl.hiding_mask(access, wanted)
+            return False, f"differs in {file_trees.listed(differing)}"
+        mask = posix_acl.hiding_mask(access, declared)
         return (False, f"is limited by the mask {mask}, the group's digit of the mode") if mask else False
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the lists of the files in ``names``; a file without one has none."""
         unlisted = "any file can have an access control list; name it"
-        for path, found in read_each(context, names, unlisted, files.stat_attributes, NO_FILE):
-            access, default = posix_acl.read(*found)
+        for path, status_and_attributes in read_each(context, names, unlisted, files.stat_attributes, NO_FILE):
+            access, default = posix_acl.read(*status_and_attributes)
             if posix_acl.is_extended(access, default):
-                yield {"ensure": "present", "path": path, "permission": posix_acl.shown(access, default)}
+                yield {"ensure": "present", "path": path, "permission": posix_acl.as_text(access, default)}
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a list: the file, the users and groups."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites of a list: the file, the users and groups."""
         for path, should in changes.items():
             entries = [] if should["ensure"] == "absent" else map(posix_acl.parse, should["permission"])
             for entry in entries:
@@ -82,18 +80,18 @@ class Provider(BaseProvider):
         """Change the lists of one file or tree after another."""
         for path, (_, should) in changes.items():
             try:
-                wanted = [] if should["ensure"] == "absent" else posix_acl.resolve(should["permission"])
+                declared = [] if should["ensure"] == "absent" else posix_acl.resolve(should["permission"])
                 with files.Batch() as batch:
                     for member in _ordered(_members(path, should)):
-                        batch.edit_attributes(_at(path, member), partial(_change, should=should, wanted=wanted))
+                        batch.edit_attributes(_at(path, member), partial(_change, should=should, declared=declared))
             except (OSError, ResourceError) as error:
                 context.failed(path, message=files.describe_error(error, path))
 
 
 def _members(path: str, should: Mapping[str, Any]) -> dict[str, int]:
-    """Return what gets a list, by its path within ``path``, each before what is in it; the empty one is itself.
+    """Return the members that get a list, by their path within ``path``, each directory first; the empty one is itself.
 
-    A directory has its mode, all else 0. Raise ``OSError``.
+    The value is the mode of a directory, otherwise 0. Raise ``OSError``.
     """
     if not should.get("recursive") or not os.path.isdir(path):  # noqa: PTH112 - a text
         return {"": 0}
@@ -106,31 +104,31 @@ def _members(path: str, should: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _ordered(members: dict[str, int]) -> list[str]:
-    """Return members in an order in which no other user can write to a directory while what is in it is changed.
+    """Return members in an order in which no other user can write to a directory while its members are changed.
 
-    Directories that others can write to come first, as they may lose that; the others after what is in them.
+    Directories that others can write to come first, as they may lose that; the rest after their members.
     """
     writable = [name for name, mode in members.items() if mode & OTHERS_WRITE]
     return writable + [name for name, mode in reversed(members.items()) if not mode & OTHERS_WRITE]
 
 
-def _differs(directories: files.Directories, path: str, should: Mapping[str, Any], wanted: list[Wanted]) -> bool:
+def _differs(directories: files.Directories, path: str, should: Mapping[str, Any], declared: list[Declared]) -> bool:
     status, attributes = files.stat_attributes(directories, path)
-    return bool(_change(status, attributes, should=should, wanted=wanted))
+    return bool(_change(status, attributes, should=should, declared=declared))
 
 
 def _change(
-    status: stat_result, attributes: Mapping[str, bytes], *, should: Mapping[str, Any], wanted: list[Wanted]
+    status: stat_result, attributes: Mapping[str, bytes], *, should: Mapping[str, Any], declared: list[Declared]
 ) -> dict[str, bytes | None]:
-    """Return the attributes that a file must get, None for one to be removed; none if it is as declared."""
+    """Return the attributes that a file must get, None for a removal; an empty mapping if it is as declared."""
     if should["ensure"] == "absent":
         new = posix_acl.without(status, attributes)
-    elif any(each.default for each in wanted) and not stat.S_ISDIR(status.st_mode) and not should.get("recursive"):
+    elif any(entry.default for entry in declared) and not stat.S_ISDIR(status.st_mode) and not should.get("recursive"):
         msg = "is not a directory, so it has no default entries"
         raise ResourceError(msg)
     else:
         inclusive = should.get("membership") != "minimum"
-        new = posix_acl.expected(status, attributes, wanted, inclusive=inclusive)
+        new = posix_acl.expected(status, attributes, declared, inclusive=inclusive)
     return {} if new == posix_acl.read(status, attributes) else posix_acl.encoded(*new)
 
 

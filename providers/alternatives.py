@@ -24,16 +24,16 @@ class Provider(BaseProvider):
     tool = Command("update-alternatives")
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield that a further link has two places: it has one for all choices."""
-        places: dict[str, str] = {}
+        """Yield that a further link has two paths: it has one for all choices."""
+        links: dict[str, str] = {}
         choices = should.get("choices")
         for choice in choices.values() if isinstance(choices, dict) else ():
             slaves = choice.get("slaves") if isinstance(choice, dict) else None
             for name, slave in slaves.items() if isinstance(slaves, dict) else ():
                 link = slave.get("link") if isinstance(slave, dict) else None
-                if isinstance(link, str) and places.setdefault(name, link) != link:
-                    why = f"choices: the link of '{name}' is the same for all choices, not {places[name]} and {link}"
-                    yield Problem("choices", why)
+                if isinstance(link, str) and links.setdefault(name, link) != link:
+                    message = f"choices: the link of '{name}' is the same for all choices, not {links[name]} and {link}"
+                    yield Problem("choices", message)
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
@@ -75,7 +75,7 @@ class Provider(BaseProvider):
         present = is_ or {"choices": {}}
         link = should.get("link") or present.get("link")
         choices = should.get("choices") or {}
-        installed = {path: each for path, each in choices.items() if each != "absent"}
+        installed = {path: choice for path, choice in choices.items() if choice != "absent"}
         if link is None or (is_ is None and not installed):
             msg = "there is no such group: declare its link and its choices"
             raise ResourceError(msg)
@@ -84,28 +84,30 @@ class Provider(BaseProvider):
             path: installed[path] for path in installed if moved or path in _differing(present["choices"], installed)
         }
         for path, choice in anew.items():
-            known = present["choices"].get(path, {}).get("slaves", {})
-            slaves = [(each["link"], slave, each["path"]) for slave, each in choice.get("slaves", known).items()]
-            words = [word for each in slaves for word in ("--slave", *each)]
+            present_slaves = present["choices"].get(path, {}).get("slaves", {})
+            slaves = choice.get("slaves", present_slaves)
+            words = [
+                word for slave, target in slaves.items() for word in ("--slave", target["link"], slave, target["path"])
+            ]
             self.tool("--quiet", "--install", link, name, path, str(choice["priority"]), *words)
         for path in choices.keys() - installed.keys():
             if path in present["choices"]:
                 self.tool("--quiet", "--remove", name, path)
-        now = self._query(name)
-        path = should.get("path") or (now["path"] if now is not None else "auto")
+        group = self._query(name)
+        path = should.get("path") or (group["path"] if group is not None else "auto")
         if path != "auto":
             self.tool("--quiet", "--set", name, path)
-        elif now is None or now["path"] != "auto" or now.get("broken"):
+        elif group is None or group["path"] != "auto" or group.get("broken"):
             self.tool("--quiet", "--auto", name)
 
     def _query(self, name: str) -> Resource | None:
-        """Return the state of a group; None for one that does not exist."""
-        done = self.tool.attempt("--query", name, log="debug")
-        if done.exit_code == UNKNOWN:
+        """Return the state of a group, or None for one that does not exist."""
+        result = self.tool.attempt("--query", name, log="debug")
+        if result.exit_code == UNKNOWN:
             return None
-        if done.exit_code != 0:
-            raise ProviderError(done.stderr.strip())
-        return parse(done.stdout)
+        if result.exit_code != 0:
+            raise ProviderError(result.stderr.strip())
+        return parse(result.stdout)
 
 
 def _links(group: Mapping[str, Any]) -> Iterator[str]:
@@ -136,23 +138,23 @@ def _check_link(link: str) -> None:
 
 
 def parse(text: str) -> Resource:
-    """Return the row of a group from what ``update-alternatives --query`` shows."""
+    """Return the row of a group from the output of ``update-alternatives --query``."""
     head, *blocks = [_fields(block) for block in text.strip().split("\n\n")]
     choices: dict[str, Any] = {}
     for block in blocks:
         slaves = {name: {"link": head["Slaves"][name], "path": path} for name, path in block["Slaves"].items()}
         choices[block["Alternative"]] = {"priority": int(block["Priority"]), **({"slaves": slaves} if slaves else {})}
-    used = None if head["Value"] == "none" else head["Value"]
+    choice, best = None if head["Value"] == "none" else head["Value"], head.get("Best")
     return {
         "ensure": "present",
         "name": head["Name"],
         "link": head["Link"],
         "choices": choices,
-        "used": used,
+        "used": choice,
         # A choice that was made by hand and is missing is no choice.
-        "path": used if head["Status"] == "manual" and used else "auto",
+        "path": choice if head["Status"] == "manual" and choice else "auto",
         # Where the priorities decide, a link to anything but the best choice is one that was not changed to the end.
-        "broken": _broken(head["Name"], head["Link"], head.get("Best") if head["Status"] == "auto" else used, choices),
+        "broken": _broken(head["Name"], head["Link"], best if head["Status"] == "auto" else choice, choices),
     }
 
 
@@ -169,23 +171,24 @@ def _fields(block: str) -> dict[str, Any]:
     return fields
 
 
-def _broken(group: str, link: str, used: str | None, choices: Mapping[str, Any]) -> str | None:
-    """Return the first link of a group that is missing or leads elsewhere; None if all are as they should be."""
-    if used is None:
+def _broken(group: str, link: str, choice: str | None, choices: Mapping[str, Any]) -> str | None:
+    """Return the first link of a group that is missing or leads elsewhere, or None."""
+    if choice is None:
         return f"{DIRECTORY}/{group}"
-    links = [(link, group, used)]
+    links = [(link, group, choice)]
     # For a path that does not exist there are no links: manual pages that were not installed.
-    slaves = choices.get(used, {}).get("slaves", {}).items()
-    links += [(each["link"], name, each["path"]) for name, each in slaves if os.path.exists(each["path"])]  # noqa: PTH110 - a text
-    for place, name, path in links:
-        for each, target in ((place, f"{DIRECTORY}/{name}"), (f"{DIRECTORY}/{name}", path)):
-            if not os.path.islink(each) or os.readlink(each) != target:  # noqa: PTH114, PTH115 - as above
-                return each
+    slaves = choices.get(choice, {}).get("slaves", {}).items()
+    links += [(slave["link"], name, slave["path"]) for name, slave in slaves if os.path.exists(slave["path"])]  # noqa: PTH110 - a text
+    for first, name, path in links:
+        second = f"{DIRECTORY}/{name}"
+        for position, target in ((first, second), (second, path)):
+            if not os.path.islink(position) or os.readlink(position) != target:  # noqa: PTH114, PTH115 - as above
+                return position
     return None
 
 
 def _differing(present: Mapping[str, Any], declared: Mapping[str, Any]) -> set[str]:
-    """Return the declared choices that are not as declared; further links that are not declared are as they are."""
+    """Return the declared choices that differ; further links that are not declared are as they are."""
     return {path for path, choice in declared.items() if not _is_as_declared(present.get(path, "absent"), choice)}
 
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from lib import listing
+from lib import listing, prerequisites
 from lib.whole_directory import WholeDirectory
 from resource_api import Command, ResourceError, SimpleProvider, files
 
@@ -32,7 +32,7 @@ LARGEST = 16 * 1024 * 1024  # bytes of a source
 TIMEOUT = 120  # seconds for a download
 FINGERPRINT = 40  # digits
 SHOWN = 200  # characters of a line in a message
-#: How a keyring without armor begins; apt passes over others.
+#: The first byte of a keyring without armor; apt passes over others.
 BEGINNINGS = (b"\x98", b"\x99", b"\xc6")
 INVALID = "i"  # gpg's validity of a key that it does not understand
 NO_KEYS = 2  # gpg's exit code for a file without keys; apt ignores such a file too
@@ -73,21 +73,19 @@ class Provider(SimpleProvider):
             return [_row(fingerprint, key) for fingerprint, key in keys.items()]
         rows = []
         for name in names:
-            found = [key for fingerprint, key in keys.items() if fingerprint.endswith(name)]
-            if len(found) > 1:
-                context.failed(name, message=_ambiguous(found))
-            rows += [_row(name, key) for key in found[:1]]
+            matches = [key for fingerprint, key in keys.items() if fingerprint.endswith(name)]
+            if len(matches) > 1:
+                context.failed(name, message=_ambiguous(matches))
+            rows += [_row(name, key) for key in matches[:1]]
         return rows
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that a keyring cannot be replaced or removed; of a new key by its fingerprint alone."""
-        from lib import prerequisites
-
         added = prerequisites.present(changes)
         yield from prerequisites.written_in_place({name: str(TRUSTED / f"{name}.asc") for name in added})
         removed = [name for name in changes if name not in added]
         mounted = files.mount_points() if removed else ()
-        for path in (each for each in _files() if str(each) in mounted):
+        for path in (file for file in _files() if str(file) in mounted):
             with _home() as home:
                 present = [key.fingerprint for key in self._list(home, path)]
             for name in removed:
@@ -102,17 +100,17 @@ class Provider(SimpleProvider):
         if len(name) < FINGERPRINT:
             context.warning("Anybody can create a key with such a short ID; use its fingerprint as the title")
         with _home() as home:
-            given = home / "given"
-            given.write_bytes(_content(should))
-            found = {key.fingerprint: key for key in self._list(home, given)}
-            matching = [key for fingerprint, key in found.items() if fingerprint.endswith(name)]
+            source = home / "given"
+            source.write_bytes(_content(should))
+            keys = {key.fingerprint: key for key in self._list(home, source)}
+            matching = [key for fingerprint, key in keys.items() if fingerprint.endswith(name)]
             if len(matching) > 1:
                 raise ResourceError(_ambiguous(matching))
             if not matching:
-                msg = f"the source does not contain the key, but {', '.join(found) or 'no public key'}"
+                msg = f"the source does not contain the key, but {', '.join(keys) or 'no public key'}"
                 raise ResourceError(msg)
             fingerprint = matching[0].fingerprint
-            key = self._export(home, given, [fingerprint], armor=True)
+            key = self._export(home, source, [fingerprint], armor=True)
         name = f"{fingerprint}.asc"
         WholeDirectory(str(TRUSTED), str(LEGACY), "", self._errors).verify({name: key})
         files.replace(str(TRUSTED / name), key, mode=0o644, uid=0, gid=0)
@@ -130,17 +128,17 @@ class Provider(SimpleProvider):
                     batch.replace(str(path), keys, mode=0o644, uid=0, gid=0)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return which keys of a copy apt does not find in all its keyrings together, as it reads them."""
+        """Return the keys of a copy that apt does not find in all its keyrings together, as it reads them."""
         paths = _files(Path(copy.directory), Path(copy.main))
         with _home() as home:
             merged = home / "merged"
             merged.write_bytes(b"".join(self._binary(home, path) for path in paths))
-            found = {key.fingerprint for key in self._list(home, merged)}
+            merged_keys = {key.fingerprint for key in self._list(home, merged)}
             keys = [(path, key.fingerprint) for path in paths for key in self._list(home, path)]
-        return [f"{path}: apt does not find the key {key} of it" for path, key in keys if key not in found]
+        return [f"{path}: apt does not find the key {key} of it" for path, key in keys if key not in merged_keys]
 
     def _binary(self, home: Path, path: Path) -> bytes:
-        """Return the content of a keyring, without armor; nothing of one that apt passes over."""
+        """Return the content of a keyring without armor, or empty for one that apt passes over."""
         if path.suffix != ".asc":
             content = path.read_bytes()
             return content if content.startswith(BEGINNINGS) else b""
@@ -164,7 +162,7 @@ class Provider(SimpleProvider):
         with _home() as home:
             results = [self._show(home, *paths)]
             if results[0].exit_code:
-                # Of the files after one that is no keyring gpg may say nothing.
+                # After a file that is no keyring, gpg may skip the rest.
                 results = [self._show(home, path) for path in paths]
         junk = [path for path, result in zip(paths, results, strict=False) if result.exit_code]
         for path in junk:
@@ -180,8 +178,8 @@ class Provider(SimpleProvider):
         options = (*_options(home), "--no-keyring", "--with-colons")
         result = self.gpg.attempt(*options, "--show-keys", "--", *paths, log="debug")
         if result.exit_code not in {0, NO_KEYS}:
-            where = ", ".join(map(str, paths))
-            msg = f"{where}: gpg cannot list keys, it ended with {result.exit_code}: {result.stderr.strip()}"
+            names = ", ".join(map(str, paths))
+            msg = f"{names}: gpg cannot list keys, it ended with {result.exit_code}: {result.stderr.strip()}"
             raise ResourceError(msg)
         return result
 
@@ -211,8 +209,8 @@ def _options(home: Path) -> tuple[str | Path, ...]:
 
 def _files(directory: Path = TRUSTED, legacy: Path = LEGACY) -> list[Path]:
     """Return the files whose keys apt trusts, in the order in which it reads them."""
-    named = [path for path in listing.matching(directory) if FILE_NAME.fullmatch(path.name)]
-    return [path for path in (legacy, *named) if path.is_file()]
+    fragments = [path for path in listing.matching(directory) if FILE_NAME.fullmatch(path.name)]
+    return [path for path in (legacy, *fragments) if path.is_file()]
 
 
 def _keys(listing: str) -> Iterator[Key]:

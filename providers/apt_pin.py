@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import deb822, file_parts
+from lib import deb822, file_parts, prerequisites
 from lib.sensitive import new_mode, reveal
 from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, files
@@ -41,7 +41,7 @@ class Provider(BaseProvider):
     apt_cache = Command("apt-cache", read_only=True, timeout=60)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Remove what means nothing: repeated packages, blanks, quotes around a host."""
+        """Remove meaningless differences: repeated packages, blanks, quotes around a host."""
         for resource in resources:
             if "packages" in resource:
                 resource["packages"] = list(dict.fromkeys(resource["packages"]))
@@ -53,13 +53,11 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
         """Return the priorities in ``names``, or of all files; one that cannot be read fails."""
-        found = deb822.read_each(context, names, _names, _path)
-        return context.accepted(_row(name, fields) for name, fields in found)
+        records = deb822.read_each(context, names, _names, _path)
+        return context.accepted(_row(name, fields) for name, fields in records)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that a file cannot be replaced or removed."""
-        from lib import prerequisites
-
         yield from prerequisites.kept_by_mounts(changes, _path)
         yield from prerequisites.written_in_place({name: _path(name) for name in prerequisites.present(changes)})
 
@@ -74,16 +72,16 @@ class Provider(BaseProvider):
             WholeDirectory(str(DIRECTORY), MAIN, "", self._errors).verify(by_name)
         with files.Batch() as batch:
             for path, edit in edits.items():
-                file_parts.edit_file(path, partial(deb822.edit, wanted=edit), new_mode(present[path].should))
+                file_parts.edit_file(path, partial(deb822.edit, declared=edit), new_mode(present[path].should))
             for path in removed:
                 batch.remove(path)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return what apt does not understand in a copy of the directory; it looks for no versions of packages."""
-        places = {"preferences": copy.main, "preferencesparts": copy.directory, "sourcelist": NONE, "sourceparts": NONE}
-        options = [each for key, path in places.items() for each in ("-o", f"Dir::Etc::{key}={path}")]
-        done = self.apt_cache.attempt(*options, *WITHOUT_PACKAGES, "policy", log="debug")
-        return [line[len(LEVEL) :] for line in done.stderr.splitlines() if line.startswith(("E: ", "W: "))]
+        """Return apt's errors about a copy of the directory; it looks for no versions of packages."""
+        paths = {"preferences": copy.main, "preferencesparts": copy.directory, "sourcelist": NONE, "sourceparts": NONE}
+        options = [word for key, path in paths.items() for word in ("-o", f"Dir::Etc::{key}={path}")]
+        result = self.apt_cache.attempt(*options, *WITHOUT_PACKAGES, "policy", log="debug")
+        return [line[len(LEVEL) :] for line in result.stderr.splitlines() if line.startswith(("E: ", "W: "))]
 
 
 def _is_present(change: Change) -> bool:
@@ -102,8 +100,8 @@ def _existing(name: str) -> Iterator[str]:
 
 
 def _names() -> Iterable[str]:
-    found = [path.name for path in DIRECTORY.iterdir()] if DIRECTORY.is_dir() else []
-    return sorted({name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX) or "." not in name})
+    files_there = [path.name for path in DIRECTORY.iterdir()] if DIRECTORY.is_dir() else []
+    return sorted({name.removesuffix(SUFFIX) for name in files_there if name.endswith(SUFFIX) or "." not in name})
 
 
 def _row(name: str, fields: Mapping[str, str]) -> Resource:
@@ -130,9 +128,9 @@ def _pin(text: str) -> str:
     kind, _, rest = " ".join(text.split()).partition(" ")
     kind = kind.lower()
     if kind == "release":
-        rest = ",".join(each.strip() for each in rest.split(","))
+        rest = ",".join(word.strip() for word in rest.split(","))
     if kind == "origin":
         rest = rest[1:-1] if len(rest) > 1 and rest[0] == rest[-1] == '"' else rest
-        # No host is that of the packages that were installed from a file.
+        # An empty host is the one of packages that were installed from a file.
         rest = rest or '""'
     return f"{kind} {rest}".rstrip()

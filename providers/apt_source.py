@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from lib import deb822, file_parts, listing
+from lib import deb822, file_parts, listing, prerequisites
 from lib.sensitive import new_mode, reveal
 from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
@@ -32,7 +32,7 @@ LISTS = {
     "architectures": "Architectures",
 }
 FIELDS = {*map(str.lower, LISTS.values()), "enabled", "signed-by"}
-#: What apt takes for false.
+#: The words that apt takes for false.
 FALSE = {"no", "false", "without", "off", "disable", "0"}
 #: A warning about an index that two files name.
 REPEATED = re.compile(r"W: Target .* is configured multiple times in (\S+):\d+ and (\S+):\d+")
@@ -57,7 +57,7 @@ class Provider(BaseProvider):
     reading = Command("apt-get", read_only=True)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Sort what has no order, and write options as apt's texts."""
+        """Sort the values that have no order, and write options as apt's texts."""
         for resource in resources:
             for attribute in ("types", "architectures"):
                 if resource.get(attribute):
@@ -69,7 +69,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield what apt would refuse: components beside a path, neither of both, a field that is an attribute."""
+        """Yield the mistakes that apt refuses: components beside a path, neither of both, a field of an attribute."""
         suites, components = should.get("suites"), should.get("components")
         if isinstance(suites, list) and should.get("ensure") != "absent":
             paths = [suite for suite in suites if isinstance(suite, str) and suite.endswith("/")]
@@ -88,9 +88,7 @@ class Provider(BaseProvider):
         return context.accepted(rows)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a repository, apt and its keyring, and the other files that have it too."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites of a repository, apt and its keyring, and other files that name it too."""
         yield from prerequisites.kept_by_mounts(changes, _path)
         changes = prerequisites.present(changes)
         for name, should in changes.items():
@@ -103,47 +101,47 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Have apt read all repositories as they will be, fetch from the changed ones, and write their files."""
-        wanted = {name: change.should for name, change in changes.items()}
-        present = [name for name, should in wanted.items() if should["ensure"] != "absent"]
+        declared = {name: change.should for name, change in changes.items()}
+        present = [name for name, should in declared.items() if should["ensure"] != "absent"]
         edits = {name: _edits(name, reveal(deb822.differing(changes[name]))) for name in present}
         contents = {name: deb822.edited(_path(name), edit) for name, edit in edits.items()}
         if contents:
-            changed = {f"{name}{SUFFIX}": contents.get(name) for name in wanted}
+            changed = {f"{name}{SUFFIX}": contents.get(name) for name in declared}
             WholeDirectory(DIRECTORY, MAIN, "", self._errors).verify(changed)
-        self._fetch({name: content for name, content in contents.items() if wanted[name]["update"]})
+        self._fetch({name: content for name, content in contents.items() if declared[name]["update"]})
         for name, edit in edits.items():
-            file_parts.edit_file(_path(name), partial(deb822.edit, wanted=edit), new_mode(wanted[name]))
+            file_parts.edit_file(_path(name), partial(deb822.edit, declared=edit), new_mode(declared[name]))
         with files.Batch() as batch:
-            for name in wanted.keys() - edits.keys():
+            for name in declared.keys() - edits.keys():
                 batch.remove(_path(name))
 
     def _repetitions(self, name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Yield the other files in which apt would find a repository too, in either form."""
-        own = f"{name}{SUFFIX}"
+        file_name = f"{name}{SUFFIX}"
         with TemporaryDirectory(prefix="apt-source-") as directory, suppress(OSError, ResourceError):
             for path in listing.matching(DIRECTORY):
                 Path(directory, path.name).symlink_to(path.resolve())
-            before = self._repeated(directory, own)
+            before = self._repeated(directory, file_name)
             content = deb822.edited(_path(name), _edits(name, reveal(should)))
-            Path(directory, own).unlink(missing_ok=True)
-            Path(directory, own).write_bytes(content)
-            for other in self._repeated(directory, own) if not before else ():
-                why = f"{other} has the repository too: apt reads it twice and warns each time; remove it there"
-                yield Problem(None, why, needs=f"File[{other}]")
+            Path(directory, file_name).unlink(missing_ok=True)
+            Path(directory, file_name).write_bytes(content)
+            for repeated in self._repeated(directory, file_name) if not before else ():
+                message = f"{repeated} has the repository too: apt reads it twice and warns each time; remove it there"
+                yield Problem(None, message, needs=f"File[{repeated}]")
 
-    def _repeated(self, directory: str, own: str) -> Sequence[str]:
+    def _repeated(self, directory: str, file_name: str) -> Sequence[str]:
         """Return the files that name an index which one file in a copy of the directory names too."""
         options = ("-o", f"Dir::Etc::sourcelist={MAIN}", "-o", f"Dir::Etc::sourceparts={directory}")
-        done = self.reading.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
-        pairs = (match.groups() for match in map(REPEATED.match, done.stderr.splitlines()) if match)
-        found = {other for pair in pairs if f"{directory}/{own}" in pair for other in pair}
-        return sorted(path.replace(directory, DIRECTORY) for path in found - {f"{directory}/{own}"})
+        result = self.reading.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
+        pairs = (match.groups() for match in map(REPEATED.match, result.stderr.splitlines()) if match)
+        paths = {path for pair in pairs if f"{directory}/{file_name}" in pair for path in pair}
+        return sorted(path.replace(directory, DIRECTORY) for path in paths - {f"{directory}/{file_name}"})
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return why apt cannot read the repositories of a copy of the directory."""
+        """Return apt's errors about the repositories of a copy of the directory."""
         options = ("-o", f"Dir::Etc::sourcelist={copy.main}", "-o", f"Dir::Etc::sourceparts={copy.directory}")
-        done = self.apt_get.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
-        lines = [line.removeprefix(ERROR) for line in done.stderr.splitlines() if line.startswith(ERROR)]
+        result = self.apt_get.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
+        lines = [line.removeprefix(ERROR) for line in result.stderr.splitlines() if line.startswith(ERROR)]
         return [line for line in lines if line != UNREADABLE]
 
     def _fetch(self, contents: Mapping[str, bytes]) -> None:
@@ -153,10 +151,10 @@ class Provider(BaseProvider):
         with TemporaryDirectory(prefix="apt-source-") as directory:
             for name, content in contents.items():
                 Path(directory, f"{name}{SUFFIX}").write_bytes(content)
-            done = self.apt_get.attempt(*OPTIONS, "-o", f"Dir::Etc::sourceparts={directory}", "update")
-        if done.exit_code:
-            reasons = [line[len(ERROR) :] for line in done.stderr.splitlines() if line.startswith(ERROR)]
-            msg = f"it cannot be fetched from: {'; '.join(reasons) or f'apt-get ended with {done.exit_code}'}"
+            result = self.apt_get.attempt(*OPTIONS, "-o", f"Dir::Etc::sourceparts={directory}", "update")
+        if result.exit_code:
+            reasons = [line[len(ERROR) :] for line in result.stderr.splitlines() if line.startswith(ERROR)]
+            msg = f"it cannot be fetched from: {'; '.join(reasons) or f'apt-get ended with {result.exit_code}'}"
             raise ResourceError(msg)
 
 
@@ -182,15 +180,17 @@ def _row(name: str, fields: Mapping[str, str]) -> Resource:
 def _edits(name: str, should: Mapping[str, Any]) -> dict[str, str]:
     """Return the fields to write, by name; an empty text for one to remove."""
     present = deb822.read(_path(name))
-    wanted = {**({} if "types" in present else {"types": ["deb"]}), **should}
-    edits = {field: " ".join(wanted[attribute] or ()) for attribute, field in LISTS.items() if attribute in wanted}
-    if wanted.get("signed_by") is not None:
-        key = wanted["signed_by"]
+    attributes = {**({} if "types" in present else {"types": ["deb"]}), **should}
+    edits = {
+        field: " ".join(attributes[attribute] or ()) for attribute, field in LISTS.items() if attribute in attributes
+    }
+    if attributes.get("signed_by") is not None:
+        key = attributes["signed_by"]
         edits["Signed-By"] = f"\n{key}" if "\n" in key else key
-    if wanted.get("enabled") is not None:
-        edits["Enabled"] = "" if wanted["enabled"] else "no"
-    if wanted.get("options") is not None:
-        edits |= {_field(field): "" for field in present if field not in FIELDS} | wanted["options"]
+    if attributes.get("enabled") is not None:
+        edits["Enabled"] = "" if attributes["enabled"] else "no"
+    if attributes.get("options") is not None:
+        edits |= {_field(field): "" for field in present if field not in FIELDS} | attributes["options"]
     return edits
 
 

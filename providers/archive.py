@@ -1,10 +1,11 @@
-"""Unpack archives, and compare the record of what was unpacked with what is on disk."""
+"""Unpack archives, and compare the record of their members with the disk."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
 
+from lib import prerequisites
 from lib.sensitive import has_secret, reveal, secret_attributes, shown_by_mode
 from resource_api import Archive, BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
 
@@ -33,7 +34,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse directories that no record can be kept beside; warn where all may read what is secret."""
+        """Refuse directories that no record can be kept beside; warn where all users may read a secret."""
         yield from shown_by_mode(should.get("mode"), secret_attributes(should, "source"))
         if not isinstance(path := should["path"], str):  # unknown, which is refused elsewhere
             return
@@ -52,9 +53,9 @@ class Provider(BaseProvider):
             return None if number is None else bool(is_.get("uid" if attribute == "owner" else "gid") == number)
         if attribute != "source":
             return None
-        wanted, secret = reveal(should["source"]), isinstance(should["source"], Sensitive)
-        if is_.get("source") != wanted:
-            return False if secret else (False, f"changed from {is_.get('source', 'nothing')} to {wanted}")
+        source, secret = reveal(should["source"]), isinstance(should["source"], Sensitive)
+        if is_.get("source") != source:
+            return False if secret else (False, f"changed from {is_.get('source', 'nothing')} to {source}")
         altered = is_.get("altered", ())
         return (False, f"not as it was unpacked: {', '.join(altered)}") if altered else True
 
@@ -75,9 +76,7 @@ class Provider(BaseProvider):
         return rows
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for an unpacked archive: the directory above it, its owner, its group."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites of an unpacked archive: the directory above it, its owner, its group."""
         yield from prerequisites.kept_by_mounts(changes)
         changes = prerequisites.present(changes)
         for path, should in changes.items():
@@ -88,7 +87,7 @@ class Provider(BaseProvider):
                     yield path, Problem(None, message, severity="warning")
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Unpack, or remove what was unpacked, one archive after another."""
+        """Unpack or remove one archive after another."""
         for path, change in changes.items():
             try:
                 self._apply(path, change.should)
@@ -104,11 +103,11 @@ class Provider(BaseProvider):
         before = record or files.UnpackRecord()
         archive: Archive = reveal(should["source"])
         owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
-        kept = 0o600 if record is None and has_secret(should["source"]) else before.mode
+        default_mode = 0o600 if record is None and has_secret(should["source"]) else before.mode
         options = files.UnpackOptions(
             should["max_size"],
             should["max_members"],
-            kept if mode is None else int(mode, 8),
+            default_mode if mode is None else int(mode, 8),
             before.uid if owner is None else files.user_id(owner),
             before.gid if group is None else files.group_id(group),
             should.get("force", False),

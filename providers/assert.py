@@ -1,4 +1,4 @@
-"""Check conditions, and fail what does not hold."""
+"""Check conditions, and fail the assertions that do not hold."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Provider(ImperativeProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse an assertion of nothing, and comparisons without a value."""
         yield from wait_conditions.problems(should, ("value",))
-        given = [name for name in COMPARISONS if should.get(name) is not None]
-        if given and "value" not in should:
-            yield Problem(given[0], f"'{given[0]}' compares 'value', which is not declared")
-        if "value" in should and not given:
+        comparisons = [name for name in COMPARISONS if should.get(name) is not None]
+        if comparisons and "value" not in should:
+            yield Problem(comparisons[0], f"'{comparisons[0]}' compares 'value', which is not declared")
+        if "value" in should and not comparisons:
             yield Problem("value", f"value is compared with nothing; declare one of {', '.join(COMPARISONS)}")
         yield from regular_expressions.problems("matches", should.get("matches"))
 
@@ -53,19 +53,19 @@ def _unmet(should: Mapping[str, Any]) -> str:
 
 
 def _compare(should: Mapping[str, Any]) -> str:
-    """Return why a value is not as it must be; a secret is not shown."""
-    given = should["value"]
-    value = given.reveal() if isinstance(given, Sensitive) else given
-    shown = "the value" if isinstance(given, Sensitive) else f"'{value}'"
+    """Return the reason why a value is not as it must be, or an empty text; a secret is not shown."""
+    declared = should["value"]
+    value = declared.reveal() if isinstance(declared, Sensitive) else declared
+    subject = "the value" if isinstance(declared, Sensitive) else f"'{value}'"
     if "equals" in should and not _same(value, should["equals"]):
-        return f"{shown} is not '{should['equals']}'"
-    if "one_of" in should and not any(_same(value, each) for each in should["one_of"]):
-        return f"{shown} is not one of {', '.join(map(str, should['one_of']))}"
+        return f"{subject} is not '{should['equals']}'"
+    if "one_of" in should and not any(_same(value, choice) for choice in should["one_of"]):
+        return f"{subject} is not one of {', '.join(map(str, should['one_of']))}"
     if "matches" in should and not regular_expressions.find(should["matches"], [str(value)]):
-        return f"{shown} does not match '{should['matches']}'"
+        return f"{subject} does not match '{should['matches']}'"
     return ""
 
 
-def _same(value: Any, other: Any) -> bool:
+def _same(value: Any, expected: Any) -> bool:
     """Return whether two values are the same, a number and a truth value never."""
-    return type(value) is type(other) and bool(value == other)
+    return type(value) is type(expected) and bool(value == expected)

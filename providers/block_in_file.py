@@ -48,17 +48,17 @@ class Provider(BaseProvider):
             texts = list(lines)
             for name in group:
                 try:
-                    place = find(texts, *name[1:])
+                    markers = find(texts, *name[1:])
                 except ResourceError as error:
                     context.failed(name, message=str(error))
                     continue
-                if place is not None:
-                    block = files.printable("\n".join(texts[place[0] + 1 : place[1]]))
+                if markers is not None:
+                    block = files.printable("\n".join(texts[markers[0] + 1 : markers[1]]))
                     row = {"ensure": "present", "path": path, "name": name[1], "marker": name[2]}
                     yield {**row, "block": _canonical_block(block)}
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a block: the directory of its file, the program that checks it."""
+        """Yield the missing prerequisites of a block: the directory of its file, the program that checks it."""
         return file_parts.missing(changes)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
@@ -66,22 +66,22 @@ class Provider(BaseProvider):
         file_parts.edit_lines(changes, edit)
 
 
-def edit(lines: files.Lines, wanted: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> None:
-    """Change the blocks in ``wanted``, by name and marker, to the wanted state; None removes them."""
-    for (name, marker), should in wanted.items():
-        place = find(list(lines), name, marker)
-        if place is not None:
+def edit(lines: files.Lines, states: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> None:
+    """Bring the blocks in ``states``, by name and marker, to these states; None removes them."""
+    for (name, marker), should in states.items():
+        markers = find(list(lines), name, marker)
+        if markers is not None:
             # The marker lines of a block that stays keep their bytes.
-            first, last = place if should is None else (place[0] + 1, place[1] - 1)
+            first, last = markers if should is None else (markers[0] + 1, markers[1] - 1)
             file_parts.remove_lines(lines, range(first, last + 1))
         if should is None:
             continue
         block = reveal(should["block"])
         texts = block.rstrip("\n").split("\n") if block else []
-        if place is None:
+        if markers is None:
             begin, end = _markers(name, marker)
             texts = [begin, *texts, end]
-        start = line_places.place(lines, should) if place is None else place[0] + 1
+        start = line_places.place(lines, should) if markers is None else markers[0] + 1
         for number, text in enumerate(texts, start):
             lines.insert(number, text)
 
@@ -93,8 +93,8 @@ def find(texts: list[str], name: str, marker: str) -> tuple[int, int] | None:
     if not begins and not ends:
         return None
     if len(begins) != 1 or len(ends) != 1 or begins[0] > ends[0]:
-        found = ", ".join(str(number + 1) for number in sorted((*begins, *ends)))
-        msg = f"has not one '{begin}' and one '{end}' below it, but such lines: {found}"
+        numbers = ", ".join(str(number + 1) for number in sorted((*begins, *ends)))
+        msg = f"has not one '{begin}' and one '{end}' below it, but such lines: {numbers}"
         raise ResourceError(msg)
     return begins[0], ends[0]
 

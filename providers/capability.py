@@ -7,7 +7,7 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lib import file_capabilities
+from lib import file_capabilities, prerequisites
 from lib.named_files import NO_FILE, read_each
 from resource_api import BaseProvider, Problem, ResourceError, files
 
@@ -31,7 +31,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse what the kernel cannot store."""
+        """Refuse capabilities that the kernel cannot store."""
         if should.get("ensure") != "absent" and should.get("capability") is not None:
             yield from (Problem("capability", text) for text in file_capabilities.problems(should["capability"]))
 
@@ -48,14 +48,12 @@ class Provider(BaseProvider):
         unlisted = "any program can have capabilities; name it, or run: getcap -r /usr"
         for path, (status, attributes) in read_each(context, names, unlisted, files.stat_attributes, NO_FILE):
             if (data := attributes.get(file_capabilities.ATTRIBUTE)) and stat.S_ISREG(status.st_mode):
-                found = file_capabilities.decode(data)
-                row = {"ensure": "present", "path": path, "capability": file_capabilities.shown(found)}
-                yield {**row, "root": found.root} if found.root else row
+                capabilities = file_capabilities.decode(data)
+                row = {"ensure": "present", "path": path, "capability": file_capabilities.as_text(capabilities)}
+                yield {**row, "root": capabilities.root} if capabilities.root else row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield programs that do not exist."""
-        from lib import prerequisites
-
         for path in changes:
             yield from ((path, problem) for problem in prerequisites.missing_file("path", path))
 
@@ -64,14 +62,14 @@ class Provider(BaseProvider):
         with files.Batch() as batch:
             for path, (_, should) in changes.items():
                 try:
-                    others = batch.can_others_replace(path)
-                    batch.edit_attributes(path, partial(_change, should=should, others=others))
+                    replaceable = batch.can_others_replace(path)
+                    batch.edit_attributes(path, partial(_change, should=should, replaceable=replaceable))
                 except (OSError, ResourceError) as error:
                     context.failed(path, message=files.describe_error(error, path))
 
 
 def _change(
-    status: stat_result, attributes: Mapping[str, bytes], *, should: Mapping[str, Any], others: bool
+    status: stat_result, attributes: Mapping[str, bytes], *, should: Mapping[str, Any], replaceable: bool
 ) -> dict[str, bytes | None]:
     """Return the new attribute of a program, or None to remove it. Raise ``ResourceError`` for an unsafe program.
 
@@ -82,7 +80,7 @@ def _change(
     if not stat.S_ISREG(status.st_mode):
         msg = "is not a regular file"
         raise ResourceError(msg)
-    if others:
+    if replaceable:
         msg = "other users can write to a directory on its path, so they could give the capabilities to any program"
         raise ResourceError(msg)
     writable = status.st_mode & 0o022 or "system.posix_acl_access" in attributes

@@ -8,7 +8,7 @@ import stat
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
-from lib import protected_file, validate_cmd
+from lib import prerequisites, protected_file, validate_cmd
 from lib.backups import Backups
 from lib.sensitive import READABLE, reveal, secret_attributes, shown_by_mode
 from resource_api import BaseProvider, Problem, ResourceError, files
@@ -41,14 +41,14 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a file among its own fragments, and what is for a directory where files are named."""
+        """Refuse a file among its own fragments, and options of a directory where files are named."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         yield from shown_by_mode(should.get("mode"), secret_attributes(should, *MADE_OF))
         path, source = should.get("path"), should.get("source")
-        named = [] if source is None or isinstance(source, str) else source
-        if path in named or (isinstance(source, str) and source == str(path).rpartition("/")[0]):
+        paths = [] if source is None or isinstance(source, str) else source
+        if path in paths or (isinstance(source, str) and source == str(path).rpartition("/")[0]):
             yield Problem("source", "the file would be one of its own fragments")
-        if named and should.get("matches") is not None:
+        if paths and should.get("matches") is not None:
             yield Problem("matches", "matches is for the fragments of a directory, and they are named here")
 
     def insync(
@@ -58,35 +58,33 @@ class Provider(BaseProvider):
         if attribute != "source":
             return protected_file.same_owner(attribute, is_, should)
         try:
-            wanted = assembled(should)
+            content = assembled(should)
         except FileNotFoundError as error:
             return False, f"'{error.filename}' does not exist"
         except (OSError, ResourceError) as error:
             return False, files.describe_error(error, "")
-        return files.read_content(name) == wanted or (False, f"differs from the fragments in {_shown(should)}")
+        return files.read_content(name) == content or (False, f"differs from the fragments in {_shown(should)}")
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the files in ``names``."""
         return protected_file.read_all(context, names, "fragments", _described)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a file: its directory, owner and group, the fragments, the program that checks."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites: the directory, owner and group, the fragments, the program that checks."""
         yield from prerequisites.kept_by_mounts(changes)
         changes = prerequisites.present(changes)
         for path, should in changes.items():
             source = should.get("source") or []
             missing = [
                 *prerequisites.missing_place(path, should),
-                *(problem for each in _listed(source) for problem in prerequisites.missing_file("source", each)),
+                *(problem for path in _listed(source) for problem in prerequisites.missing_file("source", path)),
                 *prerequisites.missing_checker(should.get("validate_cmd")),
             ]
             yield from ((path, problem) for problem in missing)
         yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Write or remove one file after another; what one loses is kept before, if that is declared."""
+        """Write or remove one file after another; the old file is copied before, if that is declared."""
         for path, (is_, should) in changes.items():
             backup = should.get("backup") if is_ is not None else None
             with Backups() as backups:
@@ -142,7 +140,7 @@ def _fragments(should: Mapping[str, Any]) -> list[str]:
         msg = f"there is no fragment in {source}"
         raise ResourceError(msg)
     if should.get("order") == "numeric":
-        names.sort(key=lambda name: int(found[0]) if (found := NUMBER.match(name)) else -1)
+        names.sort(key=lambda name: int(number[0]) if (number := NUMBER.match(name)) else -1)
     return [f"{source.rstrip('/')}/{name}" for name in names]
 
 
@@ -151,19 +149,19 @@ def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
 
     Return whether a new file waits for the end of the batch.
     """
-    command, wanted, content = should.get("validate_cmd"), protected_file.permissions(should), assembled(should)
+    command, permissions, content = should.get("validate_cmd"), protected_file.permissions(should), assembled(should)
     if files.read_content(path) == content:
-        batch.set_mode_owner(path, **wanted)
+        batch.set_mode_owner(path, **permissions)
         return False
     check = None if command is None else validate_cmd.of_new_content(batch, path, command)
-    if wanted["mode"] is None and not os.path.lexists(path):
-        wanted["mode"] = 0o644 if _may_be_read_by_all(should) else 0o600
-    batch.replace(path, content, **wanted, check=check)
+    if permissions["mode"] is None and not os.path.lexists(path):
+        permissions["mode"] = 0o644 if _may_be_read_by_all(should) else 0o600
+    batch.replace(path, content, **permissions, check=check)
     return True
 
 
 def _may_be_read_by_all(should: Mapping[str, Any]) -> bool:
-    """Return whether everybody may read each fragment, and what is declared."""
+    """Return whether everybody may read each fragment and the declared texts."""
     modes = (os.stat(path).st_mode for path in _fragments(should))  # noqa: PTH116 - a text
     return not secret_attributes(should, *MADE_OF) and all(mode & READABLE for mode in modes)
 

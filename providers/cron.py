@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import file_parts
+from lib import file_parts, prerequisites
 from lib.sensitive import reveal
 from resource_api import BaseProvider, Command, CommandError, Problem, ResourceError, files
 
@@ -77,7 +77,7 @@ class Provider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
         """Refuse invalid times, and ``special`` together with times."""
         times = {field: should[field] for field in FIELDS if type(should.get(field)) is str}
-        problems = [Problem(field, why) for field, value in times.items() if (why := field_error(field, value))]
+        problems = [Problem(field, message) for field, value in times.items() if (message := field_error(field, value))]
         if should.get("special", "absent") != "absent":
             both = [field for field, value in times.items() if value != "*"]
             problems += [Problem(field, f"'{field}' and 'special' exclude each other") for field in both]
@@ -85,15 +85,15 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
         """Return the marked jobs of the users in ``names``, or of all; a table that cannot be read fails its jobs."""
-        asked: dict[str, list[Name]] = {} if names is not None else {user: [] for user in _users()}
+        names_by_user: dict[str, list[Name]] = {} if names is not None else {user: [] for user in _users()}
         for name in names or ():
-            asked.setdefault(name[1], []).append(name)
-        for user, wanted in asked.items():
+            names_by_user.setdefault(name[1], []).append(name)
+        for user, job_names in names_by_user.items():
             try:
                 table = self._table(user)
             except (ResourceError, OSError) as error:
-                why = f"the crontab of '{user}' cannot be read: {files.describe_error(error, '')}"
-                file_parts.report_unreadable(context, wanted, why, names)
+                reason = f"the crontab of '{user}' cannot be read: {files.describe_error(error, '')}"
+                file_parts.report_unreadable(context, job_names, reason, names)
                 continue
             jobs: dict[Name, list[Resource]] = {}
             for _, _, job in blocks(table):
@@ -101,35 +101,35 @@ class Provider(BaseProvider):
                 jobs.setdefault((row["name"], user), []).append(row)
             for name, rows in jobs.items():
                 if len(rows) > 1:
-                    why = f"'{name[0]}' marks {len(rows)} jobs in the crontab of '{user}'; names must be unique there"
-                    file_parts.report_unreadable(context, [name], why, names)
+                    reason = (
+                        f"'{name[0]}' marks {len(rows)} jobs in the crontab of '{user}'; names must be unique there"
+                    )
+                    file_parts.report_unreadable(context, [name], reason, names)
                 elif (accepted := context.type.accepted_row(rows[0])) is not None:
                     yield accepted
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a job: crontab(1), and the user; and later jobs that its variables reach."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites: crontab(1), and the user; and later jobs that a job's variables reach."""
         for name in changes:
             missing = [*prerequisites.missing_program(None, "crontab", needs="Package[cron]")]
             missing += prerequisites.missing_user("user", name[1])
             yield from ((name, problem) for problem in missing)
         for user in {user: None for _, user in changes}:
-            wanted = {name: should for (name, owner), should in changes.items() if owner == user}
-            yield from (((name, user), problem) for name, problem in self._reaching(user, wanted))
+            states = {name: should for (name, owner), should in changes.items() if owner == user}
+            yield from (((name, user), problem) for name, problem in self._reaching(user, states))
 
-    def _reaching(self, user: str, wanted: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the jobs of ``wanted`` whose variables apply to later jobs too, once they are in the crontab."""
+    def _reaching(self, user: str, states: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield the jobs of ``states`` whose variables apply to later jobs too, once they are in the crontab."""
         try:
             table = self._table(user)
         except (ResourceError, OSError):
             return
-        plain = reveal(wanted)
+        plain = reveal(states)
         edit(table, {name: None if should["ensure"] == "absent" else should for name, should in plain.items()})
         for block in blocks(table):
             name = block.job["name"]
-            if name in wanted and (found := reached(table, block)):
-                jobs = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+            if name in states and (later := reached(table, block)):
+                jobs = ", ".join(later[:SHOWN]) + (f" and {len(later) - SHOWN} more" if len(later) > SHOWN else "")
                 yield (
                     name,
                     Problem(
@@ -141,10 +141,10 @@ class Provider(BaseProvider):
         """Install one table per user, each whatever happens to the others, and then raise the first failure."""
         file_parts.edit_files(changes, lambda name: (name[1], name[0]), self._edit)
 
-    def _edit(self, user: str, wanted: Mapping[str, Mapping[str, Any] | None], _mode: int) -> None:
+    def _edit(self, user: str, states: Mapping[str, Mapping[str, Any] | None], _mode: int) -> None:
         table = self._table(user)
         content = table.content
-        edit(table, wanted)
+        edit(table, states)
         if table.content != content:
             self._install(user, table.content)
 
@@ -153,10 +153,10 @@ class Provider(BaseProvider):
         if (spool := _spool()) is not None:
             text = _read(spool, user)
         else:
-            found = self.crontab.attempt(*_user_option(user), "-l", env={"LC_ALL": "C", "CRONTAB_NOHEADER": "N"})
-            if found.exit_code and "no crontab for" not in found.stderr:
-                raise ResourceError(found.stderr.strip() or f"crontab ended with {found.exit_code}")
-            text = "" if found.exit_code else found.stdout
+            result = self.crontab.attempt(*_user_option(user), "-l", env={"LC_ALL": "C", "CRONTAB_NOHEADER": "N"})
+            if result.exit_code and "no crontab for" not in result.stderr:
+                raise ResourceError(result.stderr.strip() or f"crontab ended with {result.exit_code}")
+            text = "" if result.exit_code else result.stdout
         return files.Lines(HEADER.sub("", text).encode("utf-8", "surrogateescape"))
 
     def _install(self, user: str, content: bytes) -> None:
@@ -204,23 +204,23 @@ def _number(field: str, word: str) -> str:
 
 
 def field_error(field: str, value: str) -> str:
-    """Return what is wrong with a canonical field; empty when it is valid."""
+    """Return the mistake in a canonical field, or an empty text."""
     low, high = FIELDS[field]
     for part in value.split(","):
-        found = PART.fullmatch(part)
-        if found is None or (found["low"] and found["step"] and not found["high"]):
+        match = PART.fullmatch(part)
+        if match is None or (match["low"] and match["step"] and not match["high"]):
             return f"{field}: '{part}' is not a number, range or step"
-        ends = [int(end) for end in (found["low"], found["high"]) if end]
-        if ends != sorted(ends) or not all(low <= end <= high for end in ends) or found["step"] in {"0", "00"}:
+        ends = [int(end) for end in (match["low"], match["high"]) if end]
+        if ends != sorted(ends) or not all(low <= end <= high for end in ends) or match["step"] in {"0", "00"}:
             return f"{field}: '{part}' is not within {low} to {high}"
     return ""
 
 
 def variables(environment: Iterable[str]) -> list[str]:
     """Return variables as cron reads them, sorted by name; of one name the order is kept, as the last one counts."""
-    found = [VARIABLE.fullmatch(each) for each in environment]
+    matches = [VARIABLE.fullmatch(text) for text in environment]
     # crontab(1) refuses a variable without a value; an empty one stands in quotes.
-    pairs = [(each[1], each[2].rstrip(" \t") or '""') for each in found if each]
+    pairs = [(match[1], match[2].rstrip(" \t") or '""') for match in matches if match]
     return [f"{name}={value}" for name, value in sorted(pairs, key=lambda pair: pair[0])]
 
 
@@ -239,9 +239,9 @@ def blocks(table: files.Lines) -> Iterator[Block]:
 
 
 def reached(table: files.Lines, block: Block) -> list[str]:
-    """Return the jobs after a block that have its variables: by name, or by line for a job of others."""
+    """Return the later jobs that have the variables of a block: by name, or by line for an unmanaged job."""
     variables = {line.partition("=")[0] for line in block.job["environment"]}
-    found: list[str] = []
+    jobs: list[str] = []
     name = ""
     for number, line in enumerate(table):
         if number < block.stop or not variables:
@@ -251,29 +251,29 @@ def reached(table: files.Lines, block: Block) -> list[str]:
         elif variable := VARIABLE.fullmatch(line):
             variables.discard(variable[1])
         elif _job(line):
-            found.append(f"'{name}'" if name else f"line {number + 1}")
+            jobs.append(f"'{name}'" if name else f"line {number + 1}")
             name = ""
-    return found
+    return jobs
 
 
 def _job(line: str) -> Resource | None:
-    if found := SPECIAL.fullmatch(line):
-        special = found[1].lower()
+    if match := SPECIAL.fullmatch(line):
+        special = match[1].lower()
         times = dict.fromkeys(FIELDS, "*")
-        return {**times, "special": SYNONYMS.get(special, special), "command": found[2].rstrip(" \t")}
-    if found := TIMED.fullmatch(line):
-        minute, hour, monthday, month, weekday, command = found.groups()
+        return {**times, "special": SYNONYMS.get(special, special), "command": match[2].rstrip(" \t")}
+    if match := TIMED.fullmatch(line):
+        minute, hour, monthday, month, weekday, command = match.groups()
         times = {"minute": minute, "hour": hour, "monthday": monthday, "month": month, "weekday": weekday}
         times = {field: canonical(field, value) for field, value in times.items()}
         return {**times, "special": "absent", "command": command.rstrip(" \t")}
     return None
 
 
-def edit(table: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Change the lines of the jobs in ``wanted``, by name, to the wanted state; None removes a job."""
-    missing = dict(wanted)
+def edit(table: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Bring the jobs in ``states``, by name, to these states; None removes a job."""
+    missing = dict(states)
     for start, stop, job in reversed(list(blocks(table))):
-        if job["name"] not in wanted:
+        if job["name"] not in states:
             continue
         should = missing.pop(job["name"], None)
         if should is not None and all(should.get(attribute, value) == value for attribute, value in job.items()):
@@ -303,7 +303,7 @@ def format_lines(job: Mapping[str, Any]) -> list[str]:
 
 
 def _printable(value: Any) -> Any:
-    return [files.printable(each) for each in value] if isinstance(value, list) else files.printable(value)
+    return [files.printable(item) for item in value] if isinstance(value, list) else files.printable(value)
 
 
 def _spool() -> Path | None:
@@ -327,8 +327,8 @@ def _users() -> list[str]:
     """Return the users with a crontab; for anybody but root only the caller."""
     if os.geteuid():
         return [pwd.getpwuid(os.geteuid()).pw_name]
-    spool, known = _spool(), {user.pw_name for user in pwd.getpwall()}
-    return sorted(path.name for path in spool.iterdir() if path.name in known) if spool else []
+    spool, users = _spool(), {user.pw_name for user in pwd.getpwall()}
+    return sorted(path.name for path in spool.iterdir() if path.name in users) if spool else []
 
 
 def _user_option(user: str) -> list[str]:

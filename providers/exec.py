@@ -55,7 +55,7 @@ class Provider(ImperativeProvider):
         return answer
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a command: its user, its directory, its program."""
+        """Yield the missing prerequisites of a command: its user, its directory, its program."""
         for name, should in changes.items():
             missing = [
                 *prerequisites.missing_user("user", should.get("user")),
@@ -113,11 +113,11 @@ def _allowed(should: Mapping[str, Any]) -> tuple[bool, str] | bool:
         if os.path.exists(path):  # noqa: PTH110 - text in, text out
             return False
         reasons.append(f"'{path}' does not exist")
-    for attribute, wanted in (("onlyif", True), ("unless", False)):
+    for attribute, expected in (("onlyif", True), ("unless", False)):
         for command in _commands(should, attribute):
             argv = _argv(command, shell=should["shell"])
             succeeded = _run(argv, should).exit_code == 0
-            if succeeded is not wanted:
+            if succeeded is not expected:
                 return False
             reasons.append(f"'{shlex.join(argv)}' {'succeeds' if succeeded else 'fails'}")
     return (True, ", ".join(reasons)) if reasons else True
@@ -128,18 +128,18 @@ def _execute(context: Context, should: Mapping[str, Any]) -> None:
     argv = _argv(*_commands(should, "command"), shell=should["shell"])
     returns = should["returns"] if isinstance(should["returns"], list) else [should["returns"]]
     log = "notice" if should["logoutput"] == "always" else "debug"
-    for left in reversed(range(should["tries"])):
+    for remaining in reversed(range(should["tries"])):
         result = _run(argv, should, context.deadline, should.get("input"), log)
         if result.exit_code in returns:
             return
         if should["logoutput"] == "on_failure" and not context.enabled(log):
-            # What is shown of stderr with the reason of the failure is not logged as well.
+            # The lines of stderr in the reason of the failure are not logged as well.
             for line in [*result.stdout.splitlines(), *_lines(result.stderr)[:-TAIL]]:
                 context.notice(line)
         failure = _failure(argv, returns, result)
-        if not left:
+        if not remaining:
             raise failure
-        context.info(f"{failure}; {left} more tries")
+        context.info(f"{failure}; {remaining} more tries")
         _sleep(context, should["try_sleep"])
 
 
@@ -163,7 +163,7 @@ def _run(
 
 
 def _check(command: Command, argv: Sequence[str], should: Mapping[str, Any]) -> None:
-    """Raise ``CommandError`` if a command would execute, without a declared user, what others can change."""
+    """Raise ``CommandError`` if a command without a declared user would execute code that other users can change."""
     executed_code.check(command, argv, should.get("cwd"), _variables(should), should.get("user") or None)
 
 
@@ -186,10 +186,10 @@ def _locate(program: str, path: str | None, cwd: str | None) -> str:
         return os.path.join(cwd or "/", program)  # noqa: PTH118 - text in, text out
     if path is None:
         return program
-    for place in path.split(":"):
-        found = os.path.join(place, program)  # noqa: PTH118 - the same
-        if os.access(found, os.X_OK) and not os.path.isdir(found):  # noqa: PTH112 - the same
-            return found
+    for directory in path.split(":"):
+        candidate = os.path.join(directory, program)  # noqa: PTH118 - the same
+        if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):  # noqa: PTH112 - the same
+            return candidate
     msg = f"command '{program}' not found in {path}"
     raise ResourceError(msg)
 
@@ -218,8 +218,8 @@ def _failure(argv: Sequence[str], returns: Sequence[int], result: CommandResult)
     code = result.exit_code
     outcome = f"returned {code}" if code >= 0 else f"was killed by signal {-code}"
     last = "; ".join(line.strip() for line in _lines(result.stderr)[-TAIL:])
-    wanted = " or ".join(map(str, returns))
-    message = f"'{shlex.join(argv)}' {outcome} instead of {wanted}{last and ': '}{last}"
+    expected = " or ".join(map(str, returns))
+    message = f"'{shlex.join(argv)}' {outcome} instead of {expected}{last and ': '}{last}"
     return CommandError(message, argv, code, result.stderr)
 
 
@@ -229,5 +229,5 @@ def _lines(text: str) -> list[str]:
 
 def _sleep(context: Context, seconds: float) -> None:
     until = min(time.monotonic() + seconds, inf if context.deadline is None else context.deadline)
-    while not context.cancelled and (left := until - time.monotonic()) > 0:
-        time.sleep(min(left, 0.1))
+    while not context.cancelled and (remaining := until - time.monotonic()) > 0:
+        time.sleep(min(remaining, 0.1))

@@ -43,7 +43,7 @@ class Provider(BaseProvider):
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Remove needless slashes and dots from paths; write owners' numbers as text, and modes with four digits.
 
-        A declared mode becomes that which a directory will get, and none for a link. That of a row is what was found.
+        A declared mode becomes the one that a directory will get, and None for a link. A row of ``get`` keeps its mode.
         """
         for resource in resources:
             path = resource.get("path", "/")
@@ -52,7 +52,7 @@ class Provider(BaseProvider):
             if resource.get("ensure") == "present":
                 resource["ensure"] = "link" if resource.get("target") is not None else "file"
             mode = resource.get("mode")
-            if mode is not None and "uid" not in resource:  # only what was read has the number of its owner
+            if mode is not None and "uid" not in resource:  # only a row of ``get`` has the number of its owner
                 resource["mode"] = _canonical_mode(mode, resource.get("ensure"))
             for attribute in ("owner", "group"):
                 owner = resource.get(attribute)
@@ -66,15 +66,17 @@ class Provider(BaseProvider):
         if ensure == "absent":
             protected = should.get("path") in files.PROTECTED_DIRECTORIES
             return [Problem("ensure", "a system directory is never removed")] if protected else []
-        given = {attribute for attribute in (*CONTENTS, "target") if should.get(attribute) is not None}
+        declared = {attribute for attribute in (*CONTENTS, "target") if should.get(attribute) is not None}
         problems = []
-        if {"content", "source"} <= given:
+        if {"content", "source"} <= declared:
             problems.append(Problem("source", "content and source exclude each other"))
         if ensure not in {None, "file"}:
-            problems += [Problem(word, f"a {ensure} has no {word}") for word in ("content", "source") if word in given]
-        if ensure not in {None, "link"} and "target" in given:
+            problems += [
+                Problem(word, f"a {ensure} has no {word}") for word in ("content", "source") if word in declared
+            ]
+        if ensure not in {None, "link"} and "target" in declared:
             problems.append(Problem("target", f"a {ensure} has no target; only ensure: link has one"))
-        if ensure == "link" and "target" not in given:
+        if ensure == "link" and "target" not in declared:
             problems.append(Problem("target", "a link needs a target"))
         if (command := should.get("validate_cmd")) is not None:
             from lib import validate_cmd
@@ -130,9 +132,9 @@ class Provider(BaseProvider):
         with files.Directories() as directories:
             for path in names:
                 try:
-                    seen, content = files.stat_and_read(directories, path, LIMIT)
-                    key = seen.st_mode, seen.st_uid, seen.st_gid
-                    row = {"path": path, **(heads.get(key) or heads.setdefault(key, _head(seen)))}
+                    status, content = files.stat_and_read(directories, path, LIMIT)
+                    key = status.st_mode, status.st_uid, status.st_gid
+                    row = {"path": path, **(heads.get(key) or heads.setdefault(key, _head(status)))}
                     if content is not None:
                         row |= _content_row(content)
                     elif row["ensure"] == "link":
@@ -145,7 +147,7 @@ class Provider(BaseProvider):
                 yield row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a file, as its directory, owner, group or source, and what is in its place."""
+        """Yield the missing prerequisites of a file, as its directory, owner or source, and a conflict of kinds."""
         from lib import prerequisites
 
         yield from prerequisites.kept_by_mounts(changes)
@@ -161,7 +163,7 @@ class Provider(BaseProvider):
         yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield what goes with a directory that is removed or replaced, which only ``force`` does."""
+        """Yield the content of a directory that is removed or replaced, which only ``force`` does."""
         for path, (is_, should) in changes.items():
             if is_ and is_["ensure"] == "directory" and should.get("force"):
                 from lib import removed_directories
@@ -191,48 +193,48 @@ class Provider(BaseProvider):
     def _apply(self, batch: files.Batch, stack: ExitStack, path: str, change: Change) -> None:
         """Apply one change; a directory is removed, or replaces something, only with ``force``."""
         is_, should = change
-        found = "absent" if is_ is None else is_["ensure"]
-        ensure, force = should.get("ensure", found), should.get("force", False)
+        present_kind = "absent" if is_ is None else is_["ensure"]
+        ensure, force = should.get("ensure", present_kind), should.get("force", False)
         keep = partial(self._keep, stack, path, should.get("backup"))
         if ensure == "absent":
-            if force or found == "file":
+            if force or present_kind == "file":
                 keep(at_once=True)
             with suppress(FileNotFoundError):
                 batch.remove(path, recursive=force)
             return
-        if found not in {"absent", ensure} and "directory" in {found, ensure}:
+        if present_kind not in {"absent", ensure} and "directory" in {present_kind, ensure}:
             if not force:
-                raise ResourceError(_conflict(found, ensure))
+                raise ResourceError(_conflict(present_kind, ensure))
             keep(at_once=True)
             batch.remove(path, recursive=True)
-            found, is_ = "absent", None
+            present_kind, is_ = "absent", None
         owner = {
             "uid": self._id(files.user_id, should.get("owner")),
             "gid": self._id(files.group_id, should.get("group")),
         }
-        present = is_.get("mode") if is_ is not None else None
-        if ensure == "file" != found and _has_secret(should):
-            present = "0600"
-        mode = should.get("mode", None if found == ensure else present)
-        mode = None if mode is None else int(_mode(mode, ensure, present), 8)
+        present_mode = is_.get("mode") if is_ is not None else None
+        if ensure == "file" != present_kind and _has_secret(should):
+            present_mode = "0600"
+        mode = should.get("mode", None if present_kind == ensure else present_mode)
+        mode = None if mode is None else int(_mode(mode, ensure, present_mode), 8)
         # Only declared content is written into a new file.
-        kept = not _held_by_another(is_, owner["uid"]) and not batch.can_others_replace(path)
+        reusable = not _held_by_another(is_, owner["uid"]) and not batch.can_others_replace(path)
         if ensure == "link":
             if is_ is None or is_.get("target") != should["target"]:
                 keep(at_once=True)
                 batch.make_link(path, should["target"], **owner)
             else:
                 batch.set_mode_owner(path, **owner, former_uid=is_.get("uid"))
-        elif ensure == "directory" and found == "absent":
+        elif ensure == "directory" and present_kind == "absent":
             batch.make_directory(path, mode=mode, **owner)
-        elif ensure == "file" and (content := _content(path, is_, should, kept=kept)) is not None:
+        elif ensure == "file" and (content := _content(path, is_, should, reusable=reusable)) is not None:
             keep(at_once=False)
             batch.replace(path, content, mode=mode, **owner, check=_check(batch, path, should.get("validate_cmd")))
         else:
             batch.set_mode_owner(path, mode=mode, **owner, former_uid=None if is_ is None else is_.get("uid"))
 
     def _keep(self, stack: ExitStack, path: str, backup: Any, *, at_once: bool) -> None:
-        """Keep a copy of what is at ``path``, if it is declared; ``at_once``: before the next call changes it."""
+        """Copy the file or directory at ``path``, if that is declared; ``at_once``: before the next call changes it."""
         if backup:
             if self._backups is None:
                 from lib.backups import Backups
@@ -264,11 +266,11 @@ def _has_secret(should: Mapping[str, Any]) -> bool:
 
 
 def _content(
-    path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any], *, kept: bool
+    path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any], *, reusable: bool
 ) -> bytes | Iterator[bytes] | None:
-    """Return the content to write into a file; None when the present file may be ``kept`` and its content is right."""
+    """Return the content to write, or None when the present file is ``reusable`` and its content is right."""
     exists = is_ is not None and is_["ensure"] == "file"
-    right = exists and kept
+    right = exists and reusable
     content, source = _reveal(should.get("content")), _reveal(should.get("source"))
     asset = content if isinstance(content, Asset) else source
     if isinstance(asset, Asset):
@@ -281,7 +283,7 @@ def _content(
 
 
 def _held_by_another(is_: Mapping[str, Any] | None, uid: int | None) -> bool:
-    """Return whether others may hold a file open for writing whose rights end: its owner, or who its mode let write."""
+    """Return whether another user may hold a file open for writing: its owner, or a user whom its mode let write."""
     if is_ is None:
         return False
     taken_over = uid is not None and is_.get("uid", uid) not in {0, uid, os.geteuid()}
@@ -305,22 +307,27 @@ def _short(digest: str) -> str:
 def _same_bytes(path: str, source: str) -> bool:
     """Compare two files up to the first difference; a missing file differs."""
     try:
-        left, right = (files.parts(partial(files.open_source, each)) for each in (path, source))
-        return all(one == other for one, other in zip_longest(left, right))
+        first, second = (files.parts(partial(files.open_source, name)) for name in (path, source))
+        return all(one == another for one, another in zip_longest(first, second))
     except FileNotFoundError:
         return False
 
 
-def _head(seen: stat_result) -> Resource:
+def _head(status: stat_result) -> Resource:
     """Return the attributes that are in the status of a file."""
-    kind = stat.S_IFMT(seen.st_mode)
+    kind = stat.S_IFMT(status.st_mode)
     if kind not in KINDS:
         msg = f"is a {SPECIAL.get(kind, 'special file')}, which is not managed"
         raise ResourceError(msg)
-    head = {"ensure": KINDS[kind], "mode": f"{stat.S_IMODE(seen.st_mode):04o}", "uid": seen.st_uid, "gid": seen.st_gid}
+    head = {
+        "ensure": KINDS[kind],
+        "mode": f"{stat.S_IMODE(status.st_mode):04o}",
+        "uid": status.st_uid,
+        "gid": status.st_gid,
+    }
     if kind == stat.S_IFLNK:
         del head["mode"]
-    return head | {"owner": files.user_name(seen.st_uid), "group": files.group_name(seen.st_gid)}
+    return head | {"owner": files.user_name(status.st_uid), "group": files.group_name(status.st_gid)}
 
 
 def _content_row(content: bytes) -> Resource:
@@ -332,7 +339,7 @@ def _content_row(content: bytes) -> Resource:
 
 
 def _canonical_mode(mode: str, ensure: str | None) -> str | None:
-    """Return the mode that something of the kind ``ensure`` will get; letters as they are, None for a link."""
+    """Return the mode for the declared ``mode`` of a file of kind ``ensure``; ``present``: its mode until now."""
     if ensure == "link":
         return None
     if ensure == "directory" and mode[0].isdigit():
@@ -341,7 +348,7 @@ def _canonical_mode(mode: str, ensure: str | None) -> str | None:
 
 
 def _mode(mode: str, ensure: str, present: str | None) -> str:
-    """Return the mode that a file of kind ``ensure`` gets for the declared ``mode``; ``present``: what it has."""
+    """Return the mode for the declared ``mode`` of a file of kind ``ensure``; ``present``: its mode until now."""
     directory = ensure == "directory"
     if not mode[0].isdigit():
         from lib import symbolic_mode
@@ -352,7 +359,7 @@ def _mode(mode: str, ensure: str, present: str | None) -> str:
 
 
 def _check(batch: files.Batch, path: str, command: Any) -> Callable[[str], None] | None:
-    """Return what has new content of a file checked. Raise ``ResourceError`` where other users could replace it."""
+    """Return the check of a file's new content, or None. Raise ``ResourceError`` where other users could replace it."""
     if command is None:
         return None
     from lib import validate_cmd
@@ -365,16 +372,16 @@ def _in_its_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
     ensure = should.get("ensure", "absent")
     if ensure == "absent" or should.get("force") or not os.path.lexists(path):
         return
-    found = "link" if os.path.islink(path) else "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, PTH114 - a text
-    if found != ensure and "directory" in {found, ensure}:
-        # Of what comes before only what is required may remove it: no other resource is about this path.
-        yield Problem("ensure", _conflict(found, ensure), needs=f"File[{path}]")
+    kind = "link" if os.path.islink(path) else "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, PTH114 - a text
+    if kind != ensure and "directory" in {kind, ensure}:
+        # Only a required resource may remove it before: no other resource is about this path.
+        yield Problem("ensure", _conflict(kind, ensure), needs=f"File[{path}]")
 
 
-def _conflict(found: str, ensure: str) -> str:
-    declare = "" if found == "file" else f": declare 'ensure: {found}' to keep it"
-    lost = "what it leads to stays" if found == "link" else "what is in it is lost"
-    return f"it is a {found} and should be a {ensure}{declare}; with force it is replaced, and {lost}"
+def _conflict(kind: str, ensure: str) -> str:
+    declare = "" if kind == "file" else f": declare 'ensure: {kind}' to keep it"
+    lost = "what it leads to stays" if kind == "link" else "what is in it is lost"
+    return f"it is a {kind} and should be a {ensure}{declare}; with force it is replaced, and {lost}"
 
 
 def _reveal(value: Any) -> Any:

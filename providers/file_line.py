@@ -55,8 +55,8 @@ class Provider(BaseProvider):
         """Compare all lines that were found: one must be as declared, or each with ``multiple``."""
         if attribute != "line":
             return None
-        found = (line == _text(should["line"]) for line in (is_["line"], *is_.get("others", ())))
-        return all(found) if should.get("multiple") else any(found)
+        matches = (line == _text(should["line"]) for line in (is_["line"], *is_.get("others", ())))
+        return all(matches) if should.get("multiple") else any(matches)
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the lines that the expressions in ``names`` find."""
@@ -67,21 +67,21 @@ class Provider(BaseProvider):
                     context.failed(name, message=f"'{name[1]}': {wrong.message}")
                     continue
                 try:
-                    found = [lines[number] for number in line_places.find(lines, name[1])]
+                    texts = [lines[number] for number in line_places.find(lines, name[1])]
                 except ResourceError as error:
                     context.failed(name, message=str(error))
                     continue
-                if found:
-                    line, *others = dict.fromkeys(map(files.printable, found))
+                if texts:
+                    line, *more = dict.fromkeys(map(files.printable, texts))
                     row = {"ensure": "present", "path": path, "match": name[1], "line": line}
-                    yield {**row, "others": others} if others else row
+                    yield {**row, "others": more} if more else row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a line, as the directory of its file; why the present lines cannot be changed."""
+        """Yield the missing prerequisites of a line, as the directory of its file; lines that cannot be changed."""
         yield from file_parts.missing(changes)
         for name, should in changes.items():
-            if should.get("ensure") != "absent" and "line" in should and (why := _refusal(name, should)):
-                yield name, Problem("match", why, needs=f"File[{name[0]}]")
+            if should.get("ensure") != "absent" and "line" in should and (reason := _refusal(name, should)):
+                yield name, Problem("match", reason, needs=f"File[{name[0]}]")
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
@@ -89,7 +89,7 @@ class Provider(BaseProvider):
 
 
 def _refusal(name: Name, should: Mapping[str, Any]) -> str:
-    """Return why the lines that a file has now cannot be changed; empty where they can, or cannot be read."""
+    """Return the reason why the present lines of a file cannot be changed, or an empty text."""
     path, match = name
     try:
         edit(files.read_lines(path), {match: should})
@@ -100,21 +100,21 @@ def _refusal(name: Name, should: Mapping[str, Any]) -> str:
     return ""
 
 
-def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Change the lines that each expression in ``wanted`` finds to the wanted state; None removes them."""
-    for match, should in wanted.items():
-        found = line_places.find(lines, match)
+def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Bring the lines that each expression in ``states`` finds to its state; None removes them."""
+    for match, should in states.items():
+        numbers = line_places.find(lines, match)
         if should is None:
-            file_parts.remove_lines(lines, found)
+            file_parts.remove_lines(lines, numbers)
             continue
         line = _text(should["line"]) or ""
-        if not found:
+        if not numbers:
             lines.insert(line_places.place(lines, should), line)
-        elif should.get("multiple") or all(lines[number] != line for number in found):
-            if len({lines[number] for number in found}) > 1 and not should.get("multiple"):
-                msg = f"{len(found)} lines match '{match}'; with multiple: true all of them are replaced"
+        elif should.get("multiple") or all(lines[number] != line for number in numbers):
+            if len({lines[number] for number in numbers}) > 1 and not should.get("multiple"):
+                msg = f"{len(numbers)} lines match '{match}'; with multiple: true all of them are replaced"
                 raise ResourceError(msg)
-            for number in found:
+            for number in numbers:
                 lines[number] = line
 
 

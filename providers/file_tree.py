@@ -1,11 +1,11 @@
-"""Compare directory trees, and change what differs."""
+"""Compare directory trees, and change the members that differ."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import file_trees, removed_directories
+from lib import file_trees, prerequisites, removed_directories, symbolic_mode
 from lib.backups import Backups
 from lib.named_files import read_each
 from resource_api import BaseProvider, Problem, ResourceError, SideEffect, files
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lib.file_trees import Member, Tree
     from resource_api import Change, Context, Resource
 
-#: What is taken from the mode of a source: no set-id bits, and no right to write for others than the owner.
+#: The bits that a copy takes from the mode of a source: no set-id bits, no right to write for group and others.
 COPIED = 0o755
 #: The end of the name of an unfinished file, which a killed run has left: it is purged, and no copy is kept.
 UNFINISHED = ".resource-api~"
@@ -24,8 +24,8 @@ UNFINISHED = ".resource-api~"
 NOTHING = file_trees.Tree({}, frozenset())
 
 
-class Wanted(NamedTuple):
-    """What a member should be; None is what it is, or what a new one gets."""
+class Expected(NamedTuple):
+    """The expected state of a member; None keeps the present value, or stands for a new member's default."""
 
     kind: str
     mode: int | None
@@ -66,29 +66,27 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, _is: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the whole tree, which is read here: ``get`` cannot know what it is compared with."""
+        """Compare the whole tree, which is read here: ``get`` cannot know its source."""
         if attribute == "ensure":
             return None
         try:
             compared = _Comparison(name, should, must_exist=False)
         except FileNotFoundError as error:
             return attribute != "source" or (False, f"'{error.filename}' does not exist")
-        found = compared.different(attribute)
+        names = compared.different(attribute)
         return (
-            (False, f"{'removes' if attribute == 'purge' else 'differs in'} {file_trees.listed(found)}")
-            if found
+            (False, f"{'removes' if attribute == 'purge' else 'differs in'} {file_trees.listed(names)}")
+            if names
             else True
         )
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the directories in ``names`` that exist; what is in them is compared by ``insync``."""
+        """Return the directories in ``names`` that exist; their members are compared by ``insync``."""
         for path, _ in read_each(context, names, "any directory is a tree; name it", files.Directories.reach):
             yield {"ensure": "present", "path": path}
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a tree: the directory above it, its source, its owner, its group."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites of a tree: the directory above it, its source, its owner, its group."""
         yield from prerequisites.kept_by_mounts(changes)
         changes = prerequisites.present(changes)
         for path, should in changes.items():
@@ -99,7 +97,7 @@ class Provider(BaseProvider):
             yield from ((path, problem) for problem in missing)
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield what goes with a tree, or with what has another kind in its source, and what is purged."""
+        """Yield the purged members, and the content of directories that are removed or replaced by another kind."""
         for path, (is_, should) in changes.items():
             if should.get("ensure") == "absent":
                 yield from ((path, effect) for effect in removed_directories.side_effects(path))
@@ -114,7 +112,7 @@ class Provider(BaseProvider):
                     yield from ((path, effect) for effect in removed_directories.side_effects(_at(path, name)))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change one tree after another; what a tree loses is kept before, if that is declared."""
+        """Change one tree after another; lost files are copied before, if that is declared."""
         for path, (_, should) in changes.items():
             try:
                 with Backups() as backups, files.Batch() as batch:
@@ -127,7 +125,7 @@ class Provider(BaseProvider):
 
 
 class _Comparison:
-    """A tree as it is beside what it should be."""
+    """A tree beside its expected state."""
 
     def __init__(self, path: str, should: Mapping[str, Any], *, must_exist: bool) -> None:
         """Read the tree and its source. Raise ``OSError``, and ``ResourceError`` above the limits.
@@ -147,13 +145,13 @@ class _Comparison:
             raise ResourceError(msg)
         uid = _number(files.user_id, should.get("owner"), must_exist=must_exist)
         gid = _number(files.group_id, should.get("group"), must_exist=must_exist)
-        wanted = {
-            name: Wanted(member.kind, self._mode(member), uid, gid, member.target)
+        expected = {
+            name: Expected(member.kind, self._mode(member), uid, gid, member.target)
             for name, member in (self.now if self.source is None else self._origin).members.items()
             if member.kind
         }
-        self.wanted = wanted or {"": Wanted("directory", self._mode(None), uid, gid, "")}
-        #: What is to be removed, the deepest first.
+        self.wanted = expected or {"": Expected("directory", self._mode(None), uid, gid, "")}
+        #: The members to remove, the deepest first.
         self.purged = self._purged()
 
     def _mode(self, member: Member | None) -> int | None:
@@ -167,8 +165,6 @@ class _Comparison:
         directory = member is None or member.kind == "directory"
         if mode[0].isdigit():
             return files.directory_mode(int(mode, 8)) if directory else int(mode, 8)
-        from lib import symbolic_mode
-
         return symbolic_mode.apply(mode, present, directory=directory)
 
     def _purged(self) -> list[str]:
@@ -187,35 +183,35 @@ class _Comparison:
         """Return the members that an attribute is different for."""
         if attribute == "purge":
             return self.purged[::-1]
-        now = self.now.members
+        members = self.now.members
         if attribute == "source":
             with files.Directories() as directories:
-                return [name for name, wanted in self.wanted.items() if not self._copied(directories, name, wanted)]
+                return [name for name, expected in self.wanted.items() if not self._copied(directories, name, expected)]
         field = {"owner": "uid", "group": "gid", "mode": "mode"}[attribute]
         return [
             name
-            for name, wanted in self.wanted.items()
-            if name in now and getattr(wanted, field) not in {None, getattr(now[name], field)}
+            for name, expected in self.wanted.items()
+            if name in members and getattr(expected, field) not in {None, getattr(members[name], field)}
         ]
 
-    def _copied(self, directories: files.Directories, name: str, wanted: Wanted) -> bool:
+    def _copied(self, directories: files.Directories, name: str, expected: Expected) -> bool:
         """Return whether a member is as in the source; its mode only if no other is declared."""
         member = self.now.members.get(name)
-        if member is None or member.kind != wanted.kind:
+        if member is None or member.kind != expected.kind:
             return False
-        same_mode = self._should.get("mode") is not None or wanted.mode in {None, member.mode}
-        return same_mode and self.has_content(directories, name, wanted)
+        same_mode = self._should.get("mode") is not None or expected.mode in {None, member.mode}
+        return same_mode and self.has_content(directories, name, expected)
 
     def keeps_inode(self, name: str) -> bool:
         """Return whether only owner and mode of a present member are changed, and not by a new file in its place."""
         return self.source is None or self.wanted[name].kind == "directory"
 
-    def has_content(self, directories: files.Directories, name: str, wanted: Wanted) -> bool:
+    def has_content(self, directories: files.Directories, name: str, expected: Expected) -> bool:
         """Return whether a member of the right kind has the right content or target."""
         member = self.now.members[name]
-        if wanted.kind == "link":
-            return member.target == wanted.target
-        if wanted.kind == "directory" or self.source is None:
+        if expected.kind == "link":
+            return member.target == expected.target
+        if expected.kind == "directory" or self.source is None:
             return True
         size = self._origin.members[name].size
         return member.size == size and file_trees.same_bytes(
@@ -251,68 +247,70 @@ def _remove(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
 
 
 def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str, Any]) -> None:
-    """Bring a tree to what it should be. Raise ``ResourceError``, with nothing changed, for what is in the way."""
+    """Bring a tree to its expected state. Raise ``ResourceError``, with nothing changed, for a member in the way."""
     compared = _Comparison(path, should, must_exist=True)
-    now = compared.now.members
+    members = compared.now.members
     turned = _turned(compared, force=should["force"])
     rewritten = [name for name in compared.wanted if not _stays(batch, compared, name)]
     if backup := should.get("backup"):
-        lost = [name for name in compared.purged if now[name].kind == "file" and not name.endswith(UNFINISHED)]
-        lost += [name for name in rewritten if name in now and (name in turned or now[name].kind == "file")]
+        lost = [name for name in compared.purged if members[name].kind == "file" and not name.endswith(UNFINISHED)]
+        lost += [name for name in rewritten if name in members and (name in turned or members[name].kind == "file")]
         for name in lost:
             backups.keep(_at(path, name), backup, at_once=False)
         backups.flush()
     for name in [*compared.purged, *turned]:
         with suppress(FileNotFoundError):
             batch.remove(_at(path, name), recursive=name in turned)
-    changed = [name for name in rewritten if name in now and name not in turned and compared.keeps_inode(name)]
+    changed = [name for name in rewritten if name in members and name not in turned and compared.keeps_inode(name)]
     for name in rewritten:
         if name not in changed:
             _write(batch, compared, name)
     # The deepest first: in a directory that belongs to another user already, nothing more is given away.
     for name in reversed(changed):
-        wanted = compared.wanted[name]
-        former, path = now[name].uid, _at(compared.path, name)
-        batch.set_mode_owner(path, mode=wanted.mode, uid=wanted.uid, gid=wanted.gid, former_uid=former)
+        expected = compared.wanted[name]
+        former, path = members[name].uid, _at(compared.path, name)
+        batch.set_mode_owner(path, mode=expected.mode, uid=expected.uid, gid=expected.gid, former_uid=former)
 
 
 def _turned(compared: _Comparison, *, force: bool) -> list[str]:
     """Return the members that are removed because another kind has their name. Raise ``ResourceError``."""
-    now = compared.now.members
-    found = [
+    members = compared.now.members
+    names = [
         name
-        for name, wanted in compared.wanted.items()
-        if name in now and now[name].kind != wanted.kind and not {now[name].kind, wanted.kind} <= {"file", "link"}
+        for name, expected in compared.wanted.items()
+        if name in members
+        and members[name].kind != expected.kind
+        and not {members[name].kind, expected.kind} <= {"file", "link"}
     ]
-    if found and not force:
+    if names and not force:
         msg = (
-            f"is there, and something else in the source: {file_trees.listed(found)};"
+            f"is there, and something else in the source: {file_trees.listed(names)};"
             " with force it is replaced, and what is in it is lost"
         )
         raise ResourceError(msg)
-    if with_ignored := [name for name in found if name in compared.now.with_ignored]:
+    if with_ignored := [name for name in names if name in compared.now.with_ignored]:
         msg = f"cannot be replaced, because it contains what is ignored: {file_trees.listed(with_ignored)}"
         raise ResourceError(msg)
-    return found
+    return names
 
 
 def _stays(batch: files.Batch, compared: _Comparison, name: str) -> bool:
     """Return whether a member is as it should be."""
-    member, wanted = compared.now.members.get(name), compared.wanted[name]
-    if member is None or member.kind != wanted.kind:
+    member, expected = compared.now.members.get(name), compared.wanted[name]
+    if member is None or member.kind != expected.kind:
         return False
-    same = [getattr(wanted, field) in {None, getattr(member, field)} for field in ("mode", "uid", "gid")]
-    return all(same) and compared.has_content(batch.directories, name, wanted)
+    same = [getattr(expected, field) in {None, getattr(member, field)} for field in ("mode", "uid", "gid")]
+    return all(same) and compared.has_content(batch.directories, name, expected)
 
 
 def _write(batch: files.Batch, compared: _Comparison, name: str) -> None:
     """Create a member, or replace a file or link."""
-    place, wanted = _at(compared.path, name), compared.wanted[name]
-    if wanted.kind == "directory":
-        batch.make_directory(place, mode=wanted.mode, uid=wanted.uid, gid=wanted.gid)
-    elif wanted.kind == "link":
-        batch.make_link(place, wanted.target, uid=wanted.uid, gid=wanted.gid)
+    path, expected = _at(compared.path, name), compared.wanted[name]
+    if expected.kind == "directory":
+        batch.make_directory(path, mode=expected.mode, uid=expected.uid, gid=expected.gid)
+    elif expected.kind == "link":
+        batch.make_link(path, expected.target, uid=expected.uid, gid=expected.gid)
     else:
         # A new file has the rights from its beginning: another process may hold the present one open.
         content = file_trees.content(batch.directories, _at(compared.source or "", name))
-        batch.replace(place, content, mode=wanted.mode, uid=wanted.uid, gid=wanted.gid)
+        batch.replace(path, content, mode=expected.mode, uid=expected.uid, gid=expected.gid)

@@ -58,7 +58,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Ask the source what the revision is now, and compare what else of a checkout has to be as in the commit."""
+        """Ask the source for the revision's present commit, and compare the rest of a checkout with the commit."""
         if attribute == "revision" and is_.get("revision") not in {None, should["revision"]}:
             commit = self._target(should, _account(is_["user"])).commit
             return is_["revision"] == commit or (
@@ -81,13 +81,13 @@ class Provider(BaseProvider):
             try:
                 row = _read(path)
             except (OSError, ResourceError) as error:
-                context.failed(path, message=_why(error, path))
+                context.failed(path, message=_message(error, path))
             else:
                 if row is not None:
                     yield row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a checkout: git, the directory above, the user, the private key."""
+        """Yield the missing prerequisites of a checkout: git, the directory above, the user, the private key."""
         yield from prerequisites.kept_by_mounts(changes)
         changes = prerequisites.present(changes)
         for path, should in changes.items():
@@ -100,7 +100,7 @@ class Provider(BaseProvider):
             yield from ((path, problem) for problem in missing)
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield what goes with a checkout that is removed."""
+        """Yield the content of checkouts that are removed."""
         for path in changes:
             yield from ((path, effect) for effect in removed_directories.side_effects(path))
 
@@ -115,10 +115,10 @@ class Provider(BaseProvider):
                 else:
                     self._create(path, should)
             except (OSError, ResourceError) as error:
-                context.failed(path, message=_why(error, path))
+                context.failed(path, message=_message(error, path))
 
     def _target(self, should: Mapping[str, Any], user: str | None) -> git.Target:
-        """Return what a revision is at its source, asked once in a run: the plan and its apply see the same."""
+        """Return the commit of a revision at its source, asked once in a run: the plan and its apply see the same."""
         key = should["source"], should.get("revision")
         if key not in self._targets:
             try:
@@ -131,9 +131,9 @@ class Provider(BaseProvider):
         """Make a checkout under a hidden name, and rename it when it is complete and on disk."""
         new = _aside(path, NEW)
         with files.Batch() as batch:
-            for left in (new, _aside(path, OLD)):
+            for remains in (new, _aside(path, OLD)):
                 with suppress(FileNotFoundError):
-                    batch.remove(left, recursive=True)
+                    batch.remove(remains, recursive=True)
             user = should.get("user")
             uid, gid = (None, None) if user is None else (files.user_id(user), pwd.getpwnam(user).pw_gid)
             batch.make_directory(new, mode=0o755, uid=uid, gid=gid)
@@ -173,8 +173,8 @@ class Provider(BaseProvider):
         # Locks of the same moment are newer than this.
         self.touch("--date=1 second ago", working, user=user)
         try:
-            known = copy.ask("config", "--local", "--get", "remote.origin.url").exit_code == 0
-            copy.run("remote", "set-url" if known else "add", "origin", "--", should["source"])
+            has_origin = copy.ask("config", "--local", "--get", "remote.origin.url").exit_code == 0
+            copy.run("remote", "set-url" if has_origin else "add", "origin", "--", should["source"])
             copy.fetch(should, target)
             if not force and copy.ask("rev-parse", "-q", "--verify", "HEAD").stdout:
                 copy.attempt("update-index", "-q", "--refresh")
@@ -190,7 +190,7 @@ class Provider(BaseProvider):
         self.sync("--file-system", path)
 
     def _remove(self, path: str, *, force: bool) -> None:
-        """Remove a checkout: at once under its name, and then what it was."""
+        """Remove a checkout: at once under its name, and then its files."""
         old = _aside(path, OLD)
         if os.path.lexists(path):
             if not force and not os.path.lexists(f"{path}/.git/{CHECKING_OUT}"):
@@ -199,19 +199,19 @@ class Provider(BaseProvider):
                 batch.remove(old, recursive=True)
             rename(path, old.rpartition("/")[2])
         with files.Batch() as batch:
-            for left in (_aside(path, NEW), old):
+            for remains in (_aside(path, NEW), old):
                 with suppress(FileNotFoundError):
-                    batch.remove(left, recursive=True)
+                    batch.remove(remains, recursive=True)
 
 
 def _read(path: str) -> Resource | None:
-    """Return the row of a checkout; None if there is none. Raise ``ResourceError`` for anything else that is there."""
+    """Return the row of a checkout, or None. Raise ``ResourceError`` for anything else at the path."""
     with files.Directories() as directories:
-        seen = _status(directories, path)
-        if seen is None:
-            left = _status(directories, _aside(path, OLD))
-            return left and {"ensure": "present", "path": path, "user": files.user_name(left.st_uid)}
-    if not stat.S_ISDIR(seen.st_mode):
+        status = _status(directories, path)
+        if status is None:
+            remains = _status(directories, _aside(path, OLD))
+            return remains and {"ensure": "present", "path": path, "user": files.user_name(remains.st_uid)}
+    if not stat.S_ISDIR(status.st_mode):
         msg = "is not a directory"
         raise ResourceError(msg)
     if not os.path.lexists(f"{path}/.git"):
@@ -219,7 +219,7 @@ def _read(path: str) -> Resource | None:
             msg = "is a directory with other files, and not a checkout"
             raise ResourceError(msg)
         return None
-    row: Resource = {"ensure": "present", "path": path, "user": files.user_name(seen.st_uid)}
+    row: Resource = {"ensure": "present", "path": path, "user": files.user_name(status.st_uid)}
     content = _working_copy(path).content()
     if os.path.lexists(f"{path}/.git/{WORKING}"):
         content.pop("source", None)  # it is incomplete until the next run has checked it out again
@@ -258,5 +258,5 @@ def _short(revision: str, commit: str) -> str:
     return commit[:12] if revision == commit else f"{revision} ({commit[:12]})"
 
 
-def _why(error: Exception, path: str) -> str:
+def _message(error: Exception, path: str) -> str:
     return git.reason(error) if isinstance(error, CommandError) else files.describe_error(error, path)

@@ -7,7 +7,8 @@ import pwd
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, Command, SideEffect
+from lib import prerequisites
+from resource_api import BaseProvider, Command, SideEffect, change_accounts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -44,9 +45,7 @@ class Provider(BaseProvider):
         return list(context.accepted(rows))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a group: members."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites of a group: its members."""
         for name, should in prerequisites.present(changes).items():
             for member in should.get("members") or ():
                 yield from ((name, problem) for problem in prerequisites.missing_user("members", member))
@@ -67,8 +66,8 @@ class Provider(BaseProvider):
         groups = grp.getgrall() if any(is_.get("members") for is_ in deleted.values()) else ()
         for name, is_ in deleted.items():
             for member in is_.get("members", ()):
-                others = {group.gr_name for group in groups if member in group.gr_mem} - {name}
-                yield name, SideEffect(member, "update", "user", {"ensure": "present", "groups": sorted(others)})
+                remaining = {group.gr_name for group in groups if member in group.gr_mem} - {name}
+                yield name, SideEffect(member, "update", "user", {"ensure": "present", "groups": sorted(remaining)})
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one group after another."""
@@ -85,8 +84,6 @@ class Provider(BaseProvider):
 
 
 def _change(tool: Command, name: str, *options: str | int) -> None:
-    from resource_api import change_accounts
-
     def edit(prefix: Path) -> None:
         if "--users" in options:
             _clean_members(prefix / "etc/group", name)
@@ -106,11 +103,11 @@ def _clean_members(file: Path, name: str) -> None:
     file.write_bytes(b"".join(lines))
 
 
-def _options(wanted: Mapping[str, Any]) -> Iterator[str | int]:
-    if wanted.get("gid") is not None:
-        yield from ("--gid", wanted["gid"])
-    if wanted.get("members") is not None:
-        yield from ("--users", ",".join(wanted["members"]))
+def _options(attributes: Mapping[str, Any]) -> Iterator[str | int]:
+    if attributes.get("gid") is not None:
+        yield from ("--gid", attributes["gid"])
+    if attributes.get("members") is not None:
+        yield from ("--users", ",".join(attributes["members"]))
 
 
 def _entries(names: Iterable[str]) -> Iterable[grp.struct_group]:

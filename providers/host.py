@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any
 
-from lib import file_parts
+from lib import file_parts, prerequisites
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class Provider(BaseProvider):
         line = _line_of_family(is_, should)
         if attribute == "ensure":
             earlier = line.get("overridden") or {}
-            found = next((earlier[name] for name in _declared_names(should) if name in earlier), None)
-            return None if found is None else (False, f"changed: {found}, and comes first")
+            reason = next((earlier[name] for name in _declared_names(should) if name in earlier), None)
+            return None if reason is None else (False, f"changed: {reason}, and comes first")
         if line is is_:
             return None
         value = line[attribute]
@@ -79,16 +79,14 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the line that would count in place of a new one, and that a file cannot be replaced."""
-        from lib import prerequisites
-
         for (name, target), should in changes.items():
             with suppress(OSError):
                 lines = files.read_lines(target)
                 _change(lines, {name: should})
-                for _, first, why in _overridden(lines, {name: should}):
+                for _, first, reason in _overridden(lines, {name: should}):
                     message = (
-                        f"line {first + 1} of {target} {why}, and comes first; the declared one is put before it, and"
-                        " programs that ask for all addresses get both"
+                        f"line {first + 1} of {target} {reason}, and comes first; the declared one is put before it,"
+                        " and programs that ask for all addresses get both"
                     )
                     yield (name, target), Problem("ip", message, severity="warning")
         yield from prerequisites.written_in_place({name: name[1] for name in changes})
@@ -98,50 +96,50 @@ class Provider(BaseProvider):
         file_parts.edit_files(changes, lambda name: (name[1], name[0]), _rewrite)
 
 
-def _rewrite(target: str, wanted: Mapping[str, Mapping[str, Any] | None], mode: int) -> None:
-    files.edit_lines(target, partial(edit, wanted=wanted), mode=mode)
+def _rewrite(target: str, states: Mapping[str, Mapping[str, Any] | None], mode: int) -> None:
+    files.edit_lines(target, partial(edit, states=states), mode=mode)
 
 
-def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Change the lines of the hosts in ``wanted``, by name, to the wanted state; None removes them.
+def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Bring the hosts in ``states``, by name, to these states; None removes their lines.
 
     The line of a declared host comes before each one that the resolver would take for one of its names.
     """
-    _change(lines, wanted)
-    for number, first, _ in _overridden(lines, wanted):
+    _change(lines, states)
+    for number, first, _ in _overridden(lines, states):
         text = lines[number]
         del lines[number]
         lines.insert(first, text)
 
 
-def _change(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
-    places: dict[str, list[int]] = {}
+def _change(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
+    numbers_by_name: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         host = parse_line(line)
-        if host is not None and host["name"].lower() in wanted:
-            places.setdefault(host["name"].lower(), []).append(number)
+        if host is not None and host["name"].lower() in states:
+            numbers_by_name.setdefault(host["name"].lower(), []).append(number)
     removed: list[int] = []
-    for name, should in wanted.items():
-        found = places.get(name, [])
+    for name, should in states.items():
+        numbers = numbers_by_name.get(name, [])
         if should is None:
-            removed += found
-        elif found:
-            place = next((place for place in found if _is_of_family(lines[place], should)), found[0])
-            host = parse_line(lines[place]) or {}
+            removed += numbers
+        elif numbers:
+            number = next((number for number in numbers if _is_of_family(lines[number], should)), numbers[0])
+            host = parse_line(lines[number]) or {}
             if any(should.get(attribute, value) != value for attribute, value in _canonical(host).items()):
-                lines[place] = format_line({**host, **should, "name": host["name"]})
+                lines[number] = format_line({**host, **should, "name": host["name"]})
         else:
             lines.append(format_line({**should, "name": name}))
     file_parts.remove_lines(lines, removed)
 
 
-def _overridden(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> Iterator[tuple[int, int, str]]:
-    """Yield the number of a declared host's line, the first one that has one of its names otherwise, and why.
+def _overridden(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> Iterator[tuple[int, int, str]]:
+    """Yield the number of a declared host's line, an earlier line that has one of its names, and the reason.
 
     The resolver takes the first line of a family with a name. (With ``multi on`` in host.conf(5) it returns the
     addresses of later lines too, after that one.)
     """
-    present = {name: should for name, should in wanted.items() if should is not None}
+    present = {name: should for name, should in states.items() if should is not None}
     declared = {name: _declared_names({**should, "name": name}) for name, should in present.items()}
     first: dict[tuple[str, bool], tuple[int, str]] = {}
     relevant = {name for names in declared.values() for name in names}
@@ -154,15 +152,15 @@ def _overridden(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | Non
             first.setdefault(key, (number, answer))
         should = declared.get(name)
         if should is not None and _is_of_family(line, present[name]):
-            found = [(*first[each, ":" in ip], each) for each in should if (each, ":" in ip) in first]
-            earlier = min((place for place in found if place[1] != ip), default=None)
+            answers = [(*first[alias, ":" in ip], alias) for alias in should if (alias, ":" in ip) in first]
+            earlier = min((answer for answer in answers if answer[1] != ip), default=None)
             if earlier is not None:
                 yield number, earlier[0], f"gives '{earlier[2]}' the address {earlier[1]}"
             del declared[name]
 
 
 def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
-    """Return the hosts of a file: each with its first line, the first one of the other family, and what overrides."""
+    """Return the hosts of a file: each with its first line, the first one of the other family, and overriding lines."""
     rows: dict[str, Resource] = {}
     first: dict[tuple[str, bool], tuple[int, str]] = {}
     for number, line in enumerate(lines):
@@ -172,10 +170,10 @@ def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
         host = _canonical(host)
         six = ":" in host["ip"]
         for (name, family), answer in _answers(host):
-            place, ip = first.setdefault((name, family), (number, answer))
+            line_number, ip = first.setdefault((name, family), (number, answer))
             if family is six and ip != answer:
-                why = f"line {place + 1} of {target} gives '{name}' the address {ip}"
-                host.setdefault("overridden", {})[name] = why
+                reason = f"line {line_number + 1} of {target} gives '{name}' the address {ip}"
+                host.setdefault("overridden", {})[name] = reason
         row = rows.get(host["name"])
         if row is None:
             rows[host["name"]] = {"ensure": "present", "target": target, **host}
@@ -185,7 +183,7 @@ def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
 
 
 def _listed(row: Resource) -> Resource | None:
-    """Return a row as a manifest can declare it; None for a line that does not count."""
+    """Return a row as a manifest can declare it, or None for a line that does not count."""
     overridden = row.get("overridden") or {}
     if row["name"] in overridden:
         return None
@@ -193,12 +191,11 @@ def _listed(row: Resource) -> Resource | None:
 
 
 def _line_of_family(is_: Mapping[str, Any], should: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the line of a host that a declaration is about: that of the family of its address."""
-    other = is_.get("other_family")
-    if other is None or not isinstance(should.get("ip"), str) or (":" in should["ip"]) == (":" in is_["ip"]):
+    """Return the line of a host that a declaration is for: the one of its address's family."""
+    other_family: Mapping[str, Any] | None = is_.get("other_family")
+    if other_family is None or not isinstance(should.get("ip"), str) or (":" in should["ip"]) == (":" in is_["ip"]):
         return is_
-    found: Mapping[str, Any] = other
-    return found
+    return other_family
 
 
 def _is_of_family(line: str, should: Mapping[str, Any]) -> bool:
@@ -213,7 +210,7 @@ def _declared_names(should: Mapping[str, Any]) -> list[str]:
 
 
 def _answers(host: Mapping[str, Any]) -> Iterator[tuple[tuple[str, bool], str]]:
-    """Yield what a line answers: a name and whether IPv6 is asked for, and the address.
+    """Yield the answers of a line: a name and whether IPv6 is asked for, and the address.
 
     glibc answers a question for IPv4 by the loopback address of IPv6 and by mapped addresses too.
     """
@@ -264,5 +261,5 @@ def _address(text: str) -> str | None:
 
 def _mapped(ip: str) -> str:
     """Return the IPv4 address that an IPv6 address stands for, empty if it stands for none."""
-    found = IPv6Address(ip).ipv4_mapped if ip.startswith("::ffff:") else None
-    return str(found) if found else ""
+    mapped = IPv6Address(ip).ipv4_mapped if ip.startswith("::ffff:") else None
+    return str(mapped) if mapped else ""

@@ -6,7 +6,7 @@ import socket
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lib import file_parts
+from lib import file_parts, prerequisites
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
@@ -38,14 +38,12 @@ class Provider(BaseProvider):
         """Return the names of the file, if it holds one, and of the kernel."""
         row: Resource = {"name": "system", "live": socket.gethostname()}
         lines = files.read_lines(FILE)
-        if (place := _place(lines)) is not None:
-            row["hostname"] = files.printable(lines[place]).strip()
+        if (number := _name_line(lines)) is not None:
+            row["hostname"] = files.printable(lines[number]).strip()
         yield row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that the file is overwritten, where it cannot be replaced."""
-        from lib import prerequisites
-
         return prerequisites.written_in_place(dict.fromkeys(changes, FILE))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
@@ -57,14 +55,14 @@ class Provider(BaseProvider):
                 file_parts.edit_file(FILE, partial(_edit, name=should["hostname"]))
 
 
-def _place(lines: files.Lines) -> int | None:
+def _name_line(lines: files.Lines) -> int | None:
     """Return the number of the line that holds the name: the first one that is neither empty nor a comment."""
     return next((number for number, line in enumerate(lines) if line.strip() and line.strip()[0] != "#"), None)
 
 
 def _edit(lines: files.Lines, name: str) -> None:
-    place = _place(lines)
-    if place is None:
+    number = _name_line(lines)
+    if number is None:
         lines.append(name)
-    elif lines[place].strip() != name:
-        lines[place] = name
+    elif lines[number].strip() != name:
+        lines[number] = name

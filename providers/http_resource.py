@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from lib.http_paths import Request
     from resource_api import Context, Resource
 
-#: Settings that other objects are behind.
-PLACE = ("url", "path", "name", "list", "read")
-#: Answers to the reading of a list that is not there, and to a change of an object that is another one by now.
+#: Settings that select other objects.
+LOCATION = ("url", "path", "name", "list", "read")
+#: Answers to the reading of a missing list, and to a change of an object that another client has changed.
 NO_LIST, CHANGED = frozenset({404, 405, 410}), 412
-#: How often an object is read again because somebody else changes it at the same time.
+#: The number of times that an object is read again because another client changes it at the same time.
 TRIES = 4
 CONTENT_TYPES = {"merge": "application/merge-patch+json", "json": "application/json-patch+json"}
 
@@ -37,7 +37,7 @@ class Provider(SimpleProvider):
     def __init__(self) -> None:
         """Know nothing of the service yet."""
         self._config: Mapping[str, Any] = {}
-        #: What was read last, and the identifiers of what was created here, by name.
+        #: The last objects that were read, and the identifiers of the objects created here, by name.
         self._read: dict[str, Object] = {}
         self._created: dict[str, Any] = {}
 
@@ -70,7 +70,7 @@ class Provider(SimpleProvider):
 
     def diff_config(self, _context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:
         """Return the settings that lead to other objects: the address and the paths, not the token."""
-        return [name for name in PLACE if is_.get(name) != should.get(name)]
+        return [name for name in LOCATION if is_.get(name) != should.get(name)]
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write a whole number as JSON services do, without a point."""
@@ -117,7 +117,7 @@ class Provider(SimpleProvider):
                     continue
                 if self._paths.read_by_name:
                     continue
-            parents = tuple(values[each] for each in self._paths.parents)
+            parents = tuple(values[parent] for parent in self._paths.parents)
             groups.setdefault(parents, {})[values["name"]] = name
         for parents, group in groups.items():
             yield from self._listed(context, dict(zip(self._paths.parents, parents, strict=True)), group)
@@ -126,10 +126,10 @@ class Provider(SimpleProvider):
         """Create an object with the declared fields, and keep the identifier that the service gives it."""
         method, path = self._paths.create
         values = self._paths.values(name)
-        own = {} if self._paths.names(path) else http.with_field({}, self._config["name"], values["name"])
-        body = http.merged(own, {**_fields(should.get("body")), **_fields(should.get("secrets"))})
-        place = http_paths.fill(path, values, None, self._config["id"])
-        response = self._client.request(method, place, self._wrap(body))
+        name_field = {} if self._paths.names(path) else http.with_field({}, self._config["name"], values["name"])
+        body = http.merged(name_field, {**_fields(should.get("body")), **_fields(should.get("secrets"))})
+        target = http_paths.fill(path, values, None, self._config["id"])
+        response = self._client.request(method, target, self._wrap(body))
         number = self._identifier(response)
         last = self._client.finish(response, self._job)
         if number is None and last is not response:
@@ -152,15 +152,15 @@ class Provider(SimpleProvider):
         self._created.pop(name, None)
 
     def _change(self, context: Context, name: str, send: Callable[[Object], http.Response]) -> None:
-        """Change an object as it was read; if somebody else has changed it since, read and change it once more."""
-        for left in reversed(range(TRIES)):
+        """Change an object as it was read; if another client has changed it since, read and change it once more."""
+        for remaining in reversed(range(TRIES)):
             present = self._present(context, name)
             if present is None:
                 return
             try:
                 self._client.finish(send(present), self._job)
             except http.RequestError as error:
-                if error.status != CHANGED or not left:
+                if error.status != CHANGED or not remaining:
                     raise
                 self._read.pop(name, None)
             else:
@@ -184,10 +184,10 @@ class Provider(SimpleProvider):
         return self._client.request(method, path, sent, headers=headers, repeat=method == "PATCH")
 
     def _present(self, context: Context, name: str) -> Object | None:
-        """Return an object as it was read, None without one; one that is sent as a whole is read again by its path."""
-        known = self._read.get(name)
+        """Return an object as it was read, or None; one that is sent as a whole is read again by its path."""
+        object_ = self._read.get(name)
         whole = self._paths.update.method == "PUT" and self._paths.read_by_name
-        if known is None or (whole and not known.etag):
+        if object_ is None or (whole and not object_.etag):
             for _ in self.get(context, [name]):
                 pass
         return self._read.get(name)
@@ -197,7 +197,7 @@ class Provider(SimpleProvider):
         return http_paths.fill(request.path, self._paths.values(name), http.field_at(present.fields, field), field)
 
     def _detail(self, values: Mapping[str, str], number: Any) -> Object | None:
-        """Return an object that has a path of its own; None if it has none, or does not exist."""
+        """Return an object that has a path of its own, or None."""
         if self._paths.read is None:
             return None
         response = self._client.find(http_paths.fill(self._paths.read, values, number, self._config["id"]))
@@ -208,25 +208,25 @@ class Provider(SimpleProvider):
     def _listed(
         self, context: Context, parents: Mapping[str, str], names: Mapping[str, str] | None
     ) -> Iterator[Resource]:
-        """Yield the objects of one list; ``names`` are own name → name of those that are asked for, None for all."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        """Yield the objects of one list; ``names`` are own name → name of the requested ones, or None for all."""
+        entries_by_name: dict[str, list[dict[str, Any]]] = {}
         for fields in self._entries(http.expand(self._paths.list, **parents), nested=bool(parents)):
-            own = str(http.field_at(fields, self._config["name"]))
-            if names is None or own in names:
-                found.setdefault(own if names is None else names[own], []).append(fields)
-        for name, entries in found.items():
+            own_name = str(http.field_at(fields, self._config["name"]))
+            if names is None or own_name in names:
+                entries_by_name.setdefault(own_name if names is None else names[own_name], []).append(fields)
+        for name, entries in entries_by_name.items():
             entry = self._only(context, name, entries)
             if entry is None:
                 continue
-            found_object: Object | None = Object(entry)
+            object_: Object | None = Object(entry)
             if self._paths.read is not None:
                 detail = self._detail(self._paths.values(name), http.field_at(entry, self._config["id"]))
-                found_object = None if detail is None else Object({**entry, **detail.fields}, detail.etag)
-            if found_object is not None:
-                yield self._row(name, found_object, keep=names is not None)
+                object_ = None if detail is None else Object({**entry, **detail.fields}, detail.etag)
+            if object_ is not None:
+                yield self._row(name, object_, keep=names is not None)
 
     def _entries(self, path: str, *, nested: bool) -> Iterator[dict[str, Any]]:
-        """Yield what a list contains; one beneath an object that does not exist yet is empty."""
+        """Yield the entries of a list; one beneath an object that does not exist yet is empty."""
         try:
             yield from self._client.items(path, self._paging)
         except http.RequestError as error:
@@ -239,7 +239,7 @@ class Provider(SimpleProvider):
     def _only(self, context: Context, name: str, entries: list[dict[str, Any]]) -> dict[str, Any] | None:
         """Return the only object of a name, or the one that was created here; report several."""
         field = self._config["id"]
-        numbers = [str(http.field_at(each, field)) for each in entries]
+        numbers = [str(http.field_at(entry, field)) for entry in entries]
         created = str(self._created.get(name))
         if len(entries) > 1 and created not in numbers:
             listed = ", ".join(numbers)
@@ -248,25 +248,25 @@ class Provider(SimpleProvider):
         return entries[0] if len(entries) == 1 else entries[numbers.index(created)]
 
     def _row(self, name: str, object_: Object, *, keep: bool = True) -> Resource:
-        """Return an object without the fields that it is known by, and with those that the service makes apart."""
+        """Return an object without the fields of its identity, and with those that the service makes apart."""
         if keep:
             self._read[name] = object_
         fields = body = object_.fields
-        made = {field: http.field_at(fields, field) for field in self._made_fields()}
-        for field in (self._config["name"], *made):
+        service_fields = {field: http.field_at(fields, field) for field in self._made_fields()}
+        for field in (self._config["name"], *service_fields):
             body = http.without_field(body, field)
         output: dict[str, Any] = {}
-        for field, value in made.items():
+        for field, value in service_fields.items():
             output = output if value is None else http.with_field(output, field, value)
         row: Resource = {"ensure": "present", "name": name, "body": body, "output": output}
         number = http.field_at(fields, self._config["id"])
         return row if number is None else row | {"id": str(number)}
 
     def _made_fields(self) -> Iterable[str]:
-        """Return the fields that nobody can set: the identifier, and those of the configuration."""
+        """Return the fields that only the service sets: the identifier, and those of the configuration."""
         field = self._config.get("id", "")
-        named = field == self._config.get("name")
-        return [*([] if named else [field]), *self._config.get("output", ())] if self._config else []
+        is_name = field == self._config.get("name")
+        return [*([] if is_name else [field]), *self._config.get("output", ())] if self._config else []
 
     def _wrap(self, body: dict[str, Any]) -> dict[str, Any]:
         field = self._config.get("wrap")
@@ -276,8 +276,8 @@ class Provider(SimpleProvider):
         """Return the identifier in the answer to a creation: a field of the object, or the end of its location."""
         field = self._config["id"]
         with suppress(ResourceError):  # not every service answers with JSON
-            for place in (self._config.get("object") or "", ""):
-                if (number := http.field_at(http.field_at(response.body, place), field)) is not None:
+            for wrapper in (self._config.get("object") or "", ""):
+                if (number := http.field_at(http.field_at(response.body, wrapper), field)) is not None:
                     return number
         location = response.header("Location").partition("?")[0].rstrip("/")
         created = 201
@@ -285,7 +285,7 @@ class Provider(SimpleProvider):
 
 
 def _headers(config: Mapping[str, Any]) -> dict[str, str | Sensitive[str]]:
-    """Return the headers of a configuration, with what proves who asks."""
+    """Return the headers of a configuration, with the credentials."""
     headers: dict[str, str | Sensitive[str]] = dict(config["headers"])
     if config.get("user") is not None:
         headers["Authorization"] = http.basic_authorization(config["user"], config.get("password") or "")

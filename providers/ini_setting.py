@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     #: A section and a setting.
     Key = tuple[str, str]
 
-#: How far lines that continue a value are indented, where no others show it.
+#: The indentation of lines that continue a value, where no present line shows it.
 INDENTATION = 4
 
 
 class Setting(NamedTuple):
     """A line that is a setting: its number, and where its value begins in the text; -1 for a name alone.
 
-    ``more`` are the numbers of the lines that continue its value; ``doubt``: why that is unclear.
+    ``more`` are the numbers of the lines that continue its value; ``doubt``: the reason why that is unclear.
     """
 
     number: int
@@ -57,20 +57,20 @@ class Provider(BaseProvider):
         unlisted = "the settings of all files cannot be listed; name a file, a section and a setting"
         for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             texts = list(lines)
-            found = find(texts, [name[1:] for name in group], ini_lines.dialect(path))
+            settings = find(texts, [name[1:] for name in group], ini_lines.dialect(path))
             for name in group:
-                if places := found.get(name[1:]):
+                if lines_of_name := settings.get(name[1:]):
                     row = {"ensure": "present", "path": path, "section": name[1], "setting": name[2]}
-                    yield {**row, "value": files.printable(_value(texts, places[-1]))}
+                    yield {**row, "value": files.printable(_value(texts, lines_of_name[-1]))}
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a setting, as the directory of its file, and that its value cannot be told."""
+        """Yield the missing prerequisites of a setting, as the directory of its file, and a value that is unclear."""
         yield from file_parts.missing(changes)
         for name in changes:
             with suppress(OSError):
-                places = find(list(files.read_lines(name[0])), [name[1:]], ini_lines.dialect(name[0]))
-                if why := next((place.doubt for each in places.values() for place in each if place.doubt), ""):
-                    yield name, Problem("value", f"{name[0]}: {why}", severity="warning")
+                settings = find(list(files.read_lines(name[0])), [name[1:]], ini_lines.dialect(name[0]))
+                if doubt := next((line.doubt for group in settings.values() for line in group if line.doubt), ""):
+                    yield name, Problem("value", f"{name[0]}: {doubt}", severity="warning")
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
@@ -78,68 +78,68 @@ class Provider(BaseProvider):
 
 
 def edit(
-    lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None], dialect: ini_lines.Dialect = "unknown"
+    lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None], dialect: ini_lines.Dialect = "unknown"
 ) -> None:
-    """Change the settings in ``wanted`` to the wanted state; None removes them, with the lines that continue them.
+    """Bring the settings in ``states`` to these states; None removes them, with the lines that continue them.
 
     Raise ``ResourceError`` where it is unclear which these are.
     """
     texts = list(lines)
-    found = find(texts, wanted, dialect)
+    present = find(texts, states, dialect)
     removed: list[int] = []
     added: list[tuple[int, Sequence[str]]] = []
-    for key, places in found.items():
-        should = wanted[key]
-        changed = places if should is None else places[-1:]
-        if doubt := next((place.doubt for place in changed if place.doubt), ""):
+    for key, settings in present.items():
+        should = states[key]
+        changed = settings if should is None else settings[-1:]
+        if doubt := next((line.doubt for line in changed if line.doubt), ""):
             msg = f"{doubt}; write it without indentation or in one line"
             raise ResourceError(msg)
-        removed += [number for place in changed for number in place.more]
+        removed += [number for line in changed for number in line.more]
         if should is None:
-            removed += [place.number for place in places]
+            removed += [line.number for line in settings]
         else:
-            first, *more = _written(texts, places[-1], should, dialect)
-            lines[places[-1].number] = first
-            added.append((places[-1].number + 1, more))
+            first, *more = _written(texts, settings[-1], should, dialect)
+            lines[settings[-1].number] = first
+            added.append((settings[-1].number + 1, more))
     _replace_lines(lines, removed, added)
-    for key, should in wanted.items():
-        if should is None and key in found:
+    for key, should in states.items():
+        if should is None and key in present:
             _remove_if_empty(lines, key[0], dialect)
-        elif should is not None and key not in found:
+        elif should is not None and key not in present:
             _add(lines, key, should, dialect)
 
 
 def find(texts: Sequence[str], keys: Iterable[Key], dialect: ini_lines.Dialect = "unknown") -> dict[Key, list[Setting]]:
     """Return the lines of the settings in ``keys``."""
-    wanted: dict[str, set[str]] = {}
+    names_by_section: dict[str, set[str]] = {}
     for section, setting in keys:
-        wanted.setdefault(section, set()).add(setting)
-    found: dict[Key, list[Setting]] = {}
-    section, names = "", wanted.get("", set())
+        names_by_section.setdefault(section, set()).add(setting)
+    settings: dict[Key, list[Setting]] = {}
+    section, names = "", names_by_section.get("", set())
     owner: tuple[Key, int] | None = None
     for number, line in enumerate(ini_lines.classify(texts, dialect)):
         if line.kind == "header":
             section = ini_lines.section(texts[number])
-            names = wanted.get(section, set())
+            names = names_by_section.get(section, set())
         elif line.kind == "setting":
             parsed = _parse(texts[number], names) if names else None
             owner = None
             if parsed:
-                places = found.setdefault((section, parsed[0]), [])
-                places.append(Setting(number, parsed[1], doubt=line.doubt))
-                owner = (section, parsed[0]), len(places) - 1
+                group = settings.setdefault((section, parsed[0]), [])
+                group.append(Setting(number, parsed[1], doubt=line.doubt))
+                owner = (section, parsed[0]), len(group) - 1
         elif line.kind == "more" and owner is not None:
-            place = found[owner[0]][owner[1]]
-            found[owner[0]][owner[1]] = place._replace(more=(*place.more, number))
-    return found
+            last = settings[owner[0]][owner[1]]
+            settings[owner[0]][owner[1]] = last._replace(more=(*last.more, number))
+    return settings
 
 
 def _written(
-    texts: Sequence[str], place: Setting, should: Mapping[str, Any], dialect: ini_lines.Dialect
+    texts: Sequence[str], present: Setting, should: Mapping[str, Any], dialect: ini_lines.Dialect
 ) -> Iterator[str]:
     """Yield the lines of a setting with its new value: in one line, or with an indented one for each of its lines."""
-    text = texts[place.number]
-    begin = text[: place.value] if place.value >= 0 else text.rstrip() + should["key_val_separator"]
+    text = texts[present.number]
+    begin = text[: present.value] if present.value >= 0 else text.rstrip() + should["key_val_separator"]
     if begin[-2:-1].isspace() and begin[-1:] in {"=", ":"}:
         begin += " "  # the separator of a setting whose value begins in the next line
     value = _lines_of(should, dialect)
@@ -147,14 +147,14 @@ def _written(
         yield (begin + value[0]).rstrip(" \t")
         return
     yield begin.rstrip(" \t")
-    more = texts[place.more[0]] if place.more else ""
+    more = texts[present.more[0]] if present.more else ""
     depth = ini_lines.indentation(text)
     indent = more[: ini_lines.indentation(more)] or text[:depth].removeprefix("\ufeff") + " " * INDENTATION
-    yield from (indent + each for each in value)
+    yield from (indent + line for line in value)
 
 
 def _lines_of(should: Mapping[str, Any], dialect: ini_lines.Dialect) -> list[str]:
-    """Return the lines of a value. Raise ``ResourceError`` for several where no program reads indented ones."""
+    """Return the lines of a value. Raise ``ResourceError`` for more than one where no program reads indented ones."""
     value = _text(should["value"]).split("\n")
     if dialect == "backslash" and ini_lines.BACKSLASH.search(value[-1]):
         msg = "a value that ends with a backslash cannot be written here: it would continue in the next line"
@@ -176,7 +176,7 @@ def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[t
 
 
 def _parse(text: str, names: Collection[str]) -> tuple[str, int] | None:
-    """Return which of ``names`` a line sets, and where its value begins; None if it sets none of them."""
+    """Return the one of ``names`` that a line sets, and where its value begins, or None."""
     if (name := _name(text)) in names:
         return name, -1
     longest = max(map(len, names))
@@ -194,13 +194,13 @@ def _name(text: str) -> str:
     return text.removeprefix("\ufeff").strip()
 
 
-def _value(texts: Sequence[str], place: Setting) -> str:
+def _value(texts: Sequence[str], setting: Setting) -> str:
     """Return a value: lines that a backslash joins as one, indented ones as lines."""
-    found = ["" if place.value < 0 else texts[place.number][place.value :].strip()]
-    found += [texts[number].strip() for number in place.more]
-    if place.more and ini_lines.BACKSLASH.search(texts[place.number]):
-        return " ".join(text.removesuffix("\\").strip() for text in found)
-    return "\n".join(filter(None, found))
+    parts = ["" if setting.value < 0 else texts[setting.number][setting.value :].strip()]
+    parts += [texts[number].strip() for number in setting.more]
+    if setting.more and ini_lines.BACKSLASH.search(texts[setting.number]):
+        return " ".join(text.removesuffix("\\").strip() for text in parts)
+    return "\n".join(filter(None, parts))
 
 
 def _range(texts: Sequence[str], section: str, kinds: Sequence[ini_lines.Line]) -> tuple[int, int] | None:
@@ -219,16 +219,16 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], dialect: ini_l
     texts = list(lines)
     kinds = ini_lines.classify(texts, dialect)
     new = Setting(0, -1)
-    place = _range(texts, section, kinds)
-    if place is None:
+    bounds = _range(texts, section, kinds)
+    if bounds is None:
         if texts and texts[-1].strip():
             lines.append("")
         lines.append(f"[{section}]")
         for text in _written([setting], new, should, dialect):
             lines.append(text)
         return
-    number, indent = place[0], ""
-    for current in range(*place):
+    number, indent = bounds[0], ""
+    for current in range(*bounds):
         comment = ini_lines.COMMENT.match(texts[current])
         inside = next((line.kind for line in kinds[current + 1 :] if line.kind != "other"), "") == "more"
         if comment and not inside and _parse(texts[current][comment.end() :], {setting}):
@@ -238,7 +238,7 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], dialect: ini_l
             number = current + 1
         if kinds[current].kind == "setting":
             indent = texts[current][: ini_lines.indentation(texts[current])]
-    following = texts[place[1]] if place[1] < len(texts) else ""
+    following = texts[bounds[1]] if bounds[1] < len(texts) else ""
     # An indented header below a setting that is not indented would be a part of its value.
     if (depth := ini_lines.indentation(following)) > len(indent):
         indent = following[:depth]
@@ -249,13 +249,13 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], dialect: ini_l
 def _remove_if_empty(lines: files.Lines, section: str, dialect: ini_lines.Dialect) -> None:
     """Remove a section that has no lines but blank ones, with the blank line above it if it is the last one."""
     texts = list(lines)
-    place = _range(texts, section, ini_lines.classify(texts, dialect))
-    if section == "" or place is None or any(text.strip() for text in texts[slice(*place)]):
+    bounds = _range(texts, section, ini_lines.classify(texts, dialect))
+    if section == "" or bounds is None or any(text.strip() for text in texts[slice(*bounds)]):
         return
-    first = place[0] - 1
-    if place[1] == len(texts) and first and not texts[first - 1].strip():
+    first = bounds[0] - 1
+    if bounds[1] == len(texts) and first and not texts[first - 1].strip():
         first -= 1
-    file_parts.remove_lines(lines, range(first, place[1]))
+    file_parts.remove_lines(lines, range(first, bounds[1]))
 
 
 def _canonical_value(value: Any) -> Any:

@@ -13,13 +13,13 @@ from lib.structured_settings import MISSING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lib.structured_settings import Place
+    from lib.structured_settings import KeyPath
 
 BLANK = re.compile(r"[ \t\r\n]*")
 INDENT = re.compile(r"[\[{]\r?\n([ \t]+)")
 DECODER = json.JSONDecoder()
 COMMENTS = ("//", "/*", "#")
-#: What is wrong, by the beginning of the parser's message.
+#: The mistakes in our words, by the beginning of the parser's message.
 REASONS = {
     "Expecting property name": "a name in double quotes is expected",
     "Expecting value": "a value is expected",
@@ -44,19 +44,19 @@ class Provider(structured_settings.SettingsProvider):
             return json.loads(text)
         except json.JSONDecodeError as error:
             comment = text.startswith(COMMENTS, error.pos)
-            why = "JSON has no comments" if comment else reason(error.msg, REASONS)
-            raise FormatError.at(text, error.pos, why) from None
+            message = "JSON has no comments" if comment else reason(error.msg, REASONS)
+            raise FormatError.at(text, error.pos, message) from None
         except ValueError:
             raise FormatError.of_value(text) from None
 
     @staticmethod
-    def _edit(text: str, wanted: Mapping[Place, Any]) -> str:
+    def _edit(text: str, values: Mapping[KeyPath, Any]) -> str:
         document = _Document(text)
-        for place, value in wanted.items():
+        for key_path, value in values.items():
             if value is MISSING:
-                document.remove(place)
+                document.remove(key_path)
             else:
-                document.put(place, value)
+                document.put(key_path, value)
         return document.text
 
 
@@ -83,34 +83,34 @@ class _Document:
             self._separators = (",", ": ")
         self._ascii = text.isascii() and "\\u" in text
 
-    def put(self, place: Place, value: Any) -> None:
-        """Replace the value at a place, or add it with all objects and arrays that lead to it."""
+    def put(self, key_path: KeyPath, value: Any) -> None:
+        """Replace the value at a key path, or add it with all objects and arrays that lead to it."""
         begin = end = self._skip(0)
-        for depth, step in enumerate(place):
-            items = self._items(begin, step, place[:depth])
+        for depth, step in enumerate(key_path):
+            items = self._items(begin, step, key_path[:depth])
             item = next((item for item in reversed(items) if item.key == step), None)
             if item is None:
-                self._add(begin, items, place[: depth + 1], structured_settings.nested(place[depth + 1 :], value))
+                self._add(begin, items, key_path[: depth + 1], structured_settings.nested(key_path[depth + 1 :], value))
                 return
             begin, end = item.value, item.end
         self.text = self.text[:begin] + self._dump(value, self._line_indent(begin)) + self.text[end:]
 
-    def remove(self, place: Place) -> None:
-        """Remove the value at a place, and the objects and arrays around it that are empty then."""
+    def remove(self, key_path: KeyPath) -> None:
+        """Remove the value at a key path, and the objects and arrays around it that are empty then."""
         containers = [self._skip(0)]
-        for depth, step in enumerate(place):
-            items = self._items(containers[-1], step, place[:depth])
+        for depth, step in enumerate(key_path):
+            items = self._items(containers[-1], step, key_path[:depth])
             containers += [item.value for item in items if item.key == step][-1:]
-        while place:
-            *outer, step = place
+        while key_path:
+            *outer, step = key_path
             items = self._items(containers[len(outer)], step, tuple(outer))
             if isinstance(step, int):
-                structured_settings.check_index(step, len(items), place, removal=True)
+                structured_settings.check_index(step, len(items), key_path, removal=True)
             for number in reversed([number for number, item in enumerate(items) if item.key == step]):
                 self._cut(containers[len(outer)], items, number)
                 items = self._items(containers[len(outer)], step, tuple(outer))
-            place = tuple(outer)
-            if items or not place or isinstance(place[-1], int):
+            key_path = tuple(outer)
+            if items or not key_path or isinstance(key_path[-1], int):
                 return
 
     def _cut(self, container: int, items: list[_Item], number: int) -> None:
@@ -124,11 +124,11 @@ class _Document:
             begin, end = container + 1, self._skip(end)
         self.text = self.text[:begin] + self.text[end:]
 
-    def _add(self, container: int, items: list[_Item], place: Place, value: Any) -> None:
-        """Add an item after the last one of a container, in the style of that."""
-        step = place[-1]
+    def _add(self, container: int, items: list[_Item], key_path: KeyPath, value: Any) -> None:
+        """Add an item after the last one of a container, in its style."""
+        step = key_path[-1]
         if isinstance(step, int):
-            structured_settings.check_index(step, len(items), place, removal=False)
+            structured_settings.check_index(step, len(items), key_path, removal=False)
         key = "" if isinstance(step, int) else json.dumps(step, ensure_ascii=self._ascii) + self._separators[1]
         if items:
             last = items[-1]
@@ -147,9 +147,9 @@ class _Document:
             inside = self._newline + inner + key + self._dump(value, inner) + self._newline + outer
         self.text = self.text[: container + 1] + inside + self.text[end:]
 
-    def _items(self, at: int, step: str | int, place: Place) -> list[_Item]:
+    def _items(self, at: int, step: str | int, key_path: KeyPath) -> list[_Item]:
         """Return the items of the container at a position. Raise ``ResourceError`` if it cannot contain ``step``."""
-        structured_settings.check_container({"{": {}, "[": []}.get(self.text[at]), step, place)
+        structured_settings.check_container({"{": {}, "[": []}.get(self.text[at]), step, key_path)
         return list(self._scan(at))
 
     def _scan(self, at: int) -> Iterator[_Item]:

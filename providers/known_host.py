@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import file_parts, ssh_key_types
+from lib import file_parts, prerequisites, ssh_key_types
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield a key of another type, and a hash of what cannot be hashed."""
+        """Yield a key of another type, and a hash of a name that cannot be hashed."""
         yield from ssh_key_types.problems(should)
         if should.get("hashed") is True:
             if should.get("host_aliases"):
@@ -83,32 +83,30 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the keys in ``names``, or those with readable names of the machine and of all users."""
-        wanted: dict[str, set[Key]] = {target: set() for target in (_usual_places() if names is None else ())}
+        keys_by_target: dict[str, set[Key]] = {target: set() for target in (_usual_targets() if names is None else ())}
         for name, kind, target, marker in names or ():
-            wanted.setdefault(target, set()).add((name, kind, marker))
-        for target, keys in wanted.items():
+            keys_by_target.setdefault(target, set()).add((name, kind, marker))
+        for target, keys in keys_by_target.items():
             try:
                 lines = files.read_lines(_path(target)[0])
             except KeyError:
                 continue
             except OSError as error:
-                why = f"the known hosts in {target} cannot be read: {files.describe_error(error, '')}"
-                file_parts.report_unreadable(context, [_name(key, target) for key in keys], why, names)
+                reason = f"the known hosts in {target} cannot be read: {files.describe_error(error, '')}"
+                file_parts.report_unreadable(context, [_name(key, target) for key in keys], reason, names)
                 continue
-            for key, places in _places(lines, keys).items():
-                rows = _rows(lines, places, key, target)
+            for key, numbers in _numbers(lines, keys).items():
+                rows = _rows(lines, numbers, key, target)
                 if any(row != rows[0] for row in rows):
-                    why = f"{target} has several keys of '{key[0]}' with the type {key[1]}; remove all but one"
-                    file_parts.report_unreadable(context, [_name(key, target)], why, names)
+                    reason = f"{target} has several keys of '{key[0]}' with the type {key[1]}; remove all but one"
+                    file_parts.report_unreadable(context, [_name(key, target)], reason, names)
                 elif names is None and (spelling := rows[0].get("misspelled", {}).get(key[0])):
                     context.warning(f"the key of '{spelling}' in {target} is left out: ssh looks for '{key[0]}'")
                 elif (row := context.type.accepted_row(_listed(rows[0]) if names is None else rows[0])) is not None:
                     yield row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a key: the user whose file it is."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites of a key: the user whose file it is."""
         for name in changes:
             if (user := _user(name[2])) is not None:
                 yield from ((name, problem) for problem in prerequisites.missing_user("target", user))
@@ -120,28 +118,28 @@ class Provider(BaseProvider):
         file_parts.edit_files(changes, lambda name: (name[2], (name[0], name[1], name[3])), _rewrite)
 
 
-def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
+def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> None:
     """Change the lines of the keys in ``wanted`` to the wanted state; None removes a key."""
-    found = _places(lines, wanted.keys())
-    removed = [place for key, places in found.items() if wanted.get(key, {}) is None for place in places]
-    for key, should in wanted.items():
-        for place in _used(lines, found.get(key, ())):
-            entry = parse_line(lines[place])
+    numbers_by_key = _numbers(lines, states.keys())
+    removed = [number for key, numbers in numbers_by_key.items() if states.get(key, {}) is None for number in numbers]
+    for key, should in states.items():
+        for number in _effective(lines, numbers_by_key.get(key, ())):
+            entry = parse_line(lines[number])
             if should is not None and entry is not None and (line := _format(key, should, entry)):
-                lines[place] = line
+                lines[number] = line
     file_parts.remove_lines(lines, removed)
-    for key, should in wanted.items():
-        if should is not None and key not in found:
+    for key, should in states.items():
+        if should is not None and key not in numbers_by_key:
             hosts = hashed(key[0], os.urandom(SALT)) if should.get("hashed") else _joined(key[0], should)
             lines.append(_line(Entry(hosts, key[1], should["key"], key[2], "")))
 
 
 def parse_line(line: str) -> Entry | None:
     """Return the key of a line; None for every other line."""
-    found = LINE.fullmatch(line.strip(" \t"))
-    if found is None or not ssh_key_types.matches(found["type"], found["key"]):
+    match = LINE.fullmatch(line.strip(" \t"))
+    if match is None or not ssh_key_types.matches(match["type"], match["key"]):
         return None
-    return Entry(found["hosts"], found["type"], found["key"], found["marker"] or "none", found["comment"] or "")
+    return Entry(match["hosts"], match["type"], match["key"], match["marker"] or "none", match["comment"] or "")
 
 
 def hashed(name: str, salt: bytes) -> str:
@@ -150,31 +148,35 @@ def hashed(name: str, salt: bytes) -> str:
     return f"{HASHED}{b64encode(salt).decode()}|{b64encode(digest).decode()}"
 
 
-def _places(lines: files.Lines, wanted: Collection[Key]) -> dict[Key, list[int]]:
-    """Return the numbers of the lines by key, of all readable names and of the wanted ones that are hashed."""
-    found: dict[Key, list[int]] = {}
+def _numbers(lines: files.Lines, keys: Collection[Key]) -> dict[Key, list[int]]:
+    """Return the numbers of the lines by key, of all readable names and of the ``keys`` that are hashed."""
+    numbers_by_key: dict[Key, list[int]] = {}
     for number, line in enumerate(lines):
         if (entry := parse_line(line)) is None:
             continue
         names = [canonical_name(files.printable(entry.hosts.split(",")[0]))]
         if entry.hosts.startswith(HASHED):
-            of_type = [name for name, kind, marker in wanted if (kind, marker) == (entry.type, entry.marker)]
+            of_type = [name for name, kind, marker in keys if (kind, marker) == (entry.type, entry.marker)]
             names = [name for name in of_type if _is_hash(entry.hosts, name)]
         for name in names:
-            found.setdefault((name, entry.type, entry.marker), []).append(number)
-    return found
+            numbers_by_key.setdefault((name, entry.type, entry.marker), []).append(number)
+    return numbers_by_key
 
 
-def _used(lines: files.Lines, places: Sequence[int]) -> Sequence[int]:
+def _effective(lines: files.Lines, numbers: Sequence[int]) -> Sequence[int]:
     """Return the lines of one key whose first name ssh looks for; all where it looks for none of them."""
-    used = [number for number in places if (entry := parse_line(lines[number])) and not _misspelled(entry, names=1)]
-    return used or places
+    effective = [
+        number for number in numbers if (entry := parse_line(lines[number])) and not _misspelled(entry, names=1)
+    ]
+    return effective or numbers
 
 
 def _misspelled(entry: Entry, names: int | None = None) -> dict[str, str]:
     """Return the first ``names`` of a line, or all, that ssh does not look for: canonical name → spelling."""
     spellings = [] if entry.hosts.startswith(HASHED) else files.printable(entry.hosts).split(",")[:names]
-    return {canonical_name(each): each for each in spellings if canonical_name(each) != each.lower()}
+    return {
+        canonical_name(spelling): spelling for spelling in spellings if canonical_name(spelling) != spelling.lower()
+    }
 
 
 def canonical_name(name: str) -> str:
@@ -202,7 +204,9 @@ def _format(key: Key, should: Mapping[str, Any], entry: Entry) -> str:
     """Return the line of an entry as it shall be; empty if it is so already."""
     row = _row(key, "", entry)
     compared = row.keys() - {"target", "misspelled"}
-    if "misspelled" not in row and all(should.get(each, row[each]) in (row[each], None) for each in compared):
+    if "misspelled" not in row and all(
+        should.get(attribute, row[attribute]) in (row[attribute], None) for attribute in compared
+    ):
         return ""
     hidden = row["hashed"] if should.get("hashed") is None else should["hashed"]
     if not hidden or should.get("host_aliases"):
@@ -221,9 +225,9 @@ def _line(entry: Entry) -> str:
     return f"{marker}{entry.hosts} {entry.type} {entry.key}{entry.comment}"
 
 
-def _rows(lines: files.Lines, places: Sequence[int], key: Key, target: str) -> list[Resource]:
+def _rows(lines: files.Lines, numbers: Sequence[int], key: Key, target: str) -> list[Resource]:
     """Return the rows of the lines of one key that count."""
-    return [_row(key, target, parse_line(lines[place])) for place in _used(lines, places)]
+    return [_row(key, target, parse_line(lines[number])) for number in _effective(lines, numbers)]
 
 
 def _listed(row: Resource) -> Resource:
@@ -236,7 +240,7 @@ def _row(key: Key, target: str, entry: Entry | None) -> Resource:
     row: Resource = {"ensure": "present", "name": name, "type": kind, "target": target, "marker": marker}
     if entry is not None:
         hidden = entry.hosts.startswith(HASHED)
-        aliases = [] if hidden else [canonical_name(files.printable(each)) for each in entry.hosts.split(",")[1:]]
+        aliases = [] if hidden else [canonical_name(files.printable(alias)) for alias in entry.hosts.split(",")[1:]]
         row |= {"key": entry.key, "hashed": hidden, "host_aliases": list(dict.fromkeys(aliases))}
         if spellings := _misspelled(entry):
             row["misspelled"] = spellings
@@ -260,7 +264,7 @@ def _path(target: str) -> tuple[str, pwd.struct_passwd | None]:
     return entry.pw_dir.rstrip("/") + target[1 + len(user) :], entry
 
 
-def _usual_places() -> Iterable[str]:
+def _usual_targets() -> Iterable[str]:
     """Return the file of the machine, and that of each user; of users who share a home only the first."""
     homes: dict[str, str] = {}
     for entry in pwd.getpwall():
@@ -268,17 +272,17 @@ def _usual_places() -> Iterable[str]:
     return [MACHINE, *(f"~{user}/.ssh/known_hosts" for user in homes.values())]
 
 
-def _rewrite(target: str, wanted: Mapping[Key, Mapping[str, Any] | None], mode: int) -> None:
+def _rewrite(target: str, states: Mapping[Key, Mapping[str, Any] | None], mode: int) -> None:
     try:
         path, user = _path(target)
     except KeyError:
         msg = f"there is no user '{_user(target)}'"
         raise ResourceError(msg) from None
-    change = partial(edit, wanted=wanted)
+    change = partial(edit, states=states)
     if user is None:
         files.edit_lines(path, change, mode=mode)
         return
-    if any(wanted.values()):
+    if any(states.values()):
         with suppress(FileExistsError), files.Batch() as batch:
             batch.make_directory(os.path.dirname(path), mode=0o700, uid=user.pw_uid, gid=user.pw_gid)  # noqa: PTH120 - text in, text out
     files.edit_lines(path, change, mode=0o600, uid=user.pw_uid, gid=user.pw_gid)

@@ -1,4 +1,4 @@
-"""Read and edit ``/etc/locale.gen``; build what is missing, and nothing else."""
+"""Read and edit ``/etc/locale.gen``; build the missing locales, and nothing else."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Compare whether what is listed is built."""
+        """Compare whether a listed locale is built."""
         if attribute == "ensure" and should["ensure"] == "present" and not is_["built"]:
             return False, "is listed, but not built"
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return what is listed, and what is built of ``names``."""
+        """Return the listed locales, and those of ``names`` that are built."""
         built = self._built()
         listed = dict(filter(None, map(_entry, files.read_lines(LIST))))
-        wanted = listed if names is None else names
+        requested = listed if names is None else names
         rows = []
-        for name in wanted:
+        for name in requested:
             there = _normalized(name) in built
             if name in listed:
                 rows.append({"ensure": "present", "name": name, "charset": listed[name], "built": there})
@@ -70,64 +70,64 @@ class Provider(BaseProvider):
         yield from context.accepted(rows)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing to build a locale."""
+        """Yield the missing prerequisites of a build."""
         for name, should in changes.items():
-            if should["ensure"] == "present" and (why := _missing(name, should)):
-                yield name, Problem("name", why, needs="Package[locales]")
+            if should["ensure"] == "present" and (reason := _missing(name, should)):
+                yield name, Problem("name", reason, needs="Package[locales]")
         yield from prerequisites.written_in_place(dict.fromkeys(changes, LIST))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Remove and build one after another, and then list those: what is listed was built for its character set."""
-        shown = self._built()
-        done: dict[str, Mapping[str, Any] | None] = {}
+        """Remove and build one after another, and then list those: a listed locale was built for its character set."""
+        built = self._built()
+        locales: dict[str, Mapping[str, Any] | None] = {}
         for name, (is_, should) in changes.items():
             with context.processing(name, is_, should):
                 if should["ensure"] == "absent":
                     charset = (is_ or {}).get("charset")
-                    if found := [each for key, each in shown.items() if _is_of(key, name, charset)]:
-                        self.localedef("--delete-from-archive", *found, env={"LC_ALL": "C"})
-                    done[name] = None
+                    if spellings := [spelling for key, spelling in built.items() if _is_of(key, name, charset)]:
+                        self.localedef("--delete-from-archive", *spellings, env={"LC_ALL": "C"})
+                    locales[name] = None
                 else:
                     self._build(name, should)
-                    done[name] = should
-        if done:
+                    locales[name] = should
+        if locales:
             self.sync("-f", "--", ARCHIVE)
-            file_parts.edit_file(LIST, lambda lines: edit(lines, done))
+            file_parts.edit_file(LIST, lambda lines: edit(lines, locales))
 
     def _build(self, name: str, should: Mapping[str, Any]) -> None:
-        """Build a locale. Raise ``ResourceError`` if it is not there then; warnings are an exit code too."""
-        if why := _missing(name, should):
-            raise ResourceError(why)
+        """Build a locale. Raise ``ResourceError`` if it does not exist then; warnings are an exit code too."""
+        if reason := _missing(name, should):
+            raise ResourceError(reason)
         options = ("--replace", "--force", "--inputfile", _source(name), "--charmap", str(_charset(name, should)))
-        done = self.localedef.attempt(*options, "--alias-file", ALIASES, "--", name, env={"LC_ALL": "C"})
+        result = self.localedef.attempt(*options, "--alias-file", ALIASES, "--", name, env={"LC_ALL": "C"})
         if _normalized(name) not in self._built():
-            errors = [line for line in done.stderr.splitlines() if "[warning]" not in line]
+            errors = [line for line in result.stderr.splitlines() if "[warning]" not in line]
             msg = f"localedef did not build it: {'; '.join(errors)}"
             raise ResourceError(msg)
 
     def _built(self) -> dict[str, str]:
-        """Return what programs can use: the normal form of each name, and the name as it is shown."""
-        shown = self.locale("-a", env={"LC_ALL": "C"}).stdout.split()
-        return {_normalized(name): name for name in shown}
+        """Return the locales that programs can use: the normal form of each name, and the name as printed."""
+        printed = self.locale("-a", env={"LC_ALL": "C"}).stdout.split()
+        return {_normalized(name): name for name in printed}
 
 
-def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
     """List locales, in place of their comments where these are, or none; those that the package lists stay comments."""
-    known = {" ".join(line.split()) for line in files.read_lines(SUPPORTED)} if os.path.exists(SUPPORTED) else set()  # noqa: PTH110 - a text
-    for name, should in wanted.items():
+    supported = {" ".join(line.split()) for line in files.read_lines(SUPPORTED)} if os.path.exists(SUPPORTED) else set()  # noqa: PTH110 - a text
+    for name, should in states.items():
         new = None if should is None else f"{name} {_charset(name, should)}"
-        places = [number for number, line in enumerate(lines) if (_entry(line) or ("",))[0] == name]
+        numbers = [number for number, line in enumerate(lines) if (_entry(line) or ("",))[0] == name]
         comments = [number for number, line in enumerate(lines) if new and line.lstrip("# \t").split() == new.split()]
-        if new is not None and (places or comments):
-            place = (places or comments)[0]
-            if _entry(lines[place]) != tuple(new.split()):
-                lines[place] = new
-            places = [number for number in places if number != place]
+        if new is not None and (numbers or comments):
+            first = (numbers or comments)[0]
+            if _entry(lines[first]) != tuple(new.split()):
+                lines[first] = new
+            numbers = [number for number in numbers if number != first]
         elif new is not None:
             lines.append(new)
-        for number in reversed(places):
+        for number in reversed(numbers):
             text = " ".join(lines[number].split())
-            if new is None and text in known:
+            if new is None and text in supported:
                 lines[number] = f"# {text}"
             else:
                 del lines[number]
@@ -140,8 +140,8 @@ def _entry(line: str) -> tuple[str, str] | None:
 
 
 def _split(name: str) -> tuple[str, str | None, str | None]:
-    found = PARTS.fullmatch(name)
-    return (found[1], found[2], found[3]) if found else (name, None, None)
+    parts = PARTS.fullmatch(name)
+    return (parts[1], parts[2], parts[3]) if parts else (name, None, None)
 
 
 def _charset(name: str, should: Mapping[str, Any]) -> str | None:
@@ -157,30 +157,30 @@ def _normalized(name: str) -> str:
     return f"{base}{f'.{plain}' if plain else ''}{f'@{modifier}' if modifier else ''}"
 
 
-def _is_of(shown: str, name: str, listed: str | None) -> bool:
-    """Return whether a shown name in its normal form is a locale or, if that has no character set, it with one.
+def _is_of(built: str, name: str, listed: str | None) -> bool:
+    """Return whether a built name in its normal form is a locale or, if that has no character set, it with one.
 
-    ``listed``: the character set that it is listed with; with others it is another locale. None: any.
+    ``listed``: the character set that it is listed with, or None for any; with another one it is another locale.
     """
     base, charset, modifier = _split(name)
-    found = _split(shown)
-    if shown == _normalized(name):
+    parts = _split(built)
+    if built == _normalized(name):
         return True
     if listed is not None:
-        return charset is None and shown == _normalized(f"{base}.{listed}{f'@{modifier}' if modifier else ''}")
-    return charset is None and (found[0], found[2]) == (base, modifier)
+        return charset is None and built == _normalized(f"{base}.{listed}{f'@{modifier}' if modifier else ''}")
+    return charset is None and (parts[0], parts[2]) == (base, modifier)
 
 
 def _source(name: str) -> str:
     """Return the source of a locale; empty if there is none."""
     base, _, modifier = _split(name)
     candidates = [name, f"{base}@{modifier}" if modifier else base]
-    paths = [f"{directory}/{each}" for each in candidates for directory in SOURCES]
+    paths = [f"{directory}/{candidate}" for candidate in candidates for directory in SOURCES]
     return next((path for path in paths if os.path.isfile(path)), "")  # noqa: PTH113 - a text
 
 
 def _missing(name: str, should: Mapping[str, Any]) -> str:
-    """Return what is missing to build a locale; empty if nothing is."""
+    """Return the reason why a locale cannot be built, or an empty text."""
     charset = _charset(name, should)
     if not _source(name):
         return f"there is no source of it in {SOURCES[1]}"

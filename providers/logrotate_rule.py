@@ -22,9 +22,9 @@ MAIN = "/etc/logrotate.conf"
 #: The line of an error in a file.
 ERROR = re.compile(r"error: (?P<file>[^\s:]+)(?P<line>:\d+(?= )|(?=:))[ :](?P<text>.*)")
 NAME = re.compile(r"\w[\w-]*", re.ASCII)
-#: Settings that are several lines, up to one that ends them.
+#: Settings of more than one line, up to a line that ends them.
 SCRIPTS = {"prerotate", "postrotate", "firstaction", "lastaction", "preremove"}
-#: What forbids a setting is mostly its word behind ``no``.
+#: The word that forbids a setting is mostly its own behind ``no``.
 FORBIDDING = {"ifempty": "notifempty"}
 
 
@@ -63,17 +63,17 @@ class Provider(BaseProvider):
         yield from prerequisites.written_in_place({name: f"{DIRECTORY}/{name}" for name in changes}, follow=False)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return the errors of all rules, each with its file and line; what the logs themselves lack now is none."""
+        """Return the errors of all rules, each with its file and line; a log that does not exist now is no error."""
         output = self.logrotate.attempt("--debug", "--state", "/dev/null", "--", copy.main, log="debug").stderr
-        found = filter(None, map(ERROR.fullmatch, output.splitlines()))
+        errors = filter(None, map(ERROR.fullmatch, output.splitlines()))
         # It changes into the directory, and prints bare names.
-        return [f"{Path(copy.directory, line['file'])}{line['line']}: {line['text']}" for line in found]
+        return [f"{Path(copy.directory, line['file'])}{line['line']}: {line['text']}" for line in errors]
 
 
 def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the text of a file from its sections, by the paths of their logs."""
     return "\n".join(
-        f"{paths} {{\n{''.join(_setting(*each) for each in settings.items())}}}\n"
+        f"{paths} {{\n{''.join(_setting(*item) for item in settings.items())}}}\n"
         for paths, settings in sections.items()
     )
 

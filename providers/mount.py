@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from resource_api import Change, Context, Problem, Resource
 
 FSTAB = "/etc/fstab"
-#: What a device can be named by, before ``=`` (fstab(5)).
+#: The tags that can name a device, before ``=`` (fstab(5)).
 TAGS = frozenset({"UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"})
 FIELDS = ("device", "name", "fstype", "options", "dump", "pass")
 NEW = {"fstype": "auto", "options": "defaults", "dump": 0, "pass": 0}
 #: Digits of a field that counts as a number.
 LONGEST = 9
-#: How many file systems are unmounted from one place: each may cover another one.
+#: The most file systems that are unmounted from one mount point: each may cover another one.
 LAYERS = 16
 
 
 class Provider(BaseProvider):
-    """The entries of fstab, and what is mounted where one is declared."""
+    """The entries of fstab, and the mounts of declared mount points."""
 
     mount = Command("mount")
     umount = Command("umount")
@@ -56,7 +56,7 @@ class Provider(BaseProvider):
         return True if should["ensure"] == "present" and is_["entry"] else None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the entries, and what of ``names`` is mounted without one."""
+        """Return the entries, and the mount points of ``names`` that are mounted without one."""
         mounted = files.mount_points()
         rows: dict[str, Resource] = {}
         for line in files.read_lines(FSTAB):
@@ -96,11 +96,11 @@ class Provider(BaseProvider):
             self.systemctl("daemon-reload")
 
     def refresh(self, context: Context, names: Sequence[str]) -> None:
-        """Mount again what is mounted, with the options of its entry."""
+        """Mount mounted file systems again, with the options of their entries."""
         for name in names:
             with context.updating(name, message="Remounting"):
                 if name in files.mount_points():
-                    _check_place(name)
+                    _check_mount_point(name)
                     self.mount("-o", "remount", "--", name)
                     context.updated(name, message="Remounted")
                 else:
@@ -114,18 +114,18 @@ class Provider(BaseProvider):
         yield from prerequisites.written_in_place(dict.fromkeys(changes, FSTAB))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield what is out of reach when something is unmounted: all below it, but not the directory itself."""
+        """Yield the files out of reach after an unmount: all below the directory, but not the directory itself."""
         for name, (_, should) in changes.items():
             if should["ensure"] in {"absent", "unmounted"} and name in files.mount_points():
                 yield name, SideEffect(f"{name.rstrip('/')}/", "hide", "file", dependent=True, tree=True)
 
     def _set_state(self, present: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> None:
-        """Mount or unmount what an entry says; ``present`` is the entry of before."""
+        """Mount or unmount as an entry says; ``present`` is the entry until now."""
         name, mounted = entry["name"], entry["name"] in files.mount_points()
         if entry["ensure"] == "unmounted":
             self._unmount(name)
         elif entry["ensure"] == "mounted":
-            _check_place(name)
+            _check_mount_point(name)
             differ = {key for key in ("device", "fstype", "options") if (present or {}).get(key) != entry[key]}
             anew = bool(present and differ - {"options"}) or not entry["remounts"]
             if mounted and differ and anew:
@@ -149,13 +149,13 @@ class Provider(BaseProvider):
 def parse_line(line: str) -> dict[str, Any] | None:
     """Return the fields of an entry; None for every other line."""
     words = line.split()
-    if len(words) < 3 or words[0][0] == "#":  # noqa: PLR2004 - device, place and type
+    if len(words) < 3 or words[0][0] == "#":  # noqa: PLR2004 - device, mount point and type
         return None
     device, name, fstype, options, dump, check = [*words, *("defaults", "0", "0")[len(words) - 3 :]][:6]
     numbers = [int(text) if text.isascii() and text.isdigit() and len(text) <= LONGEST else 0 for text in (dump, check)]
     device, name, fstype, options = map(_unescape, (device, name, fstype, options))
-    place = files.canonical_path(name) if name.startswith("/") else name
-    texts = (_canonical_device(device), place, fstype, options)
+    mount_point = files.canonical_path(name) if name.startswith("/") else name
+    texts = (_canonical_device(device), mount_point, fstype, options)
     return dict(zip(FIELDS, (*texts, *numbers), strict=True))
 
 
@@ -166,21 +166,21 @@ def format_line(entry: Mapping[str, Any]) -> str:
 
 def edit(lines: files.Lines, name: str, entry: Mapping[str, Any] | None) -> None:
     """Set the entry of a mount point: its first line, or a new one; with None, remove all its lines."""
-    places = [number for number, line in enumerate(lines) if (parse_line(line) or {}).get("name") == name]
+    numbers = [number for number, line in enumerate(lines) if (parse_line(line) or {}).get("name") == name]
     if entry is None:
-        file_parts.remove_lines(lines, places)
-    elif not places:
+        file_parts.remove_lines(lines, numbers)
+    elif not numbers:
         lines.append(format_line(entry))
-    elif any(entry[field] != value for field, value in (parse_line(lines[places[0]]) or {}).items()):
-        lines[places[0]] = " ".join([format_line(entry), *lines[places[0]].split()[len(FIELDS) :]])
+    elif any(entry[field] != value for field, value in (parse_line(lines[numbers[0]]) or {}).items()):
+        lines[numbers[0]] = " ".join([format_line(entry), *lines[numbers[0]].split()[len(FIELDS) :]])
 
 
 def _escape(text: str) -> str:
-    return re.sub(r"[\s\\#]", lambda found: f"\\{ord(found[0]):03o}", text)
+    return re.sub(r"[\s\\#]", lambda match: f"\\{ord(match[0]):03o}", text)
 
 
 def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-3][0-7]{2})", lambda found: chr(int(found[1], 8)), text)
+    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), text)
 
 
 def _canonical_path(path: str) -> str:
@@ -197,7 +197,7 @@ def _canonical_device(device: str) -> str:
     return _canonical_path(device)
 
 
-def _check_place(name: str) -> None:
+def _check_mount_point(name: str) -> None:
     """Raise ``ResourceError`` for a mount point that is reached through a link, or that others could replace."""
     real = os.path.realpath(name)
     if real != name:

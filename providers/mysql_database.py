@@ -25,7 +25,7 @@ class Provider(ServerProvider):
     """The databases of one server."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write character sets in small letters, and ``utf8`` as what it is."""
+        """Write character sets in small letters, and ``utf8`` by its present name."""
         for resource in resources:
             for attribute in WORDS:
                 if resource.get(attribute) is not None:
@@ -33,10 +33,10 @@ class Provider(ServerProvider):
         return resources
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Read all databases that are wanted."""
-        wanted = f"NOT {among('SCHEMA_NAME', OWN)}" if names is None else among("SCHEMA_NAME", names)
+        """Read all databases in ``names``, or all."""
+        condition = f"NOT {among('SCHEMA_NAME', OWN)}" if names is None else among("SCHEMA_NAME", names)
         with self._server.session(context) as session:
-            rows = session.rows(QUERY + wanted)
+            rows = session.rows(QUERY + condition)
         return context.accepted(
             {
                 "ensure": "present",
@@ -50,7 +50,7 @@ class Provider(ServerProvider):
         )
 
     def _change(self, session: Session, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
-        """Create a database, change what is declared of it, or drop it."""
+        """Create a database, change its declared attributes, or drop it."""
         database = identifier(name)
         if should["ensure"] == "absent":
             session.run(f"DROP DATABASE IF EXISTS {database}")

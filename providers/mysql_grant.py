@@ -1,4 +1,4 @@
-"""Read the rights of all accounts with one query for each kind of thing they are on; change them one by one."""
+"""Read the rights of all accounts with one query for each kind of target; change them one by one."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from lib.mysql_privilege_syntax import Right
     from resource_api import Context, Resource
 
-    #: Account, and what the rights are on.
+    #: Account, and the target of the rights.
     Name = tuple[str, str]
 
 #: The columns in which a server keeps rights: there is one, or a word of one, for each right of its version.
 COLUMNS = r"""
-    SELECT TABLE_NAME AS place, COLUMN_NAME AS name, COLUMN_TYPE AS type FROM information_schema.COLUMNS
+    SELECT TABLE_NAME AS table_name, COLUMN_NAME AS name, COLUMN_TYPE AS type FROM information_schema.COLUMNS
     WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME IN ('db', 'tables_priv', 'procs_priv') AND COLUMN_NAME LIKE '%\\_priv'
 """
-#: Column of rights → what they are on.
+#: Column of rights → the kinds of their targets.
 KINDS = {"Table_priv": (ONE_TABLE,), "Proc_priv": (PROCEDURE, FUNCTION)}
-#: What servers list beside rights that ALL has.
+#: Words that servers list beside the rights of ALL.
 NO_RIGHTS = frozenset({GRANT, "PROXY", USAGE})
 
 
@@ -67,7 +67,7 @@ class Provider(ServerProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse rights that there are not on the thing, and ``USAGE`` where it would say nothing."""
+        """Refuse rights that the target does not have, and ``USAGE`` where it would say nothing."""
         privileges, options, table = should.get("privileges"), should.get("options"), should.get("table")
         if not isinstance(privileges, list) or not isinstance(table, str):
             return
@@ -79,7 +79,7 @@ class Provider(ServerProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | None:
-        """Compare ``ALL`` with the rights that there are, and columns without regard to case, as the server does."""
+        """Compare ``ALL`` with the rights that exist, and columns without regard to case, as the server does."""
         if attribute != "privileges":
             return None
         if should["privileges"] == [ALL]:
@@ -87,38 +87,38 @@ class Provider(ServerProvider):
         return parse(is_.get("privileges", ())).keys() == parse(should["privileges"]).keys()
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Read all rights that are wanted."""
-        kinds = mysql_rights.PLACES if names is None else {parse_target(table).kind for _, table in names}
+        """Read the rights in ``names``, or all."""
+        kinds = mysql_rights.TABLES if names is None else {parse_target(table).kind for _, table in names}
         with self._server.session(context) as session:
             held = mysql_rights.read(
-                session, {place for kind in kinds for place in mysql_rights.PLACES[kind]}, _users(names)
+                session, {table for kind in kinds for table in mysql_rights.TABLES[kind]}, _users(names)
             )
             rows = [
-                _row(name, rights, self._known(session, parse_target(name[1]).kind))
+                _row(name, rights, self._existing(session, parse_target(name[1]).kind))
                 for name, rights in held.items()
                 if (name[0] not in OWN_ACCOUNTS if names is None else name in names)
             ]
         yield from context.accepted(rows)
 
-    def _known(self, session: Session, kind: str) -> Collection[str]:
-        """Return the rights that the server has on a kind of thing; asked once for each run."""
+    def _existing(self, session: Session, kind: str) -> Collection[str]:
+        """Return the rights that the server has on a kind of target; asked once for each run."""
         if kind not in self._rights:
-            self._rights = {**self._rights, **_known_rights(session, kind)}
+            self._rights = {**self._rights, **_existing_rights(session, kind)}
         return self._rights[kind]
 
     def _change(self, session: Session, name: Name, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
-        """Give an account exactly the declared rights: missing ones first, so that it never lacks what it keeps."""
+        """Give an account exactly the declared rights: missing ones first, so that it never lacks one that stays."""
         target, before = parse_target(name[1]), is_ or {}
         held = parse([*before.get("privileges", ()), *before.get("options", ())])
         held.pop((USAGE, ""), None)
-        wanted = _wanted(held, should)
-        missing = {each: column for each, column in wanted.items() if each not in held}
+        expected = _expected(held, should)
+        missing = {right: column for right, column in expected.items() if right not in held}
         if before.get("is_all"):
             missing.pop((ALL, ""), None)
-        if unknown := {each for each, _ in missing} - {ALL, GRANT, *self._known(session, target.kind)}:
+        if unknown := {right for right, _ in missing} - {ALL, GRANT, *self._existing(session, target.kind)}:
             msg = f"the server has no {', '.join(sorted(unknown))} on {target}"
             raise ResourceError(msg)
-        extra = {each: column for each, column in held.items() if each not in wanted}
+        extra = {right: column for right, column in held.items() if right not in expected}
         if extra and target.kind == SERVER:
             session.check_other(name[0])
         for statement in _statements(target.sql, account(name[0]), missing, extra):
@@ -129,51 +129,51 @@ def _users(names: Collection[Name] | None) -> Collection[str] | None:
     return None if names is None else {user for user, _ in names}
 
 
-def _known_rights(session: Session, kind: str) -> Mapping[str, Collection[str]]:
-    """Return the rights that the server has on a kind of thing, and what it has said of others with that."""
-    found: dict[str, set[str]] = defaultdict(set)
+def _existing_rights(session: Session, kind: str) -> Mapping[str, Collection[str]]:
+    """Return the rights that the server has on a kind of target, and on other kinds that it lists with them."""
+    rights_by_kind: dict[str, set[str]] = defaultdict(set)
     if kind == SERVER:
-        found[SERVER] = {right(row["Privilege"]) for row in session.rows("SHOW PRIVILEGES")}
+        rights_by_kind[SERVER] = {right(row["Privilege"]) for row in session.rows("SHOW PRIVILEGES")}
     else:
         for row in session.rows(COLUMNS):
-            if row["place"] == "db":
-                found[DATABASE].add(right(row["name"].removesuffix("_priv").replace("_", " ")))
-            for place in KINDS.get(row["name"], ()):
-                found[place] |= set(map(right, re.findall(r"'([^']+)'", row["type"])))
-    return {each: rights - NO_RIGHTS for each, rights in found.items()}
+            if row["table_name"] == "db":
+                rights_by_kind[DATABASE].add(right(row["name"].removesuffix("_priv").replace("_", " ")))
+            for kind_of_target in KINDS.get(row["name"], ()):
+                rights_by_kind[kind_of_target] |= set(map(right, re.findall(r"'([^']+)'", row["type"])))
+    return {name: rights - NO_RIGHTS for name, rights in rights_by_kind.items()}
 
 
-def _row(name: Name, rights: Mapping[Right, str], known: Collection[str]) -> Resource:
-    """Return the rights of an account on something."""
-    own = {each: column for each, column in rights.items() if each != (GRANT, "")}
+def _row(name: Name, rights: Mapping[Right, str], existing: Collection[str]) -> Resource:
+    """Return the rights of an account on a target."""
+    rights_proper = {right: column for right, column in rights.items() if right != (GRANT, "")}
     return {
         "ensure": "present",
         "user": name[0],
         "table": name[1],
-        "privileges": write(own.items()) or [USAGE],
-        "options": [GRANT] if len(own) < len(rights) else [],
-        "is_all": set(known) <= {each for each, column in own if not column},
+        "privileges": write(rights_proper.items()) or [USAGE],
+        "options": [GRANT] if len(rights_proper) < len(rights) else [],
+        "is_all": set(existing) <= {right for right, column in rights_proper if not column},
     }
 
 
-def _wanted(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Right, str]:
+def _expected(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Right, str]:
     """Return the rights that an account should have where it has ``held``, with ``GRANT`` as one of them."""
     if should["ensure"] == "absent":
         return {}
-    wanted, options = parse(should["privileges"]), should.get("options")
-    wanted.pop((USAGE, ""), None)
-    if (ALL, "") in wanted:
-        wanted |= {each: column for each, column in held.items() if each != (GRANT, "")}
+    expected, options = parse(should["privileges"]), should.get("options")
+    expected.pop((USAGE, ""), None)
+    if (ALL, "") in expected:
+        expected |= {right: column for right, column in held.items() if right != (GRANT, "")}
     if (GRANT, "") in held if options is None else GRANT in options:
-        wanted[GRANT, ""] = ""
-    return wanted
+        expected[GRANT, ""] = ""
+    return expected
 
 
 def _statements(on: str, who: str, missing: Mapping[Right, str], extra: Mapping[Right, str]) -> Iterator[str]:
-    """Yield what gives missing rights and takes others away."""
-    # With a right on a table MariaDB takes the same right on its columns away: that is given afterwards.
-    late = {each: column for each, column in missing.items() if each[1] and (each[0], "") in extra}
-    first = {each: column for each, column in missing.items() if each not in late}
+    """Yield the statements that give missing rights and take extra ones away."""
+    # With a right on a table MariaDB takes the same right on its columns away: those are given afterwards.
+    late = {right: column for right, column in missing.items() if right[1] and (right[0], "") in extra}
+    first = {right: column for right, column in missing.items() if right not in late}
     if first:
         yield _grant(on, who, first)
     if extra:
@@ -183,8 +183,10 @@ def _statements(on: str, who: str, missing: Mapping[Right, str], extra: Mapping[
 
 
 def _grant(on: str, who: str, rights: Mapping[Right, str]) -> str:
-    given = {each: column for each, column in rights.items() if each != (GRANT, "")}
-    return f"GRANT {_sql(given) or USAGE} ON {on} TO {who}{' WITH GRANT OPTION' if len(given) < len(rights) else ''}"
+    granted = {right: column for right, column in rights.items() if right != (GRANT, "")}
+    return (
+        f"GRANT {_sql(granted) or USAGE} ON {on} TO {who}{' WITH GRANT OPTION' if len(granted) < len(rights) else ''}"
+    )
 
 
 def _sql(rights: Mapping[Right, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -36,7 +37,7 @@ SELECT = f"""
     SELECT User, Host, u.plugin, u.ssl_type,
         {", ".join(f"u.{column}" for column in (*LIMITS.values(), *TLS_COLUMNS.values()))},
 """
-#: What MariaDB keeps in one value of JSON, and MySQL in columns; the latter has hashes of any bytes.
+#: Values that MariaDB keeps in one value of JSON, and MySQL in columns; the latter has hashes of any bytes.
 MARIADB = """
         u.authentication_string AS hash, COALESCE(JSON_VALUE(p.Priv, '$.account_locked'), 0) <> 0 AS locked,
         CAST(JSON_VALUE(p.Priv, '$.password_lifetime') AS SIGNED) AS lifetime,
@@ -49,7 +50,7 @@ MYSQL = """
         u.account_locked = 'Y' AS locked, u.password_lifetime AS lifetime, NULL AS plugins
     FROM mysql.user u WHERE TRUE
 """
-#: What runs with the rights of the account that has defined it.
+#: The objects that run with the rights of the account that has defined them.
 DEFINED = """
     SELECT 'view' AS kind, CONCAT(TABLE_SCHEMA, '.', TABLE_NAME) AS name, DEFINER AS definer
         FROM information_schema.VIEWS WHERE SECURITY_TYPE = 'DEFINER'
@@ -104,26 +105,25 @@ class Provider(ServerProvider):
         return is_.get("plugin") == NATIVE and reveal(is_.get("password_hash")) == _hash(should["password"])
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Read all accounts that are wanted."""
+        """Read all accounts in ``names``, or all."""
         with self._server.session(context) as session:
             query = SELECT + (MARIADB if session.is_mariadb else MYSQL)
             if names is not None:
                 query += f" AND {among_accounts(names)}"
             rows = session.rows(query)
-        found = map(_resource, rows)
-        return context.accepted(row for row in found if row["name"] not in OWN_ACCOUNTS)
+        return context.accepted(row for row in map(_resource, rows) if row["name"] not in OWN_ACCOUNTS)
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the rights that go with an account, and what runs with them: it cannot be used any more."""
+        """Yield the rights that go with an account, and the objects that run with them, which break."""
         with self._server.session(context) as session:
-            for name, target in mysql_rights.read(session, mysql_rights.EVERYWHERE, changes.keys()):
+            for name, target in mysql_rights.read(session, mysql_rights.ALL_TABLES, changes.keys()):
                 yield name, SideEffect((name, target), "remove", "mysql_grant", dependent=True)
             defined = f"SELECT * FROM ({DEFINED}) d WHERE {among('definer', changes)} ORDER BY kind, name"  # noqa: S608 - quoted by among
             for row in session.rows(defined):
                 yield row["definer"], SideEffect(row["name"], "break", row["kind"], dependent=True)
 
     def _change(self, session: Session, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
-        """Create an account, change what is declared of it, or drop it."""
+        """Create an account, change its declared attributes, or drop it."""
         who, absent = account(name), should["ensure"] == "absent"
         if absent or should.get("locked"):
             session.check_other(name)
@@ -141,7 +141,7 @@ class Provider(ServerProvider):
 def _resource(row: Mapping[str, Any]) -> Resource:
     """Return an account of a row of the server."""
     plugin, value = row["plugin"] or NATIVE, row["hash"] or ""
-    found: Resource = {
+    account_row: Resource = {
         "ensure": "present",
         "name": f"{row['User']}@{row['Host']}",
         **{attribute: int(row[column]) for attribute, column in LIMITS.items()},
@@ -152,11 +152,11 @@ def _resource(row: Mapping[str, Any]) -> Resource:
         "locked": bool(row["locked"]),
     }
     if row["plugins"] is not None:
-        return {**found, "plugins": sorted({plugin, *json.loads(row["plugins"])})}
-    found["plugin"] = plugin.lower()
+        return {**account_row, "plugins": sorted({plugin, *json.loads(row["plugins"])})}
+    account_row["plugin"] = plugin.lower()
     if value:
-        found["password_hash"] = Sensitive(_canonical_hash(value))
-    return found
+        account_row["password_hash"] = Sensitive(_canonical_hash(value))
+    return account_row
 
 
 def _login(session: Session, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
@@ -184,7 +184,7 @@ def _login(session: Session, is_: Mapping[str, Any] | None, should: Mapping[str,
 
 
 def _clauses(should: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what makes an account as declared, beside how it logs in, in the order of the grammar."""
+    """Yield the clauses that make an account as declared, beside its login, in the order of the grammar."""
     if (options := should.get("tls_options")) is not None:
         parts = (option.partition(" ") for option in options)
         yield "REQUIRE " + " AND ".join(f"{word} {literal(text)}" if text else word for word, _, text in parts)
@@ -210,9 +210,7 @@ def _canonical_hash(value: str) -> str:
 
 
 def _hash(password: Sensitive[str]) -> str:
-    """Return what ``mysql_native_password`` stores of a password: SHA-1 of SHA-1, without a salt; of a hash itself."""
-    import hashlib
-
+    """Return the hash of ``mysql_native_password``: SHA-1 of SHA-1, without a salt; of a hash itself."""
     if re.fullmatch(r"\*[0-9A-Fa-f]{40}", reveal(password)):
         return _canonical_hash(reveal(password))
     first = hashlib.sha1(reveal(password).encode(), usedforsecurity=False).digest()

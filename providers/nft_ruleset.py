@@ -1,4 +1,4 @@
-"""Load tables with nft(8), and compare those of the kernel with what it makes of a file in an empty namespace."""
+"""Load tables with nft(8), and compare the kernel's with those of a file in an empty namespace."""
 
 from __future__ import annotations
 
@@ -120,20 +120,22 @@ class Provider(BaseProvider):
         programs = ((self.dpkg_query, "--search"), (self.rpm, "--query", "--queryformat=%{NAME}: ", "--file"))
         for program, *options in programs:
             with suppress(CommandError):
-                done = program.attempt(*options, "--", path, log="debug")
-                if done.exit_code == 0 and (match := PACKAGE.match(done.stdout)):
+                result = program.attempt(*options, "--", path, log="debug")
+                if result.exit_code == 0 and (match := PACKAGE.match(result.stdout)):
                     return match[1]
         return None
 
     def _verify(self, path: str, content: str) -> None:
         """Raise ``ResourceError`` for a content that another file forbids: one with its tables, or read with it."""
         directory, _, name = path.rpartition("/")
-        for other in listing.matching(directory, "*.nft"):
-            if other.name == name or not other.is_file():
+        for ruleset in listing.matching(directory, "*.nft"):
+            if ruleset.name == name or not ruleset.is_file():
                 continue
-            text = other.read_bytes().decode("utf-8", "replace")
+            text = ruleset.read_bytes().decode("utf-8", "replace")
             if both := self._tables(content) & self._tables(text):
-                msg = f"{other} has the table {min(both)} too, and would lose its rules; put all of them into one file"
+                msg = (
+                    f"{ruleset} has the table {min(both)} too, and would lose its rules; put all of them into one file"
+                )
                 raise ResourceError(msg)
         self._verify_directory(path, content.encode())
 
@@ -144,9 +146,9 @@ class Provider(BaseProvider):
             WholeDirectory(directory, FILE, 'include "{}/*"', self._errors).verify({name: content})
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return what nft does not accept of a copy of the rules, in an empty network namespace."""
-        done = self.unshare.attempt("--net", "--", "nft", "--check", "--file", copy.main, log="debug")
-        return [line for line in done.stderr.splitlines() if ERROR.match(line)]
+        """Return nft's errors about a copy of the rules, in an empty network namespace."""
+        result = self.unshare.attempt("--net", "--", "nft", "--check", "--file", copy.main, log="debug")
+        return [line for line in result.stderr.splitlines() if ERROR.match(line)]
 
     def _load(self, content: str, tables: Collection[str], *, whole: bool) -> None:
         """Replace tables by those of a text, in one transaction. Raise ``ResourceError``."""
@@ -169,7 +171,7 @@ class Provider(BaseProvider):
         return [line for table in tables for line in differences(table, present.get(table), expected.get(table))]
 
     def _expected(self, content: str) -> dict[str, str]:
-        """Return what the kernel makes of a text in an empty network namespace. Raise ``CommandError``."""
+        """Return the tables that the kernel makes of a text in an empty network namespace. Raise ``CommandError``."""
         if content not in self._known:
             listing = self.unshare("--net", "--", "sh", "-c", LOAD_AND_LIST, input=content, log="debug").stdout
             self._known[content] = split_tables(listing)
@@ -200,23 +202,25 @@ def differences(table: str, present: str | None, expected: str | None) -> list[s
         return [f"table {table} {'is missing' if present is None else 'has been added'}"]
     if present == expected:
         return []
-    there, wanted = Counter(_rules(present)), Counter(_rules(expected))
-    found = [*((each, "has been added") for each in there - wanted), *((each, "is missing") for each in wanted - there)]
-    return [f"'{rule}' {how} in {place}" for (place, rule), how in found] or [f"table {table} has another order"]
+    rules, expected_rules = Counter(_rules(present)), Counter(_rules(expected))
+    changes = [(rule, "has been added") for rule in rules - expected_rules]
+    changes += [(rule, "is missing") for rule in expected_rules - rules]
+    rows = [f"'{rule}' {change} in {block}" for (block, rule), change in changes]
+    return rows or [f"table {table} has another order"]
 
 
 def _rules(listing: str) -> Iterator[tuple[str, str]]:
-    """Yield the rules of a table, and what else is in its chains and sets, each with the place that it is in."""
-    places: list[str] = []
+    """Yield the rules of a table, and the other lines of its chains and sets, each with the blocks around it."""
+    blocks: list[str] = []
     for line in filter(None, map(str.strip, listing.splitlines())):
         if line == "}":
-            places.pop()
+            blocks.pop()
             continue
         rule = line.removesuffix(" {")
-        if places:
-            yield ", ".join(places), rule
+        if blocks:
+            yield ", ".join(blocks), rule
         if rule != line:
-            places.append(rule)
+            blocks.append(rule)
 
 
 def _reason(error: CommandError) -> str:

@@ -35,27 +35,27 @@ class Provider(ServerProvider):
         return resources
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Read all databases that are wanted."""
+        """Read all databases in ``names``, or all."""
         rows = self._server.rows(QUERY, names)
-        found = [
+        databases = [
             {"ensure": "present", **{key: value for key, value in row.items() if value is not None}} for row in rows
         ]
-        return context.accepted(found)
+        return context.accepted(databases)
 
     def create(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Create a database; what can only be altered follows."""
+        """Create a database; attributes that can only be altered follow."""
         words = []
         template = should.get("template")
         if template is None and (should.get("encoding") is not None or should.get("locale") is not None):
             template = "template0"
-        named = {"OWNER": should.get("owner"), "TEMPLATE": template, "TABLESPACE": should.get("tablespace")}
-        words += [f"{word} {identifier(value)}" for word, value in named.items() if value is not None]
+        names = {"OWNER": should.get("owner"), "TEMPLATE": template, "TABLESPACE": should.get("tablespace")}
+        words += [f"{word} {identifier(value)}" for word, value in names.items() if value is not None]
         quoted = {"ENCODING": should.get("encoding"), "LOCALE": should.get("locale")}
         words += [f"{word} {literal(value)}" for word, value in quoted.items() if value is not None]
         self._server.run(f"CREATE DATABASE {identifier(name)} {' '.join(words)};", *_statements(name, should))
 
     def update(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Change what is declared of a database."""
+        """Change the declared attributes of a database."""
         present = next(iter(self._server.rows(QUERY, [name])), {})
         database, changes = identifier(name), []
         if should.get("owner") not in {None, present.get("owner")}:
@@ -68,22 +68,22 @@ class Provider(ServerProvider):
         """Yield the rights that go with a database; those on all of a schema are by their other name."""
         for name, (is_, _) in changes.items():
             connect = bool(is_ and is_["allow_connections"])
-            for role, kind, thing, database in postgresql_rights.in_database(self._server, name, connect=connect):
-                schema = thing.partition(".")[0]
+            for role, kind, object_name, database in postgresql_rights.in_database(self._server, name, connect=connect):
+                schema = object_name.partition(".")[0]
                 aliases = [(role, f"{kind}s", schema, database)] if kind in postgresql_rights.QUALIFIED else []
-                own = (role, kind, thing, database)
-                yield name, SideEffect(own, "remove", "postgresql_grant", aliases=aliases, dependent=True)
+                grant = (role, kind, object_name, database)
+                yield name, SideEffect(grant, "remove", "postgresql_grant", aliases=aliases, dependent=True)
 
     def delete(self, _context: Context, name: str) -> None:
         """Drop a database, also one that is a template."""
-        if found := self._server.rows(QUERY, [name]):
+        if rows := self._server.rows(QUERY, [name]):
             database = identifier(name)
-            release = [f"ALTER DATABASE {database} IS_TEMPLATE false;"] if found[0]["is_template"] else []
+            release = [f"ALTER DATABASE {database} IS_TEMPLATE false;"] if rows[0]["is_template"] else []
             self._server.run(*release, f"DROP DATABASE {database};")
 
 
 def _statements(name: str, should: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what makes an existing database as declared, but for its owner and place."""
+    """Yield the statements that make an existing database as declared, but for its owner and tablespace."""
     words = {"allow_connections": "ALLOW_CONNECTIONS", "is_template": "IS_TEMPLATE"}
     options = [f"{word} {str(should[key]).lower()}" for key, word in words.items() if should.get(key) is not None]
     if should.get("connection_limit") is not None:

@@ -34,7 +34,7 @@ RIGHTS = {
     "functions": frozenset({"EXECUTE"}),
     "tablespace": frozenset({"CREATE"}),
 }
-#: Kinds that are all of a schema.
+#: Kinds that stand for all objects of a schema.
 ALL_IN = {"tables": "TABLES", "sequences": "SEQUENCES", "functions": "FUNCTIONS"}
 #: Kinds that are in no database.
 OUTSIDE = frozenset({"database", "tablespace"})
@@ -89,8 +89,8 @@ class Provider(ServerProvider):
         kind, database = should["object_type"], should["database"]
         for right in should.get("privilege") or ():
             if right not in RIGHTS[kind] | {"ALL"}:
-                known = ", ".join(sorted(RIGHTS[kind]))
-                yield Problem("privilege", f"there is no {right} on {kind}; the rights are {known} and ALL")
+                rights = ", ".join(sorted(RIGHTS[kind]))
+                yield Problem("privilege", f"there is no {right} on {kind}; the rights are {rights} and ALL")
         if kind in OUTSIDE and database:
             yield Problem("database", f"a {kind} is in no database; leave it out")
         if kind not in OUTSIDE and not database:
@@ -115,32 +115,34 @@ class Provider(ServerProvider):
         databases = ["", *self._databases()] if names is None else dict.fromkeys(name[3] for name in names)
         for database in databases:
             try:
-                found = self._read(database, None if names is None else [each for each in names if each[3] == database])
+                groups = self._read(
+                    database, None if names is None else [name for name in names if name[3] == database]
+                )
             except ResourceError:
                 if not database or database in self._databases():
                     raise
                 continue
-            yield from context.accepted([_row(database, rows) for rows in found if any(row.rights for row in rows)])
+            yield from context.accepted([_row(database, rows) for rows in groups if any(row.rights for row in rows)])
 
     def _databases(self) -> list[str]:
         """Return the databases that one can connect to."""
         text = self._server.read("SELECT json_agg(datname) FROM pg_database WHERE datallowconn AND NOT datistemplate;")
-        found: list[str] = json.loads(text)
-        return found
+        databases: list[str] = json.loads(text)
+        return databases
 
     def _read(self, database: str, names: Collection[Name] | None) -> list[list[Row]]:
         """Return the rights in a database by name: several rows for all of a schema."""
         if names is None:
-            kinds, wanted = INSIDE if database else OUTSIDE, GIVEN
+            kinds, requested = INSIDE if database else OUTSIDE, GIVEN
         else:
             values = ", ".join(f"({', '.join(map(literal, name[:3]))})" for name in names)
-            wanted = f"SELECT * FROM (VALUES {values}) v(role, kind, name)"  # noqa: S608 - quoted by literal
+            requested = f"SELECT * FROM (VALUES {values}) v(role, kind, name)"  # noqa: S608 - quoted by literal
             kinds = frozenset(name[1].removesuffix("s") for name in names)
         objects = " UNION ALL ".join(OBJECTS[kind] for kind in sorted(kinds))
-        rows = ROWS.replace("{objects}", objects).replace("{wanted}", wanted)
+        rows = ROWS.replace("{objects}", objects).replace("{wanted}", requested)
         query = f"SELECT coalesce(json_agg(q ORDER BY role, kind, name, member), '[]') FROM ({rows}) q;"  # noqa: S608 - constants
-        found = (Row(**row) for row in json.loads(self._server.through(database).read(query)))
-        return [list(group) for _, group in groupby(found, key=lambda row: row[:3])]
+        rows_of_names = (Row(**row) for row in json.loads(self._server.through(database).read(query)))
+        return [list(group) for _, group in groupby(rows_of_names, key=lambda row: row[:3])]
 
     def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
         """Change the rights in each database in one session, each right in a transaction of its own."""
@@ -156,12 +158,12 @@ class Provider(ServerProvider):
         if failures:
             raise failures[0]
 
-    def _change(self, context: Context, database: str, wanted: Mapping[Name, Mapping[str, Any]]) -> None:
+    def _change(self, context: Context, database: str, states: Mapping[Name, Mapping[str, Any]]) -> None:
         """Change the rights in one database."""
         statements: list[str] = []
-        found = {(*rows[0][:3], database): rows for rows in self._read(database, list(wanted))}
-        for name, should in wanted.items():
-            rows = found.get(name, [])
+        rows_by_name = {(*rows[0][:3], database): rows for rows in self._read(database, list(states))}
+        for name, should in states.items():
+            rows = rows_by_name.get(name, [])
             if name[1] in ALL_IN and rows and rows[0].is_schema and rows[0].member is None:
                 context.failed(name, message=f"there are no {name[1]} in the schema '{name[2]}' yet")
                 continue
@@ -173,7 +175,7 @@ def _row(database: str, rows: list[Row]) -> Resource:
     """Return the rights of a role on an object, or on all of a schema: those that it has on any of them."""
     first, rights = rows[0], {right for row in rows for right in row.rights}
     missing = [row.member for row in rows if rights - set(row.rights)]
-    found: Resource = {
+    attributes: Resource = {
         "ensure": "present",
         "role": first.role,
         "object_type": first.kind,
@@ -183,23 +185,23 @@ def _row(database: str, rows: list[Row]) -> Resource:
         "grant_option": all(set(row.rights) == set(row.grantable) for row in rows),
         "is_all": all(set(row.rights) == set(row.every) for row in rows),
     }
-    return {**found, "missing": missing[:3]} if missing else found
+    return {**attributes, "missing": missing[:3]} if missing else attributes
 
 
 def _statements(name: Name, should: Mapping[str, Any], held: Collection[str]) -> Iterator[str]:
-    """Yield what gives a role exactly the declared rights; ``held``: those that it has."""
+    """Yield the statements that give a role exactly the declared rights; ``held``: those that it has."""
     target, role = _target(name), PUBLIC if name[0] == PUBLIC else identifier(name[0])
     if should["ensure"] == "absent":
         yield f"REVOKE ALL PRIVILEGES ON {target} FROM {role};"
         return
     every = should["privilege"] == ["ALL"]
-    wanted = "ALL PRIVILEGES" if every else ", ".join(should["privilege"])
+    rights = "ALL PRIVILEGES" if every else ", ".join(should["privilege"])
     yield "BEGIN;"
     if not every and (extra := sorted(set(held) - set(should["privilege"]))):
         yield f"REVOKE {', '.join(extra)} ON {target} FROM {role};"
-    yield f"GRANT {wanted} ON {target} TO {role}{' WITH GRANT OPTION' if should.get('grant_option') else ''};"
+    yield f"GRANT {rights} ON {target} TO {role}{' WITH GRANT OPTION' if should.get('grant_option') else ''};"
     if should.get("grant_option") is False:
-        yield f"REVOKE GRANT OPTION FOR {wanted} ON {target} FROM {role};"
+        yield f"REVOKE GRANT OPTION FOR {rights} ON {target} FROM {role};"
     yield "COMMIT;"
 
 

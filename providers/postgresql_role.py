@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from lib import postgresql
+from lib import postgresql, postgresql_passwords
 from lib.postgresql import identifier, literal
 from lib.postgresql_provider import ServerProvider
 from lib.sensitive import reveal
@@ -37,7 +37,7 @@ QUERY = """
             AS member_of{more}
     FROM {table} a WHERE rolname !~ '^pg_'
 """
-#: How the server stores a password, and the digest of what it stores. What is printed is logged, so it is masked.
+#: The method of a stored password, and the digest of its verifier. The output is logged, so it is masked.
 STORED = """,
         CASE WHEN rolpassword LIKE 'SCRAM-SHA-256$%' THEN 'SCRAM-SHA-256$' || split_part(rolpassword, '$', 2)
             WHEN rolpassword LIKE 'md5%' THEN 'md5' WHEN rolpassword IS NOT NULL THEN 'other' END AS method,
@@ -58,18 +58,16 @@ class Provider(ServerProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Compare a password with what the server stores, where that can be read."""
+        """Compare a password with the server's verifier, where that can be read."""
         if attribute != "ensure" or should["ensure"] == "absent" or None in {should.get("password"), is_.get("stored")}:
             return None
-        from lib import postgresql_passwords
-
         method, _, digest = reveal(is_["stored"]).rpartition(" ")
         if postgresql_passwords.matches(reveal(should["password"]), name, method, digest):
             return None
         return False, "changed: the server has another password"
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Read all roles that are wanted; who may read what is stored of passwords, reads that too."""
+        """Read the roles in ``names``, or all; a role that may read stored verifiers reads them too."""
         key = os.urandom(32).hex()
         without = QUERY.format(more="", table="pg_roles")
         query = QUERY.format(more=STORED.format(key=literal(key)), table="pg_authid")
@@ -77,11 +75,11 @@ class Provider(ServerProvider):
         return context.accepted([_resource(row, key) for row in rows])
 
     def create(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Create a role and make it what is declared."""
+        """Create a role with the declared attributes."""
         self._server.run("BEGIN;", f"CREATE ROLE {identifier(name)};", *_statements(name, should, ()), "COMMIT;")
 
     def update(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Change what is declared of a role."""
+        """Change the declared attributes of a role."""
         rows = self._server.rows(QUERY.format(more="", table="pg_roles"), [name])
         present = next((row["member_of"] for row in rows), ())
         self._server.run("BEGIN;", *_statements(name, should, present), "COMMIT;")
@@ -90,8 +88,8 @@ class Provider(ServerProvider):
         """Yield the roles that are members of a dropped one, and are so no longer."""
         for row in self._server.rows(QUERY.format(more="", table="pg_roles"), None):
             for name in changes.keys() & set(row["member_of"]):
-                left = sorted(set(row["member_of"]) - changes.keys())
-                yield name, SideEffect(row["name"], "update", state={"ensure": "present", "member_of": left})
+                remaining = sorted(set(row["member_of"]) - changes.keys())
+                yield name, SideEffect(row["name"], "update", state={"ensure": "present", "member_of": remaining})
 
     def delete(self, _context: Context, name: str) -> None:
         """Drop a role; the server refuses if it owns something."""
@@ -99,7 +97,7 @@ class Provider(ServerProvider):
 
 
 def _statements(name: str, should: Mapping[str, Any], present: Collection[str]) -> Iterator[str]:
-    """Yield what makes a role as declared; ``present``: the roles that it is a member of."""
+    """Yield the statements that make a role as declared; ``present``: the roles that it is a member of."""
     role, groups = identifier(name), should.get("member_of")
     words = list(postgresql.switches(WORDS, should))
     if should.get("connection_limit") is not None:
@@ -107,8 +105,6 @@ def _statements(name: str, should: Mapping[str, Any], present: Collection[str]) 
     if should.get("valid_until") is not None:
         words.append(f"VALID UNTIL {literal(should['valid_until'])}")
     if should.get("password") is not None:
-        from lib import postgresql_passwords
-
         words.append(f"PASSWORD {literal(postgresql_passwords.verifier(reveal(should['password'])))}")
     if words:
         yield f"ALTER ROLE {role} WITH {' '.join(words)};"
@@ -120,12 +116,10 @@ def _statements(name: str, should: Mapping[str, Any], present: Collection[str]) 
 
 def _resource(row: dict[str, Any], key: str) -> Resource:
     """Return a role of a row of the server."""
-    found = {"ensure": "present", **row, "member_of": sorted(row["member_of"])}
-    method, digest = found.pop("method", None), found.pop("digest", None)
+    role = {"ensure": "present", **row, "member_of": sorted(row["member_of"])}
+    method, digest = role.pop("method", None), role.pop("digest", None)
     if "method" not in row:
-        return found
+        return role
     if method is None:
-        return {**found, "stored": Sensitive(" ")}
-    from lib import postgresql_passwords
-
-    return {**found, "stored": Sensitive(f"{method} {postgresql_passwords.unmasked(digest, key, row['name'])}")}
+        return {**role, "stored": Sensitive(" ")}
+    return {**role, "stored": Sensitive(f"{method} {postgresql_passwords.unmasked(digest, key, row['name'])}")}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
-from lib import listing, python_environment, python_requirements
+from lib import listing, prerequisites, python_environment, python_requirements
 from lib.consequences import closure
 from lib.rename import rename
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, SideEffect, files
@@ -36,7 +36,7 @@ LARGEST_RECORD = 64 << 20  # bytes
 ORIGIN = "direct_url.json"
 LARGEST = 65536  # bytes of an origin
 #: The attributes whose change pip makes only with a new installation.
-PLACE = ("source", "editable")
+ORIGIN_ATTRIBUTES = ("source", "editable")
 PIP = ("-m", "pip", "--no-input", "--disable-pip-version-check", "--quiet")
 
 
@@ -46,7 +46,7 @@ class Provider(BaseProvider):
     sync = Command("sync", timeout=3600)
 
     def __init__(self) -> None:
-        """Start without a package that is wanted in its latest version."""
+        """Start without a package that is declared in its latest version."""
         self._latest: dict[Name, tuple[str, ...]] = {}
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
@@ -59,7 +59,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield what excludes each other."""
+        """Yield attributes that exclude each other."""
         ensure, source = should.get("ensure"), should.get("source")
         if source is not None and isinstance(ensure, str) and ensure not in {"present", "absent"}:
             yield Problem("ensure", "ensure: a package from a 'source' has the version that is there")
@@ -69,14 +69,14 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ensure`` with what is installed: any version, the newest, or a given one."""
+        """Compare ``ensure`` with the installed version: any, the newest, or a given one."""
         if attribute != "ensure" or should["ensure"] == "absent":
             return None
         version, ensure = is_.get("version"), should["ensure"]
         if is_.get("status") != "installed":
             return False, "the installation was interrupted"
-        wanted = {"present": version, "latest": is_.get("candidate")}.get(ensure, ensure)
-        return _version(version) == _version(wanted) or (False, f"changed from {version} to {wanted}")
+        expected = {"present": version, "latest": is_.get("candidate")}.get(ensure, ensure)
+        return _version(version) == _version(expected) or (False, f"changed from {version} to {expected}")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the packages in ``names``; those of an environment that cannot be read fail."""
@@ -84,43 +84,41 @@ class Provider(BaseProvider):
             msg = "an environment can be in any directory"
             raise CannotList(msg)
         for venv in dict.fromkeys(venv for _, venv in names):
-            wanted = [name for name in names if name[1] == venv]
+            requested = [name for name in names if name[1] == venv]
             try:
-                found = {row["name"]: row for row in _packages(venv, {name for name, _ in wanted})}
-                latest = [name for name in wanted if name in self._latest and name[0] in found]
+                rows = {row["name"]: row for row in _packages(venv, {name for name, _ in requested})}
+                latest = [name for name in requested if name in self._latest and name[0] in rows]
                 candidates = dict(self._candidates(venv, latest))
                 for name, _ in latest:
-                    found[name]["candidate"] = candidates.get(name, found[name]["version"])
+                    rows[name]["candidate"] = candidates.get(name, rows[name]["version"])
             except (OSError, CommandError) as error:
                 context.failed(
-                    wanted, message=f"the packages in {venv} cannot be read: {files.describe_error(error, '')}"
+                    requested, message=f"the packages in {venv} cannot be read: {files.describe_error(error, '')}"
                 )
             else:
-                yield from context.accepted(found.values())
+                yield from context.accepted(rows.values())
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a package: its environment, and its source; and why pip would be refused."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites of a package: its environment, and its source; and pip's refusal."""
         refusals: dict[str, str] = {}
         for name, should in changes.items():
             missing = []
             if not os.path.lexists(f"{name[1]}/bin/python"):
-                why = f"'{name[1]}' is no environment"
-                missing.append(Problem("virtualenv", why, needs=f"Python_venv[{name[1]}]"))
+                message = f"'{name[1]}' is no environment"
+                missing.append(Problem("virtualenv", message, needs=f"Python_venv[{name[1]}]"))
             else:
                 if name[1] not in refusals:
                     refusals[name[1]] = _refusal(name[1], python_environment.code(name[1]))
                 arguments = (*_options(should), *_requirement(name[0], should))
-                if why := refusals[name[1]] or _refusal(name[1], _local(arguments)):
-                    missing.append(Problem("virtualenv", why))
+                if refusal := refusals[name[1]] or _refusal(name[1], _local(arguments)):
+                    missing.append(Problem("virtualenv", refusal))
             source = should.get("source") or ""
             missing += prerequisites.missing_file("source", source if source.startswith("/") else None)
             missing += prerequisites.missing_file("constraints", should.get("constraints"))
             yield from ((name, problem) for problem in missing)
 
     def side_effects(self, _context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
-        """Yield what pip installs and changes besides, and the packages that lack then what they require."""
+        """Yield the packages that pip installs and changes besides, and those that lack a requirement then."""
         installed: dict[tuple[str, tuple[str, ...]], dict[str, list[str]]] = defaultdict(dict)
         removed: dict[str, list[str]] = defaultdict(list)
         for (name, venv), (is_, should) in changes.items():
@@ -133,19 +131,19 @@ class Provider(BaseProvider):
                 installed[venv, options][name] = _requirement(name, should)
         for venv, names in removed.items():
             yield from _caused(venv, names, dict.fromkeys(names), ())
-        for (venv, options), wanted in installed.items():
-            metadata = _resolved(venv, *options, *chain.from_iterable(wanted.values()))
-            versions = {_canonical(each["name"]): each["version"] for each in metadata}
-            requirements = ((each["name"], each.get("requires_dist", ())) for each in metadata)
+        for (venv, options), packages in installed.items():
+            metadata = _resolved(venv, *options, *chain.from_iterable(packages.values()))
+            versions = {_canonical(package["name"]): package["version"] for package in metadata}
+            requirements = ((package["name"], package.get("requires_dist", ())) for package in metadata)
             links = [
                 (_canonical(name), _canonical(needed))
                 for name, texts in requirements
                 for needed in python_requirements.names(texts)
             ]
-            yield from _caused(venv, list(wanted), versions, links)
+            yield from _caused(venv, list(packages), versions, links)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Run pip once for each environment and set of options, and once for what is removed from one."""
+        """Run pip once for each environment and set of options, and once for the removals from one."""
         installed: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
         removed: dict[str, list[str]] = defaultdict(list)
         for (name, venv), (is_, should) in changes.items():
@@ -171,13 +169,15 @@ class Provider(BaseProvider):
         for name in names:
             groups[self._latest[name]].append(name[0])
         for options, group in groups.items():
-            for each in _resolved(venv, *options, "--no-deps", *group):
-                yield _canonical(each["name"]), each["version"]
+            for metadata in _resolved(venv, *options, "--no-deps", *group):
+                yield _canonical(metadata["name"]), metadata["version"]
 
 
 def _moved(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bool:
-    """Return whether a package comes from another place than before."""
-    return is_ is not None and any(should.get(each, is_.get(each)) != is_.get(each) for each in PLACE)
+    """Return whether a package comes from another source than before."""
+    return is_ is not None and any(
+        should.get(attribute, is_.get(attribute)) != is_.get(attribute) for attribute in ORIGIN_ATTRIBUTES
+    )
 
 
 def _resolved(venv: str, *arguments: str) -> list[dict[str, Any]]:
@@ -188,15 +188,16 @@ def _resolved(venv: str, *arguments: str) -> list[dict[str, Any]]:
         if "no such option" in error.stderr:
             return []
         raise
-    return [each["metadata"] for each in json.loads(report)["install"]]
+    return [entry["metadata"] for entry in json.loads(report)["install"]]
 
 
 def _caused(
     venv: str, names: Sequence[str], versions: Mapping[str, str | None], links: Iterable[tuple[str, str]]
 ) -> Iterator[tuple[Name, SideEffect]]:
-    """Yield what one call of pip does besides, with the packages that it was called for and that cause it.
+    """Yield the side effects of one call of pip, with the packages that it was called for and that cause them.
 
-    ``versions`` are those of all that it changes, None for what it removes. ``links``: what needs what.
+    ``versions`` are those of all changed packages, None for a removal; ``links`` are pairs of a package and a
+    requirement of it.
     """
     present = dict(_described(venv))
     broken = list(python_requirements.broken(present, versions, _canonical))
@@ -210,7 +211,7 @@ def _caused(
 
 
 def _effect(venv: str, name: str, before: str, version: str | None) -> SideEffect:
-    """Return what is done to a package; ``before``: the version that is there, empty: none."""
+    """Return the effect on a package; ``before``: the present version, or an empty text."""
     if version is None:
         return SideEffect((name, venv), "remove")
     action = "install" if not before else "upgrade" if _order(before) < _order(version) else "downgrade"
@@ -218,13 +219,13 @@ def _effect(venv: str, name: str, before: str, version: str | None) -> SideEffec
 
 
 def _described(venv: str) -> Iterator[tuple[str, python_requirements.Package]]:
-    """Yield each package of an environment with its version and what it requires."""
+    """Yield each package of an environment with its version and its requirements."""
     for directory in _libraries(venv):
         for entry in os.listdir(directory):  # noqa: PTH208 - bare names
-            if found := DESCRIPTION.fullmatch(entry):
+            if match := DESCRIPTION.fullmatch(entry):
                 with suppress(FileNotFoundError):
                     text = files.read(f"{directory}/{entry}/METADATA", LARGEST_RECORD).decode("utf-8", "replace")
-                    yield _canonical(found[1]), (found[2], REQUIRED.findall(text.partition("\n\n")[0]))
+                    yield _canonical(match[1]), (match[2], REQUIRED.findall(text.partition("\n\n")[0]))
 
 
 def _pip(venv: str, *arguments: str) -> CommandResult:
@@ -238,7 +239,7 @@ def _pip(venv: str, *arguments: str) -> CommandResult:
 
 
 def _refusal(venv: str, paths: Iterable[str]) -> str:
-    """Return why the Python of an environment is refused to execute what is in some paths; empty if it is not."""
+    """Return the reason why the Python of an environment may not execute the code in some paths, or an empty text."""
     try:
         Command(f"{venv}/bin/python").check_code(*paths, user=_owner(venv))
     except CommandError as error:
@@ -251,64 +252,64 @@ def _owner(venv: str) -> str:
 
 
 def _local(arguments: Iterable[str]) -> Iterator[str]:
-    """Yield the files and directories that arguments of pip name: what is in them is built, or names packages."""
+    """Yield the files and directories that arguments of pip name: pip builds their content, or reads names in them."""
     for argument in arguments:
         path = unquote(argument.rpartition("file://")[2]) if "file://" in argument else argument.rpartition("=")[2]
-        for each in (path, path.rpartition("[")[0], argument[2:]):
-            if each[:1] == "/" and os.path.lexists(each):
-                yield each
+        for candidate in (path, path.rpartition("[")[0], argument[2:]):
+            if candidate[:1] == "/" and os.path.lexists(candidate):
+                yield candidate
 
 
-def _packages(venv: str, wanted: Collection[str]) -> Iterator[Resource]:
+def _packages(venv: str, names: Collection[str]) -> Iterator[Resource]:
     """Yield the wanted packages of an environment itself; none without one. Raise ``OSError``."""
     for directory in _libraries(venv):
         entries = os.listdir(directory)  # noqa: PTH208 - bare names
         present = _names(entries)
-        aside = {place: entry for entry, place in _set_aside(directory, entries) if not _names([place]) & present}
+        aside = {former: entry for entry, former in _set_aside(directory, entries) if not _names([former]) & present}
         for entry in [*entries, *aside]:
-            if (found := DESCRIPTION.fullmatch(entry)) and _canonical(found[1]) in wanted:
-                place = f"{directory}/{aside.get(entry, entry)}"
-                whole = entry not in aside and _is_whole(place)
-                row = {"name": _canonical(found[1]), "virtualenv": venv, "ensure": "present", "version": found[2]}
-                yield {**row, "status": "installed" if whole else "incomplete", **_origin(place)}
+            if (match := DESCRIPTION.fullmatch(entry)) and _canonical(match[1]) in names:
+                former = f"{directory}/{aside.get(entry, entry)}"
+                whole = entry not in aside and _is_whole(former)
+                row = {"name": _canonical(match[1]), "virtualenv": venv, "ensure": "present", "version": match[2]}
+                yield {**row, "status": "installed" if whole else "incomplete", **_origin(former)}
 
 
 def _libraries(venv: str) -> list[Path]:
     """Return the directories of an environment in which packages are. Raise ``OSError``."""
-    found = (path / "site-packages" for path in listing.matching(f"{venv}/lib", "python3*"))
-    return [path for path in found if os.path.lexists(path)]
+    paths = (path / "site-packages" for path in listing.matching(f"{venv}/lib", "python3*"))
+    return [path for path in paths if os.path.lexists(path)]
 
 
 def _set_aside(directory: Path, entries: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each description that a killed pip has put aside, with the name that it had.
+    """Yield each description that a killed pip has put aside, with its former name.
 
-    pip renames what it removes to a name that begins with ``~``, the description before the files.
+    pip renames the files that it removes to names that begin with ``~``, the description before the rest.
     """
     for entry in entries:
         if entry.startswith("~") and entry.endswith(".dist-info"):
             with suppress(FileNotFoundError):
                 record = files.read(f"{directory}/{entry}/RECORD", LARGEST_RECORD).decode("utf-8", "replace")
-                if (found := RECORDED.search(record)) and DESCRIPTION.fullmatch(found[1]):
-                    yield entry, found[1]
+                if (former := RECORDED.search(record)) and DESCRIPTION.fullmatch(former[1]):
+                    yield entry, former[1]
 
 
 def _names(entries: Iterable[str]) -> set[str]:
     """Return the packages that have a description."""
-    return {_canonical(found[1]) for entry in entries if (found := DESCRIPTION.fullmatch(entry))}
+    return {_canonical(match[1]) for entry in entries if (match := DESCRIPTION.fullmatch(entry))}
 
 
-def _is_whole(place: str) -> bool:
+def _is_whole(description: str) -> bool:
     """Return whether the installation of a package ended: then its record names the file that installers add to it."""
     try:
-        return INSTALLER in files.read(f"{place}/RECORD", LARGEST_RECORD)
+        return INSTALLER in files.read(f"{description}/RECORD", LARGEST_RECORD)
     except FileNotFoundError:
         return False
 
 
-def _origin(place: str) -> Resource:
+def _origin(description: str) -> Resource:
     """Return where a package is from, if not from an index (PEP 610)."""
     try:
-        origin = json.loads(files.read(f"{place}/{ORIGIN}", LARGEST))
+        origin = json.loads(files.read(f"{description}/{ORIGIN}", LARGEST))
         url, control = origin["url"], origin.get("vcs_info")
         editable = origin.get("dir_info", {}).get("editable") is True
         if control:
@@ -326,10 +327,10 @@ def _restore(name: str, venv: str, *, whole: bool) -> bool:
     Where the package is ``whole``, that of the former version is removed.
     """
     for directory in _libraries(venv):
-        for entry, place in list(_set_aside(directory, os.listdir(directory))):  # noqa: PTH208 - bare names
-            if _names([place]) == {name}:
+        for entry, former in list(_set_aside(directory, os.listdir(directory))):  # noqa: PTH208 - bare names
+            if _names([former]) == {name}:
                 if not whole:
-                    rename(f"{directory}/{entry}", place)
+                    rename(f"{directory}/{entry}", former)
                     return True
                 with files.Batch() as batch:
                     batch.remove(f"{directory}/{entry}", recursive=True)
@@ -341,7 +342,7 @@ def _forget(name: str, venv: str) -> None:
     with files.Batch() as batch:
         for directory in _libraries(venv):
             for entry in os.listdir(directory):  # noqa: PTH208 - bare names
-                if (found := DESCRIPTION.fullmatch(entry)) and _canonical(found[1]) == name:
+                if (match := DESCRIPTION.fullmatch(entry)) and _canonical(match[1]) == name:
                     with suppress(FileNotFoundError):
                         batch.remove(f"{directory}/{entry}", recursive=True)
 
@@ -354,7 +355,7 @@ def _options(should: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _requirement(name: str, should: Mapping[str, Any]) -> list[str]:
-    """Return the arguments that name what is to be installed."""
+    """Return the arguments that name the package to install."""
     extras = f"[{','.join(should['extras'])}]" if should.get("extras") else ""
     source, ensure = should.get("source"), should["ensure"]
     if source and should.get("editable"):
@@ -370,14 +371,14 @@ def _canonical(name: str) -> str:
 
 
 def _order(version: str) -> tuple[bool, Any]:
-    """Return a value by which versions are ordered; what is no version comes first."""
-    found = _version(version)
-    return not isinstance(found, str), found
+    """Return a value by which versions are ordered; a text that is no version comes first."""
+    parsed = _version(version)
+    return not isinstance(parsed, str), parsed
 
 
 def _version(text: Any) -> Any:
-    """Return a version that is equal for all its spellings; the text for what is no version."""
-    from packaging.version import InvalidVersion, Version
+    """Return a version that is equal for all its spellings; the text itself if it is no version."""
+    from packaging.version import InvalidVersion, Version  # an extra installs it
 
     try:
         return Version(str(text))

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import python_environment
+from lib import prerequisites, python_environment, removed_directories
 from resource_api import BaseProvider, CannotList, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ class Provider(BaseProvider):
                     yield accepted
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for an environment: its interpreter with ``ensurepip``, and its owner."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites of an environment: its interpreter with ``ensurepip``, and its owner."""
         yield from prerequisites.kept_by_mounts(changes)
         changes = prerequisites.present(changes)
         for name, should in changes.items():
@@ -71,9 +69,7 @@ class Provider(BaseProvider):
         yield from prerequisites.written_in_place({name: f"{name}/{CONFIG}" for name in changes})
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield what goes with an environment that is removed."""
-        from lib import removed_directories
-
+        """Yield the content of environments that are removed."""
         for path in changes:
             yield from ((path, effect) for effect in removed_directories.side_effects(path))
 
@@ -113,7 +109,7 @@ class Provider(BaseProvider):
 
 
 def _row(path: str) -> Resource | None:
-    """Return the environment in a directory; None without one. Raise ``OSError``."""
+    """Return the environment in a directory, or None. Raise ``OSError``."""
     incomplete = os.path.lexists(f"{path}/{MARK}")
     try:
         text = files.read(f"{path}/{CONFIG}", LARGEST).decode("utf-8", "replace")
@@ -121,7 +117,7 @@ def _row(path: str) -> Resource | None:
         if not incomplete:
             return {"path": path, "ensure": "present", "status": "empty"} if _is_empty(path) else None
         text = ""
-    settings = {found[1].lower(): found[2] for line in text.split("\n") if (found := SETTING.fullmatch(line))}
+    settings = {setting[1].lower(): setting[2] for line in text.split("\n") if (setting := SETTING.fullmatch(line))}
     version = settings.get("version") or settings.get("version_info", "")
     whole = "incomplete" if incomplete else "complete" if _works(path, version) else "broken"
     return {
@@ -135,7 +131,7 @@ def _row(path: str) -> Resource | None:
 
 
 def _is_empty(path: str) -> bool:
-    """Return whether a directory is empty: what is left of an environment by a removal that was killed at its end."""
+    """Return whether a directory is empty, as after a removal of an environment that was killed at its end."""
     try:
         return not os.listdir(path)  # noqa: PTH208 - bare names
     except (FileNotFoundError, NotADirectoryError):
@@ -150,7 +146,7 @@ def _works(path: str, version: str) -> bool:
 
 
 def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
-    """Prepare a directory with the mark: new, of an environment without what is left of an interrupted making."""
+    """Prepare a directory with the mark: a new one, or an environment without the files of an interrupted making."""
     account = pwd.getpwnam(owner) if owner else None
     ids = {"uid": account.pw_uid, "gid": account.pw_gid} if account else {}
     with files.Batch() as batch:
@@ -195,7 +191,7 @@ def _empty(path: str, batch: files.Batch, keep: Collection[str]) -> None:
 
 
 def _remove(path: str) -> None:
-    """Remove a directory, last of all what shows that it is an environment."""
+    """Remove a directory, last of all the files that show that it is an environment."""
     with files.Batch() as batch:
         _empty(path, batch, keep={MARK, CONFIG})
     with files.Batch() as batch:
@@ -204,7 +200,7 @@ def _remove(path: str) -> None:
 
 def _set_system(lines: files.Lines, *, value: bool) -> None:
     for number, line in enumerate(lines):
-        if (found := SETTING.fullmatch(line)) and found[1].lower() == SYSTEM:
+        if (setting := SETTING.fullmatch(line)) and setting[1].lower() == SYSTEM:
             lines[number] = f"{SYSTEM} = {str(value).lower()}"
             return
     lines.append(f"{SYSTEM} = {str(value).lower()}")

@@ -7,7 +7,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from lib import file_parts
+from lib import file_parts, prerequisites
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from resource_api import Change, Context, Resource
 
 FILE = "/etc/resolv.conf"
-#: So many servers are asked (MAXNS of resolver(5)).
+#: The most servers that are asked (MAXNS of resolver(5)).
 MOST = 3
-#: The first words of lines by attribute; the first one is what is written.
+#: The first words of lines by attribute; the first one is written.
 KEYWORDS = {"nameservers": ("nameserver",), "search": ("search", "domain"), "options": ("options",)}
 
 
@@ -66,8 +66,6 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that a file is overwritten, where it cannot be replaced."""
-        from lib import prerequisites
-
         yield from prerequisites.kept_by_mounts(changes)
         changes = prerequisites.present(changes)
         yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
@@ -90,7 +88,7 @@ class Provider(BaseProvider):
 
 
 def _managed(path: str) -> str:
-    """Return the file in /run that a path is a link to, empty if it is none."""
+    """Return the file in /run that a path is a link to, or an empty text."""
     if not os.path.islink(path):  # noqa: PTH114 - a text
         return ""
     target = os.path.realpath(path)
@@ -128,15 +126,15 @@ def _edit(lines: files.Lines, should: Mapping[str, Any]) -> None:
         values = should.get(attribute)
         if values is None or values == present[attribute]:
             continue
-        each = [[value] for value in values] if attribute == "nameservers" else [values] if values else []
-        wanted = [" ".join([keywords[0], *words]) for words in each]
-        places = [number for number, line in enumerate(lines) if _words(line)[:1] and _words(line)[0] in keywords]
-        end = places[-1] + 1 if places else len(lines)
-        for number, text in zip(places, wanted, strict=False):
+        value_lists = [[value] for value in values] if attribute == "nameservers" else [values] if values else []
+        texts = [" ".join([keywords[0], *words]) for words in value_lists]
+        numbers = [number for number, line in enumerate(lines) if _words(line)[:1] and _words(line)[0] in keywords]
+        end = numbers[-1] + 1 if numbers else len(lines)
+        for number, text in zip(numbers, texts, strict=False):
             lines[number] = text
-        for offset, text in enumerate(wanted[len(places) :]):
+        for offset, text in enumerate(texts[len(numbers) :]):
             lines.insert(end + offset, text)
-        file_parts.remove_lines(lines, places[len(wanted) :])
+        file_parts.remove_lines(lines, numbers[len(texts) :])
 
 
 def _address(text: str) -> str | None:

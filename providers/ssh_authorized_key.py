@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import file_parts, ssh_key_types
+from lib import file_parts, prerequisites, ssh_key_types
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ OPTIONS = re.compile(r'((?:\\"|"(?:\\"|[^"])*+"|[^ \t"])++)[ \t]++(.*)')
 OPTION = re.compile(r'(?:\\"|"(?:\\"|[^"])*+"|[^,"])++')
 #: The type of an absent key that may have any.
 ANY = "any"
-#: So many keys of one comment and type are enough to know that it is not unique: a file may have very many.
+#: The number of keys of one comment and type that shows that it is not unique: a file may have very many.
 AMBIGUOUS = 2
 
 
@@ -64,33 +64,31 @@ class Provider(BaseProvider):
 
         Keys of one file that share a comment and a type can be neither read nor changed.
         """
-        places = _usual_places() if names is None else dict.fromkeys(name[1:3] for name in names)
-        asked = frozenset(names or ())
-        for place in places:
+        targets = _usual_targets() if names is None else dict.fromkeys(name[1:3] for name in names)
+        requested = frozenset(names or ())
+        for target in targets:
             try:
-                keys = _keys(*place)
+                keys = _keys(*target)
             except (OSError, ResourceError) as error:
-                wanted = [name for name in asked if name[1:3] == place]
-                why = f"the keys of '{place[1]}' cannot be read: {files.describe_error(error, '')}"
-                file_parts.report_unreadable(context, wanted, why, names)
+                affected = [name for name in requested if name[1:3] == target]
+                reason = f"the keys of '{target[1]}' cannot be read: {files.describe_error(error, '')}"
+                file_parts.report_unreadable(context, affected, reason, names)
                 continue
-            for name in sorted({name for name, _ in keys if (name, *place, ANY) in asked}):
-                yield {"ensure": "present", "name": name, "target": place[0], "user": place[1], "type": ANY}
+            for name in sorted({name for name, _ in keys if (name, *target, ANY) in requested}):
+                yield {"ensure": "present", "name": name, "target": target[0], "user": target[1], "type": ANY}
             for (name, kind), rows in keys.items():
                 if len(rows) > 1:
-                    why = f"several keys of '{place[1]}' with the type {kind} have the comment '{name}'; change it"
-                    file_parts.report_unreadable(context, [(name, *place, kind)], why, names)
+                    reason = f"several keys of '{target[1]}' with the type {kind} have the comment '{name}'; change it"
+                    file_parts.report_unreadable(context, [(name, *target, kind)], reason, names)
                 elif names is None and (line := rows[0].get("overridden_by")):
                     context.warning(
-                        f"the key '{name}' of '{place[1]}' is left out: {line} has it with other options, and counts"
+                        f"the key '{name}' of '{target[1]}' is left out: {line} has it with other options, and counts"
                     )
                 elif (row := context.type.accepted_row(rows[0])) is not None:
                     yield row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a key, its user, and the line that would count in its place."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites of a key, its user, and the line that would count in its place."""
         paths = {}
         for name in changes:
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[2]))
@@ -99,8 +97,8 @@ class Provider(BaseProvider):
         for path in dict.fromkeys(paths.values()):
             names = {(name[0], name[3]): name for name in paths if paths[name] == path}
             with suppress(OSError):
-                found = list(_earlier_lines(path, {key: changes[name] for key, name in names.items()}))
-                yield from ((names[key], problem) for key, problem in found)
+                problems = list(_earlier_lines(path, {key: changes[name] for key, name in names.items()}))
+                yield from ((names[key], problem) for key, problem in problems)
         yield from prerequisites.written_in_place(paths)
 
     def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
@@ -109,14 +107,14 @@ class Provider(BaseProvider):
         file_parts.edit_files(changes, lambda name: (name[1:3], (name[0], name[3])), rewrite)
 
 
-def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> list[tuple[Key, int, str]]:
-    """Change the lines of the keys in ``wanted``, and put each before the line that sshd would take in its place.
+def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> list[tuple[Key, int, str]]:
+    """Change the lines of the keys in ``states``, and put each before the line that sshd would take in its place.
 
-    Return the numbers and comments of the lines that have removed keys all the same, each with the name in ``wanted``.
+    Return the numbers and comments of the lines that have removed keys all the same, each with the name in ``states``.
     """
-    removed = _change(lines, wanted)
+    removed = _change(lines, states)
     for number, first in _overridden(lines):
-        if wanted.get(_identity(_entry(lines[number]) or {})) is not None:
+        if states.get(_identity(_entry(lines[number]) or {})) is not None:
             text = lines[number]
             del lines[number]
             lines.insert(first, text)
@@ -125,21 +123,21 @@ def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> 
     return [(removed[login], number, comment) for number, comment, login in logins if login in removed]
 
 
-def _change(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> dict[tuple[str, bool], Key]:
-    """Change the lines of the keys in ``wanted``; None removes a key. Return the logins of the removed lines."""
+def _change(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> dict[tuple[str, bool], Key]:
+    """Change the lines of the keys in ``states``; None removes a key. Return the logins of the removed lines."""
     removed: list[int] = []
     logins: dict[tuple[str, bool], Key] = {}
-    missing = {key: should for key, should in wanted.items() if should is not None}
+    missing = {key: should for key, should in states.items() if should is not None}
     for number, line in enumerate(lines):
         entry = parse_line(line)
         name = _identity(entry) if entry else ("", "")
-        if entry is None or not wanted.keys() & {name, (name[0], ANY)}:
+        if entry is None or not states.keys() & {name, (name[0], ANY)}:
             continue
-        should = wanted.get(name)
+        should = states.get(name)
         missing.pop(name, None)
         if should is None:
             removed.append(number)
-            logins[_login(entry)] = name if name in wanted else (name[0], ANY)
+            logins[_login(entry)] = name if name in states else (name[0], ANY)
         elif any(should.get(attribute, value) != value for attribute, value in _canonical(entry).items()):
             lines[number] = format_line({**entry, **should, "name": entry["name"]})
     file_parts.remove_lines(lines, removed)
@@ -157,13 +155,13 @@ def parse_line(line: str) -> Resource | None:
 def _entry(line: str) -> Resource | None:
     """Return the key of a line, perhaps without a comment; None for every other line."""
     text, options = line.strip(" \t"), ""
-    found = KEY.fullmatch(text)
-    if (found is None or not ssh_key_types.matches(found[1], found[2])) and (optional := OPTIONS.fullmatch(text)):
+    match = KEY.fullmatch(text)
+    if (match is None or not ssh_key_types.matches(match[1], match[2])) and (optional := OPTIONS.fullmatch(text)):
         options = optional[1]
-        found = KEY.fullmatch(optional[2])
-    if found is None or text.startswith("#") or not ssh_key_types.matches(found[1], found[2]):
+        match = KEY.fullmatch(optional[2])
+    if match is None or text.startswith("#") or not ssh_key_types.matches(match[1], match[2]):
         return None
-    return {"name": found[3] or "", "type": found[1], "key": found[2], "options": OPTION.findall(options)}
+    return {"name": match[3] or "", "type": match[1], "key": match[2], "options": OPTION.findall(options)}
 
 
 def format_line(key: Mapping[str, Any]) -> str:
@@ -198,25 +196,25 @@ def _overridden(lines: files.Lines) -> Iterator[tuple[int, int]]:
     for number, line in enumerate(lines):
         if (entry := _entry(line)) is not None:
             options = _canonical(entry)["options"]
-            found = first.setdefault(_login(entry), (number, options))
-            if found[1] != options:
-                yield number, found[0]
+            first_of_key = first.setdefault(_login(entry), (number, options))
+            if first_of_key[1] != options:
+                yield number, first_of_key[0]
 
 
-def _earlier_lines(path: str, wanted: Mapping[Key, Mapping[str, Any]]) -> Iterator[tuple[Key, Problem]]:
+def _earlier_lines(path: str, states: Mapping[Key, Mapping[str, Any]]) -> Iterator[tuple[Key, Problem]]:
     """Yield the line that sshd would take in place of that of a declared key, or that both are declared."""
     lines = files.read_lines(path)
-    _change(lines, wanted)
+    _change(lines, states)
     for number, first in _overridden(lines):
-        key, earlier = (_identity(_entry(lines[place]) or {}) for place in (number, first))
-        if key not in wanted:
+        key, earlier = (_identity(_entry(lines[index]) or {}) for index in (number, first))
+        if key not in states:
             continue
-        if earlier in wanted:
-            why = f"'{earlier[0]}' is declared with the same key and other options, and sshd takes one of them only"
+        if earlier in states:
+            reason = f"'{earlier[0]}' is declared with the same key and other options, and sshd takes one of them only"
         else:
-            why = f"line {first + 1} of {path} has the same key with other options, and sshd takes the first one"
-            why += "; the declared one is put before it"
-        yield key, Problem("options", why, severity="warning")
+            reason = f"line {first + 1} of {path} has the same key with other options, and sshd takes the first one"
+            reason += "; the declared one is put before it"
+        yield key, Problem("options", reason, severity="warning")
 
 
 def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
@@ -236,14 +234,16 @@ def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
         if entry := parse_line(line):
             name, kind = _identity(entry)
             row = {"ensure": "present", "name": name, "target": target, "user": user, "type": kind, **_canonical(entry)}
-            found = keys.setdefault((name, kind), [])
-            if len(found) < AMBIGUOUS and all({**each, **row} != each for each in found):
-                place = {"overridden_by": f"line {overridden[number] + 1} of {path}"} if number in overridden else {}
-                found.append({**row, **place})
+            rows = keys.setdefault((name, kind), [])
+            if len(rows) < AMBIGUOUS and all({**other_row, **row} != other_row for other_row in rows):
+                overriding = (
+                    {"overridden_by": f"line {overridden[number] + 1} of {path}"} if number in overridden else {}
+                )
+                rows.append({**row, **overriding})
     return keys
 
 
-def _usual_places() -> Iterable[tuple[str, str]]:
+def _usual_targets() -> Iterable[tuple[str, str]]:
     """Return the default target with each user; of users who share a home only the first."""
     homes: dict[str, str] = {}
     for entry in pwd.getpwall():
@@ -275,10 +275,10 @@ def _path(target: str, entry: pwd.struct_passwd) -> str:
 
 
 def _rewrite(
-    context: Context, place: tuple[str, str], wanted: Mapping[Key, Mapping[str, Any] | None], _mode: int
+    context: Context, target_and_user: tuple[str, str], states: Mapping[Key, Mapping[str, Any] | None], _mode: int
 ) -> None:
     """Edit a file, and warn of a removed key that another line has."""
-    target, user = place
+    target, user = target_and_user
     try:
         entry = pwd.getpwnam(user)
     except KeyError:
@@ -286,16 +286,16 @@ def _rewrite(
         raise ResourceError(msg) from None
     path = _path(target, entry)
     _check_owner(path, target, user)
-    if target.startswith("~") and any(wanted.values()):
+    if target.startswith("~") and any(states.values()):
         with suppress(FileExistsError), files.Batch() as batch:
             batch.make_directory(str(Path(path).parent), mode=0o700, uid=entry.pw_uid, gid=entry.pw_gid)
-    left: list[tuple[Key, int, str]] = []
+    survivors: list[tuple[Key, int, str]] = []
 
     def change(lines: files.Lines) -> None:
-        left[:] = edit(lines, wanted)
+        survivors[:] = edit(lines, states)
 
     files.edit_lines(path, change, mode=0o600, uid=entry.pw_uid, gid=entry.pw_gid)
-    for (name, kind), number, comment in left:
+    for (name, kind), number, comment in survivors:
         more = f" with the comment '{comment}'" if comment else ""
         text = f"line {number} of {path} has the removed key too{more}, and still allows a login"
         context.warning((name, target, user, kind), text)

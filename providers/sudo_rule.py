@@ -1,4 +1,4 @@
-"""Read and write files of /etc/sudoers.d; ``visudo`` checks what is written before."""
+"""Read and write files of /etc/sudoers.d; ``visudo`` checks a content before it is written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import file_parts
+from lib import file_parts, prerequisites
 from lib.sensitive import reveal
 from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, Problem, files
@@ -25,14 +25,14 @@ NAME = re.compile(r"[\w-]+", re.ASCII)
 LARGEST = 1024 * 1024  # bytes
 #: A number after `#` is a user, not a comment.
 COMMENT = re.compile(r"[ \t]*(#(?!include|-?\d).*)?")
-#: Parts of a rule that are separated by something else than this type writes are not read.
+#: Rules with other separators than those that this type writes are not read.
 RULE = re.compile(
     r"(?P<user>(?:\\.|[^\s\\])+)[ \t]+(?P<hosts>[^\s=(]+(?:,[ \t]*[^\s=(]+)*)[ \t]*=[ \t]*"
     r"(?:\((?P<runas>(?:\\.|[^()\\])*)\))?[ \t]*(?P<tags>(?:[A-Z_]+:[ \t]*)*)(?P<commands>[^:].*)"
 )
 COMMA = re.compile(r"(?<!\\),")
-#: Where visudo says that an error is.
-PLACE = re.compile(r"\S+:\d+:\d+: ")
+#: The position of an error in visudo's output.
+POSITION = re.compile(r"\S+:\d+:\d+: ")
 BLANK = re.compile(r"(\\.)|[ \t]+")
 ATTRIBUTES = ("user", "hosts", "runas", "commands", "nopasswd", "tags")
 
@@ -57,12 +57,12 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield what is missing, or beside a content."""
-        given = [name for name in ATTRIBUTES if should.get(name) is not None]
+        """Yield missing attributes, and those beside a content."""
+        declared = [name for name in ATTRIBUTES if should.get(name) is not None]
         if should.get("content") is not None:
-            yield from (Problem(name, f"give either 'content' or '{name}'") for name in given)
+            yield from (Problem(name, f"give either 'content' or '{name}'") for name in declared)
         elif should.get("ensure") != "absent":
-            missing = [name for name in ("user", "commands") if name not in given]
+            missing = [name for name in ("user", "commands") if name not in declared]
             yield from (Problem(None, f"declares neither '{name}' nor 'content'") for name in missing)
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
@@ -92,9 +92,7 @@ class Provider(BaseProvider):
         return {"content": f"{files.printable(text).rstrip()}\n"}
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a rule: sudo."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites of a rule: sudo."""
         yield from prerequisites.kept_by_mounts(changes, lambda name: str(DIRECTORY / name))
         changes = prerequisites.present(changes)
         for name in changes:
@@ -104,7 +102,7 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Check all rules as they will be, with those of others, then write and remove their files."""
-        # What was read as a content, and is declared by its parts, is read by these from now on.
+        # A rule that was read as a content, and is declared by its parts, is read by these from now on.
         self._by_content.difference_update(name for name, (_, should) in changes.items() if not should.get("content"))
         texts = {name: _text(name, *change) for name, change in changes.items()}
         contents = {
@@ -120,16 +118,16 @@ class Provider(BaseProvider):
                     batch.replace(str(DIRECTORY / name), content, mode=0o440, uid=0, gid=0)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return what sudo does not accept in a copy of the directory, each with its file and line."""
-        done = self.visudo.attempt("-c", "-f", copy.main, log="debug")
-        if done.exit_code == 0:
+        """Return sudo's errors about a copy of the directory, each with its file and line."""
+        result = self.visudo.attempt("-c", "-f", copy.main, log="debug")
+        if result.exit_code == 0:
             return []
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        return [line for line in lines if PLACE.match(line)] or lines or [f"visudo ended with {done.exit_code}"]
+        lines = [line for line in result.stderr.splitlines() if line.strip()]
+        return [line for line in lines if POSITION.match(line)] or lines or [f"visudo ended with {result.exit_code}"]
 
 
 def _read(path: str) -> str | None:
-    """Return the text of a file; None for one that sudo ignores, as others than root can write it.
+    """Return the text of a file, or None for one that sudo ignores, as others than root can write it.
 
     Raise ``OSError``.
     """
@@ -140,14 +138,14 @@ def _read(path: str) -> str | None:
 
 
 def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | None:
-    """Return the file as it shall be, with the comments that it has; None for no file."""
+    """Return the new text of a file, with its present comments, or None for no file."""
     if should["ensure"] == "absent":
         return None
     if should.get("content"):
         return str(reveal(should["content"]))
-    known = is_ if is_ and "content" not in is_ else {}
-    rule = _format({**known, **{key: value for key, value in reveal(should).items() if value is not None}})
-    comments = (_read(str(DIRECTORY / name)) or "").splitlines() if known.get("user") else []
+    present = is_ if is_ and "content" not in is_ else {}
+    rule = _format({**present, **{key: value for key, value in reveal(should).items() if value is not None}})
+    comments = (_read(str(DIRECTORY / name)) or "").splitlines() if present.get("user") else []
     lines = [line if _parse(line) == {} else rule for line in comments] or [rule]
     return "\n".join([*lines, ""])
 
@@ -156,15 +154,15 @@ def _parse(line: str) -> Resource | None:
     """Return the attributes of a rule; none for a comment, None for another line."""
     if COMMENT.fullmatch(line):
         return {}
-    found = RULE.fullmatch(line.strip())
-    if found is None:
+    match = RULE.fullmatch(line.strip())
+    if match is None:
         return None
-    tags = set(re.findall(r"[A-Z_]+", found["tags"]))
+    tags = set(re.findall(r"[A-Z_]+", match["tags"]))
     return {
-        "user": found["user"],
-        "hosts": [each.strip() for each in found["hosts"].split(",")],
-        **({"runas": BLANK.sub(r"\1", found["runas"])} if found["runas"] else {}),
-        "commands": [each.strip() for each in COMMA.split(found["commands"])],
+        "user": match["user"],
+        "hosts": [host.strip() for host in match["hosts"].split(",")],
+        **({"runas": BLANK.sub(r"\1", match["runas"])} if match["runas"] else {}),
+        "commands": [command.strip() for command in COMMA.split(match["commands"])],
         "nopasswd": "NOPASSWD" in tags,
         "tags": sorted(tags - {"NOPASSWD", "PASSWD"}),
     }

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import file_parts
+from lib import file_parts, prerequisites
 from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, files
 
@@ -27,7 +27,7 @@ SWAP = str.maketrans("./", "/.")
 
 
 class Provider(BaseProvider):
-    """The entries of files, and what the running kernel has."""
+    """The entries of files, and the values of the running kernel."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write names with dots, and values as text with single blanks."""
@@ -55,12 +55,12 @@ class Provider(BaseProvider):
             try:
                 lines = files.read_lines(target)
             except OSError as error:
-                found = [name for name in names or () if name[1] == target]
-                file_parts.report_unreadable(context, found, file_parts.at(target, error), names)
+                affected = [name for name in names or () if name[1] == target]
+                file_parts.report_unreadable(context, affected, file_parts.at(target, error), names)
                 continue
             entries = dict(filter(None, (parse_line(files.printable(line)) for line in lines)))
-            wanted = entries if names is None else [name for name, place in names if place == target]
-            rows = [_row(name, target, entries[name]) for name in wanted if name in entries]
+            requested = entries if names is None else [name for name, file in names if file == target]
+            rows = [_row(name, target, entries[name]) for name in requested if name in entries]
             yield from context.accepted(rows) if names is None else rows
 
     def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
@@ -71,17 +71,17 @@ class Provider(BaseProvider):
                 if change.should["ensure"] == "present" and change.should["apply"]:
                     _set_live(identity[0], reveal(change.should["value"]))
             except OSError as error:
-                why = f"the kernel does not accept '{change.should['value']}' for it: {files.describe_error(error, '')}"
+                message = (
+                    f"the kernel does not accept '{change.should['value']}' for it: {files.describe_error(error, '')}"
+                )
                 missing = isinstance(error, FileNotFoundError)
-                context.failed(identity, message="the running kernel has no such parameter" if missing else why)
+                context.failed(identity, message="the running kernel has no such parameter" if missing else message)
             else:
                 accepted[identity] = change
         file_parts.edit_files(accepted, lambda identity: (identity[1], identity[0]), _edit_file)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield parameters that the kernel lacks, directories that are missing, and files that come later."""
-        from lib import prerequisites
-
         for identity, should in changes.items():
             name, target = identity
             if should["ensure"] == "absent":
@@ -92,8 +92,8 @@ class Provider(BaseProvider):
                     identity,
                     Problem("name", "the running kernel has no such parameter; its module may not be loaded"),
                 )
-            if why := _unread(target):
-                yield identity, Problem("target", why)
+            if reason := _unread(target):
+                yield identity, Problem("target", reason)
             for path in _later_files(target):
                 entries = _entries(path)
                 if entries.get(name, should.get("value")) != should.get("value"):
@@ -111,31 +111,31 @@ def parse_line(line: str) -> tuple[str, str] | None:
     return _dotted(name), _words(value)
 
 
-def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Set or, where the wanted state is None, remove the entries of parameters; the last entry of a name counts."""
-    places: dict[str, list[int]] = {}
+def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Set or, where the state is None, remove the entries of parameters; the last entry of a name counts."""
+    numbers_by_name: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         entry = parse_line(line)
-        if entry is not None and entry[0] in wanted:
-            places.setdefault(entry[0], []).append(number)
+        if entry is not None and entry[0] in states:
+            numbers_by_name.setdefault(entry[0], []).append(number)
     removed: list[int] = []
-    for name, should in wanted.items():
-        found = places.get(name, [])
+    for name, should in states.items():
+        numbers = numbers_by_name.get(name, [])
         if should is None:
-            removed += found
-        elif not found:
+            removed += numbers
+        elif not numbers:
             lines.append(f"{name} = {should['value']}")
-        elif parse_line(lines[found[-1]]) != (name, should["value"]):
-            lines[found[-1]] = f"{name} = {should['value']}"
+        elif parse_line(lines[numbers[-1]]) != (name, should["value"]):
+            lines[numbers[-1]] = f"{name} = {should['value']}"
     file_parts.remove_lines(lines, removed)
 
 
-def _edit_file(target: str, wanted: Mapping[str, Mapping[str, Any] | None], mode: int) -> None:
+def _edit_file(target: str, states: Mapping[str, Mapping[str, Any] | None], mode: int) -> None:
     """Edit a file; one that would hold nothing more is removed, as nothing but entries of ours was in it."""
     lines = files.read_lines(target)
-    edit(lines, wanted)
+    edit(lines, states)
     if lines.content or os.path.islink(target) or not os.path.exists(target):  # noqa: PTH110, PTH114 - a text
-        files.edit_lines(target, lambda lines: edit(lines, wanted), mode=mode)
+        files.edit_lines(target, lambda lines: edit(lines, states), mode=mode)
     else:
         with files.Batch() as batch:
             batch.remove(target)
@@ -173,7 +173,7 @@ def _path(name: str) -> str:
 
 
 def _dotted(name: str) -> str:
-    """Return a name with ``.`` between its parts; the first separator says what separates them (sysctl(8))."""
+    """Return a name with ``.`` between its parts; the first separator decides which one separates them (sysctl(8))."""
     first = next((character for character in name if character in "./"), ".")
     return name if first == "." else name.translate(SWAP)
 
@@ -184,13 +184,13 @@ def _words(value: str) -> str:
 
 def _own_files() -> list[str]:
     """Return the paths of the files in ``/etc/sysctl.d``, which a machine without any may lack."""
-    with suppress(FileNotFoundError), os.scandir(OWN) as found:
-        return sorted(entry.path for entry in found if entry.name.endswith(".conf"))
+    with suppress(FileNotFoundError), os.scandir(OWN) as entries:
+        return sorted(entry.path for entry in entries if entry.name.endswith(".conf"))
     return []
 
 
 def _entries(path: str) -> dict[str, str]:
-    """Return the entries of a file; none of one that cannot be read."""
+    """Return the reason why a file is not read when the machine starts, or an empty text."""
     try:
         return dict(filter(None, map(parse_line, files.read_lines(path))))
     except OSError:
@@ -204,18 +204,18 @@ def _unread(target: str) -> str:
         return ""
     if not name.endswith(".conf"):
         return f"{target} is not read when the machine starts: its name does not end with .conf"
-    earlier = (f"{each}/{name}" for each in DIRECTORIES[: DIRECTORIES.index(directory)])
+    earlier = (f"{other_directory}/{name}" for other_directory in DIRECTORIES[: DIRECTORIES.index(directory)])
     covering = next(filter(os.path.lexists, earlier), "")
     return f"{target} is not read when the machine starts: {covering} takes its place" if covering else ""
 
 
 def _later_files(target: str) -> list[str]:
     """Return the paths of the files that are read after ``target`` when the machine starts, the last one first."""
-    directory, _, own = target.rpartition("/")
+    directory, _, file_name = target.rpartition("/")
     names: dict[str, str] = {}
-    for each in DIRECTORIES if directory in DIRECTORIES else ():
-        if os.path.isdir(each):  # noqa: PTH112 - a text
-            for name in os.listdir(each):  # noqa: PTH208 - as above
-                if name.endswith(".conf") and name > own:
-                    names.setdefault(name, f"{each}/{name}")
+    for later_directory in DIRECTORIES if directory in DIRECTORIES else ():
+        if os.path.isdir(later_directory):  # noqa: PTH112 - a text
+            for name in os.listdir(later_directory):  # noqa: PTH208 - as above
+                if name.endswith(".conf") and name > file_name:
+                    names.setdefault(name, f"{later_directory}/{name}")
     return [names[name] for name in sorted(names, reverse=True)]

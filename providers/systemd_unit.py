@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DIRECTORY = "/etc/systemd/system"
 #: Exists while systemd manages this machine: sd_booted(3).
 BOOTED = "/run/systemd/system"
-#: Where units of the distribution, of programs and of this start of the machine are.
+#: The directories with units of the distribution, of programs and of this start of the machine.
 OTHERS = ("/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 #: The files that systemd reads.
 FILE = re.compile(r".+\.(service|socket|timer|target|path|mount|automount|swap|slice)(\.d/.+\.conf)?")
@@ -47,9 +47,9 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the files in ``names``, or all in the directory; a link fails its name."""
         listed = _listed() if names is None else names
-        found = {row["name"]: row for row in program_checked_files.read_rows(context, DIRECTORY, listed)}
-        outdated = self._outdated(found)
-        rows = [{**row, "outdated": _unit(name) in outdated} for name, row in found.items()]
+        rows_by_name = {row["name"]: row for row in program_checked_files.read_rows(context, DIRECTORY, listed)}
+        outdated = self._outdated(rows_by_name)
+        rows = [{**row, "outdated": _unit(name) in outdated} for name, row in rows_by_name.items()]
         yield from context.accepted(rows) if names is None else rows
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
@@ -87,54 +87,54 @@ class Provider(BaseProvider):
                 continue
             [unit] = units.show([name])
             stopped = [name] if systemd_units.is_running(unit) else []
-            stopped += [other for action, other in units.consequences(name, "stop") if action == "stop"]
-            for other in stopped:
-                yield name, SideEffect(short_name(other), "stop", "service", {"ensure": "stopped"})
+            stopped += [affected for action, affected in units.consequences(name, "stop") if action == "stop"]
+            for affected in stopped:
+                yield name, SideEffect(short_name(affected), "stop", "service", {"ensure": "stopped"})
             disabled = [name] if systemd_units.enabled(unit) is True else []
-            for other in [*disabled, *units.installed_with(name, "disable")]:
-                yield name, SideEffect(short_name(other), "disable", "service", {"enable": False})
+            for affected in [*disabled, *units.installed_with(name, "disable")]:
+                yield name, SideEffect(short_name(affected), "disable", "service", {"enable": False})
 
     def _verify(self, stage: str, name: str) -> None:
-        """Raise ``ResourceError`` with what is wrong with the units of a file when it is that in ``stage``.
+        """Raise ``ResourceError`` with the errors that the file in ``stage`` causes in its units.
 
-        What is wrong with them already is not, unless it is in the file.
+        Errors that the units have already do not count, unless they are in the file.
         """
         for unit in _units(name):
-            if not (found := self._problems([stage, DIRECTORY], name, unit)):
+            if not (errors := self._problems([stage, DIRECTORY], name, unit)):
                 continue
-            exists = any(os.path.lexists(f"{place}/{unit}") for place in (DIRECTORY, *OTHERS))
-            known = set(self._problems([DIRECTORY], name, unit)) if exists else set()
-            if new := [line for line in found if line not in known or line.startswith(f"{_path(name)}:")]:
+            exists = any(os.path.lexists(f"{directory}/{unit}") for directory in (DIRECTORY, *OTHERS))
+            present_errors = set(self._problems([DIRECTORY], name, unit)) if exists else set()
+            if new := [line for line in errors if line not in present_errors or line.startswith(f"{_path(name)}:")]:
                 more = ", ".join(self._involved(stage, name, unit, new[0]))
                 raise ResourceError("; ".join(new) + (f" (together with {more})" if more else ""))
 
     def _problems(self, directories: Sequence[str], name: str, unit: str) -> list[str]:
-        """Return what systemd refuses of a unit, or else only warns of in the file; with the paths of the system."""
+        """Return systemd's errors about a unit, or else its warnings about the file; with the paths of the system."""
         try:
             # A colon at the end: the directories of the system follow.
             path = {"SYSTEMD_UNIT_PATH": "".join(f"{directory}:" for directory in directories)}
             options = ("--man=no", "--recursive-errors=no")
-            done = self.analyze.attempt("verify", *options, "--", unit, env=path, log="debug")
+            result = self.analyze.attempt("verify", *options, "--", unit, env=path, log="debug")
         except CommandError as error:
             raise ResourceError(str(error)) from error
-        output = done.stderr.replace(f"{directories[0]}/", f"{DIRECTORY}/")
+        output = result.stderr.replace(f"{directories[0]}/", f"{DIRECTORY}/")
         lines = [line for line in output.splitlines() if line.strip()]
-        if done.exit_code == 0:
+        if result.exit_code == 0:
             return [line for line in lines if line.startswith(f"{_path(name)}:")]
-        return lines or [f"systemd-analyze verify fails with exit code {done.exit_code}"]
+        return lines or [f"systemd-analyze verify fails with exit code {result.exit_code}"]
 
     def _involved(self, stage: str, name: str, unit: str, error: str) -> Iterator[str]:
         """Yield the drop-ins of a unit without which an error is none that names no file."""
         for directory in (DIRECTORY, *OTHERS) if not error.startswith("/") else ():
-            for other in listing.matching(f"{directory}/{unit}.d", "*.conf"):
-                place = Path(stage, f"{unit}.d", other.name)
-                if place.exists():
+            for drop_in in listing.matching(f"{directory}/{unit}.d", "*.conf"):
+                mask = Path(stage, f"{unit}.d", drop_in.name)
+                if mask.exists():
                     continue
                 # One of the same name in an earlier directory takes its place.
-                whole_directory.write(str(place), b"")
+                whole_directory.write(str(mask), b"")
                 if error not in self._problems([stage, DIRECTORY], name, unit):
-                    yield str(other)
-                place.unlink()
+                    yield str(drop_in)
+                mask.unlink()
 
     def _stop(self, name: str) -> None:
         """Stop and disable a unit, with the instances of a template, unless the file of another one appears."""
@@ -149,8 +149,8 @@ class Provider(BaseProvider):
         units = sorted({unit for unit in map(_unit, names) if "@." not in unit})
         if not units or not os.path.isdir(BOOTED):  # noqa: PTH112 - a text
             return frozenset()
-        shown = self.systemctl("show", "--property=NeedDaemonReload", "--value", "--no-pager", "--", *units).stdout
-        return frozenset(unit for unit, answer in zip(units, shown.split(), strict=True) if answer == "yes")
+        output = self.systemctl("show", "--property=NeedDaemonReload", "--value", "--no-pager", "--", *units).stdout
+        return frozenset(unit for unit, answer in zip(units, output.split(), strict=True) if answer == "yes")
 
 
 def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
@@ -160,13 +160,13 @@ def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
     for key, value in settings.items():
-        for each in value if isinstance(value, (list, tuple)) else [value]:
-            yield f"{key}={str(each).lower() if isinstance(each, bool) else each}\n"
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            yield f"{key}={str(item).lower() if isinstance(item, bool) else item}\n"
 
 
 def _is_last(name: str) -> bool:
     """Return whether a unit has no other file than this one."""
-    return "/" not in name and not any(os.path.lexists(f"{place}/{name}") for place in OTHERS)
+    return "/" not in name and not any(os.path.lexists(f"{directory}/{name}") for directory in OTHERS)
 
 
 def _path(name: str) -> str:
@@ -183,17 +183,19 @@ def _units(name: str) -> list[str]:
     start, _, kind = unit.rpartition(".")
     if unit == name or not start.endswith("-"):
         return [unit]
-    found = {path.name for place in (DIRECTORY, *OTHERS) for path in listing.matching(place, f"{start}*.{kind}")}
-    return sorted(found) or [unit]
+    matches = {
+        path.name for directory in (DIRECTORY, *OTHERS) for path in listing.matching(directory, f"{start}*.{kind}")
+    }
+    return sorted(matches) or [unit]
 
 
 def _listed() -> Sequence[str]:
     """Return the names of the regular files in the directory, and of those in its directories of drop-ins."""
-    found: list[str] = []
-    for place, directories, names in os.walk(DIRECTORY):
-        inside = os.path.relpath(place, DIRECTORY)
+    paths: list[str] = []
+    for directory, directories, names in os.walk(DIRECTORY):
+        inside = os.path.relpath(directory, DIRECTORY)
         directories[:] = [name for name in directories if inside == "." and name.endswith(".d")]
-        found += [name if inside == "." else f"{inside}/{name}" for name in names]
+        paths += [name if inside == "." else f"{inside}/{name}" for name in names]
     return sorted(
-        name for name in found if FILE.fullmatch(name) and stat.S_ISREG(os.lstat(f"{DIRECTORY}/{name}").st_mode)
+        name for name in paths if FILE.fullmatch(name) and stat.S_ISREG(os.lstat(f"{DIRECTORY}/{name}").st_mode)
     )

@@ -19,7 +19,7 @@ LIMIT = 1 << 20
 LONGEST = 16 << 20
 #: A template whose text is in the manifest.
 INLINE = "the template"
-#: What Jinja2 says with the words of Python, and what it means.
+#: Messages of Jinja2 with the words of Python, and their meaning.
 REASONS = (
     (re.compile(r"\A'\w+ object' has no attribute '(.*)'\Z"), r"there is no '\1' in the value"),
     (re.compile(r"\ARange too big\..*\Z"), "Range too big"),
@@ -49,13 +49,15 @@ class Provider:
         texts = {**{key: _text(text) for key, text in includes.items()}, name: _text(source)}
         environment = ImmutableSandboxedEnvironment(
             undefined=jinja2.StrictUndefined,
-            loader=jinja2.FunctionLoader(lambda each: (texts[each], each, None) if each in texts else None),
+            loader=jinja2.FunctionLoader(
+                lambda template: (texts[template], template, None) if template in texts else None
+            ),
             autoescape=False,
             keep_trailing_newline=True,
             trim_blocks=trim_blocks,
             lstrip_blocks=lstrip_blocks,
         )
-        # They would give another text in each run.
+        # These would give another text in each run.
         del environment.filters["random"], environment.globals["lipsum"]
 
         def render() -> str:
@@ -64,12 +66,12 @@ class Provider:
             except (MemoryError, ResourceError):
                 raise
             except jinja2.TemplateSyntaxError as error:
-                msg = f"{_place(error.name or name, error.lineno)}: {error.message}"
+                msg = f"{_position(error.name or name, error.lineno)}: {error.message}"
             except Exception as error:  # noqa: BLE001 - a template calls methods and filters, which raise anything
-                msg = f"{_place(*_reached(error, texts) or (name, None))}: {_reason(error)}"
+                msg = f"{_position(*_reached(error, texts) or (name, None))}: {_reason(error)}"
             raise ResourceError(msg)
 
-        # Loops, macros and products have no end that could be foreseen.
+        # Loops, macros and products may never end.
         if any(mark in text for text in texts.values() for mark in ("{%", "*")):
             return compute(name, render)
         return render()
@@ -105,17 +107,17 @@ def _text(source: str | Asset) -> str:
 
 
 def _reached(error: BaseException, names: Collection[str]) -> tuple[str, int] | None:
-    """Return the template and the line that were reached when an error was raised; None if none was."""
-    place, trace = None, error.__traceback__
+    """Return the template and the line that were reached when an error was raised, or None."""
+    position, trace = None, error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if file in names:
-            place = (file, trace.tb_lineno)
+            position = (file, trace.tb_lineno)
         trace = trace.tb_next
-    return place
+    return position
 
 
-def _place(name: str, line: int | None) -> str:
+def _position(name: str, line: int | None) -> str:
     """Return the file and the line of a mistake; of a text in the manifest there is no file."""
     if line is None:
         return name
@@ -123,7 +125,7 @@ def _place(name: str, line: int | None) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return why a template makes no text, without the words of Python for types and operators."""
+    """Return the reason why a template makes no text, without the words of Python for types and operators."""
     import jinja2
 
     if isinstance(error, jinja2.TemplateNotFound):

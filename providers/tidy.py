@@ -40,27 +40,27 @@ class Provider(ImperativeProvider):
 
     def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
         """Return whether there is anything to remove, and how much."""
-        found = _Tidying(should, remove=False)
-        return (True, f"{found} to remove, such as '{found.paths[0]}'") if found.count else False
+        matches = _Tidying(should, remove=False)
+        return (True, f"{matches} to remove, such as '{matches.paths[0]}'") if matches.count else False
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield what is removed, which must not be what another resource declares."""
+        """Yield the files to remove, which must not be declared by another resource."""
         for name, (_, should) in changes.items():
             for path in _Tidying(should, remove=False).paths:
                 yield name, SideEffect(path, "remove", "file", asked=True)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Remove what is to be removed; what cannot be removed fails the resource at the end."""
+        """Remove the files; one that cannot be removed fails the resource at the end."""
         for name, (_, should) in changes.items():
             with context.updating(name, message="Tidying"):
-                done = _Tidying(should, remove=True)
-                if done.failure:
-                    raise done.failure
-                context.updated(name, message=f"Removed {done}")
+                removed = _Tidying(should, remove=True)
+                if removed.failure:
+                    raise removed.failure
+                context.updated(name, message=f"Removed {removed}")
 
 
 class _Tidying:
-    """One pass through a directory: what was found, and removed if so wanted."""
+    """One pass through a directory: the matching files, which are removed if ``remove`` is set."""
 
     def __init__(self, should: Mapping[str, Any], *, remove: bool) -> None:
         """Tidy the declared directory. Raise ``ResourceError`` or ``OSError`` if it cannot be read."""

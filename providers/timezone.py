@@ -46,8 +46,8 @@ class Provider(BaseProvider):
         """Replace the link and the file. Raise ``ResourceError`` for a zone that does not exist."""
         for name, (_, should) in changes.items():
             with context.updating(name):
-                if why := _missing(should["zone"]):
-                    raise ResourceError(why)
+                if reason := _missing(should["zone"]):
+                    raise ResourceError(reason)
                 with files.Batch() as batch:
                     batch.make_link(LINK, f"{ZONES}/{should['zone']}")
                     if os.path.exists(FILE):  # noqa: PTH110 - as above
@@ -56,14 +56,14 @@ class Provider(BaseProvider):
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield a zone that does not exist."""
         for name, should in changes.items():
-            if "zone" in should and (why := _missing(should["zone"])):
-                yield name, Problem("zone", why, needs="Package[tzdata]")
+            if "zone" in should and (reason := _missing(should["zone"])):
+                yield name, Problem("zone", reason, needs="Package[tzdata]")
         if mounted := files.why_not_replaced([LINK]).get(LINK):
             yield from ((name, Problem("zone", f"{mounted}, so it cannot be replaced by a link")) for name in changes)
 
 
 def _missing(zone: str) -> str:
-    """Return why a zone cannot be used, empty if it can: it is a file in the format tzfile(5)."""
+    """Return the reason why a zone cannot be used, or an empty text: it is a file in the format tzfile(5)."""
     try:
         with open(f"{ZONES}/{zone}", "rb") as file:  # noqa: PTH123 - only root writes there
             if file.read(4) == b"TZif":

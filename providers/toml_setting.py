@@ -13,15 +13,15 @@ from resource_api import ResourceError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lib.structured_settings import Place
+    from lib.structured_settings import KeyPath
 
 #: The most mappings, arrays and values of a file that is changed: tomlkit takes 0.2 ms for each.
 LARGEST_FILE = 50_000
 #: The most dots between two equals signs: the parser's time grows with the square of a key's parts.
 MOST_DOTS = 2_000
-#: Where the parser says that a mistake is; otherwise it is at the end.
-PLACE = re.compile(r"\(at line (?P<line>\d+), column (?P<column>\d+)\)\Z")
-#: What is wrong, by the beginning of the parser's message.
+#: The position of a mistake in the parser's message; otherwise it is at the end.
+POSITION = re.compile(r"\(at line (?P<line>\d+), column (?P<column>\d+)\)\Z")
+#: The mistakes in our words, by the beginning of the parser's message.
 REASONS = {
     "Cannot declare": "the table is there already",
     "Cannot mutate": "the table cannot get more keys here",
@@ -57,22 +57,22 @@ class Provider(structured_settings.SettingsProvider):
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            why = reason(str(error), REASONS)
-            if found := PLACE.search(str(error)):
-                raise FormatError(why, int(found["line"]), int(found["column"])) from None
-            raise FormatError.at(text, len(text.rstrip()), why) from None
+            message = reason(str(error), REASONS)
+            if position := POSITION.search(str(error)):
+                raise FormatError(message, int(position["line"]), int(position["column"])) from None
+            raise FormatError.at(text, len(text.rstrip()), message) from None
         except ValueError:
             raise FormatError.of_value(text) from None
 
     @staticmethod
-    def _edit(text: str, wanted: Mapping[Place, Any]) -> str:
+    def _edit(text: str, values: Mapping[KeyPath, Any]) -> str:
         with prerequisites.needing("tomlkit", "pip install 'resource-api[settings]'"):
             import tomlkit
             from tomlkit.exceptions import TOMLKitError
         try:
             return kept_formatting.edit(
                 text,
-                wanted,
+                values,
                 parse=tomllib.loads,
                 load=tomlkit.parse,
                 dump=tomlkit.dumps,

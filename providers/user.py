@@ -1,7 +1,7 @@
 """Read users through the name service and /etc/shadow; change them with the shadow tools, in copies of the files.
 
 The home directory is complete before a new user appears, and removed before a deleted one disappears: after a kill the
-next run sees that something is left to do.
+next run sees that something remains to do.
 """
 
 from __future__ import annotations
@@ -15,15 +15,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import listing, shadow
-from resource_api import BaseProvider, Command, Problem, ResourceError, Sensitive, SideEffect
+from lib import listing, prerequisites, shadow
+from lib.rename import move, rename
+from resource_api import (
+    BaseProvider,
+    Command,
+    Problem,
+    ResourceError,
+    Sensitive,
+    SideEffect,
+    change_accounts,
+    files,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from resource_api import Change, Context, Resource
 
-#: What crypt(5) takes for a hash, and what no password matches; `!` before it disables the password.
+#: Texts that crypt(5) takes for a hash, and texts that no password matches; `!` before it disables the password.
 HASH = re.compile(r"!*(\*.*|\$.+|x|[./0-9A-Za-z]{13}|_[./0-9A-Za-z]{19})?")
 IN_CLEAR = "password is no hash: nobody can log in with it, and /etc/shadow would have it in clear; use `mkpasswd`"
 #: The options of useradd and usermod by attribute.
@@ -39,14 +49,14 @@ class Provider(BaseProvider):
     chpasswd = Command("chpasswd")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Sort what has no order, and write no limit in one way."""
+        """Sort attributes without order, and write the absence of a limit in one way."""
         for resource in resources:
             if resource.get("groups"):
                 resource["groups"] = sorted(set(resource["groups"]))
             for attribute in shadow.FILES:
                 if resource.get(attribute):
                     resource[attribute] = shadow.ranges(resource[attribute])
-            for attribute in shadow.PLACES:
+            for attribute in shadow.COLUMNS:
                 value = resource.get(attribute)
                 if isinstance(value, int) and not 0 <= value < shadow.FOREVER:
                     resource[attribute] = shadow.NONE[attribute]
@@ -102,9 +112,7 @@ class Provider(BaseProvider):
         return list(context.accepted(rows))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a user: groups, and the program that is the shell; and a home that stays."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites of a user: groups, and the shell; and a home that cannot be removed."""
         removed = {name: should for name, should in changes.items() if should.get("managehome")}
         homes = {user.pw_name: user.pw_dir.rstrip("/") for user in _entries(removed) if user.pw_dir.strip("/")}
         yield from prerequisites.kept_by_mounts({name: removed[name] for name in homes}, homes.__getitem__)
@@ -120,14 +128,14 @@ class Provider(BaseProvider):
             yield from prerequisites.written_in_place(dict.fromkeys(changes, f"/etc/{file}"))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield what goes with a user: its own group, its memberships, and its home directory."""
+        """Yield the resources that go with a user: its own group, its memberships, and its home directory."""
         deleted = {name: (is_, should) for name, (is_, should) in changes.items() if should["ensure"] == "absent"}
         groups = grp.getgrall() if deleted else ()
         for name, (is_, should) in deleted.items():
             for group in groups:
                 if name in group.gr_mem and group.gr_name != name:
-                    others = sorted({*group.gr_mem} - {name})
-                    yield name, SideEffect(group.gr_name, "update", "group", {"ensure": "present", "members": others})
+                    members = sorted({*group.gr_mem} - {name})
+                    yield name, SideEffect(group.gr_name, "update", "group", {"ensure": "present", "members": members})
                 if group.gr_name == name and is_ and _goes_with(group, is_):
                     yield name, SideEffect(name, "remove", "group", dependent=True)
             home = (is_ or {}).get("home", "").rstrip("/")
@@ -188,8 +196,6 @@ class Provider(BaseProvider):
         except BaseException:
             for there, back in moved.items():
                 if pwd.getpwnam(name).pw_dir != there:  # the record is replaced before a flush of its directory fails
-                    from lib.rename import move
-
                     move(there, back)
             raise
 
@@ -206,8 +212,6 @@ class Provider(BaseProvider):
 
 
 def _change(edit: Callable[[Path], object]) -> None:
-    from resource_api import change_accounts
-
     change_accounts(edit)
 
 
@@ -233,7 +237,7 @@ def _check_unused(name: str, uid: int) -> None:
 
 
 def _forget(prefix: Path, name: str) -> None:
-    """Remove what a killed run has left of a user that does not exist; useradd would add to it."""
+    """Remove the entries that a killed run has left of a user that does not exist; useradd would add to them."""
     for file in ("subuid", "subgid", "shadow"):
         path = prefix / "etc" / file
         with suppress(FileNotFoundError):
@@ -255,9 +259,6 @@ def _prepare(prefix: Path, name: str, should: Mapping[str, Any]) -> None:
 
 def _make_home(home: str, uid: int, gid: int) -> None:
     """Copy ``/etc/skel`` aside and move it into place, all of it on disk."""
-    from lib.rename import rename
-    from resource_api import files
-
     parent, name = os.path.split(home.rstrip("/"))
     aside = f"{parent}/.{name}.home.resource-api~"
     with suppress(FileNotFoundError), files.Batch() as batch:
@@ -282,13 +283,13 @@ def _make_home(home: str, uid: int, gid: int) -> None:
 
 
 def _home_mode() -> int:
-    """Return the mode of a new home directory, as login.defs(5) says: HOME_MODE, or what UMASK leaves."""
+    """Return the mode of a new home directory by login.defs(5): HOME_MODE, or the mode that UMASK leaves."""
     try:
         text = Path("/etc/login.defs").read_text(encoding="utf-8", errors="surrogateescape")
     except FileNotFoundError:
         text = ""
-    found = dict(re.findall(r"^(HOME_MODE|UMASK)[ \t]+([0-7]+)", text, re.MULTILINE))
-    return int(found["HOME_MODE"], 8) if "HOME_MODE" in found else 0o777 & ~int(found.get("UMASK", "022"), 8)
+    settings = dict(re.findall(r"^(HOME_MODE|UMASK)[ \t]+([0-7]+)", text, re.MULTILINE))
+    return int(settings["HOME_MODE"], 8) if "HOME_MODE" in settings else 0o777 & ~int(settings.get("UMASK", "022"), 8)
 
 
 def _move(name: str, is_: Mapping[str, Any], home: str) -> bool:
@@ -299,16 +300,12 @@ def _move(name: str, is_: Mapping[str, Any], home: str) -> bool:
     _check_unused(name, is_["uid"])
     if not is_.get("home") or not Path(is_["home"]).is_dir() or os.path.lexists(home):
         return False
-    from lib.rename import move
-
     move(is_["home"].rstrip("/"), home.rstrip("/"))
     return True
 
 
 def _remove_home(context: Context, name: str, is_: Mapping[str, Any]) -> None:
     """Remove the home directory and the mailbox of a user, if they belong to it alone."""
-    from resource_api import files
-
     homes = [f"{entry.pw_dir}/" for entry in pwd.getpwall() if entry.pw_name != name]
     for path in (is_.get("home", "").rstrip("/"), f"/var/mail/{name}"):
         with suppress(FileNotFoundError):
@@ -322,10 +319,10 @@ def _remove_home(context: Context, name: str, is_: Mapping[str, Any]) -> None:
 
 
 def _changed(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what differs, with the groups that a user keeps beside those that it has at least."""
-    known = {**shadow.NONE, **is_}
+    """Return the attributes that differ, with the groups that a user keeps beside those that it has at least."""
+    present = {**shadow.NONE, **is_}
     attributes = (*OPTIONS, *shadow.NONE, "password")
-    changed = {name: should[name] for name in attributes if should.get(name) not in (None, known.get(name))}
+    changed = {name: should[name] for name in attributes if should.get(name) not in (None, present.get(name))}
     if "groups" in changed and should["membership"] == "minimum":
         changed["groups"] = sorted({*changed["groups"], *is_.get("groups", ())})
     return changed

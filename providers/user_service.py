@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lib import prerequisites
 from lib.services import NOT_FOUND, ServiceProvider
 from lib.systemd_units import Units, is_running, manages_machine, row, side_effects
 from resource_api import Command, CommandError, Problem, ProviderError, ResourceError, SideEffect, files
@@ -45,27 +46,25 @@ class Provider(ServiceProvider):
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the units in ``names``, also those that do not exist, or all services of users with a manager.
 
-        What a user's manager does not answer is a failure of that user's units.
+        A query that a user's manager does not answer is a failure of that user's units.
         """
-        wanted: dict[str, list[str]] = defaultdict(list)
+        names_by_user: dict[str, list[str]] = defaultdict(list)
         for name, user in names or ():
-            wanted[user].append(name)
-        for user in _users() if names is None else wanted:
+            names_by_user[user].append(name)
+        for user in _users() if names is None else names_by_user:
             try:
-                found = _rows(user, None if names is None else wanted[user])
+                rows = _rows(user, None if names is None else names_by_user[user])
             except (CommandError, ProviderError, ValueError) as error:
-                why = f"the service manager of '{user}' cannot be asked: {files.printable(str(error))}"
+                reason = f"the service manager of '{user}' cannot be asked: {files.printable(str(error))}"
                 if names is None:
-                    context.warning(why)
+                    context.warning(reason)
                 else:
-                    context.failed([(name, user) for name in wanted[user]], message=why)
+                    context.failed([(name, user) for name in names_by_user[user]], message=reason)
             else:
-                yield from context.accepted(found)
+                yield from context.accepted(rows)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a service: its user."""
-        from lib import prerequisites
-
+        """Yield the missing prerequisites of a service: its user."""
         for name in changes:
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[1]))
 
@@ -73,8 +72,8 @@ class Provider(ServiceProvider):
         """Yield the units of the same user that are enabled, disabled, started and stopped besides."""
         for name, (is_, should) in changes.items():
             with suppress(KeyError):  # a user that does not exist yet has no units
-                for action, other, state in side_effects(Units(name[1]), name[0], is_, should):
-                    yield name, SideEffect((other, name[1]), action, state=state)
+                for action, unit, state in side_effects(Units(name[1]), name[0], is_, should):
+                    yield name, SideEffect((unit, name[1]), action, state=state)
 
     def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
         """Change one unit after another, in their order; have each manager read the changed unit files once."""
@@ -141,16 +140,17 @@ def _rows(user: str, names: Sequence[str] | None) -> list[Resource]:
         units = Units(user)
     except KeyError:
         return [{"name": name, "user": user, "linger": linger, **MISSING} for name in names or ()]
-    wanted = units.services() if names is None else names
-    asked = units.answers()
+    requested = units.services() if names is None else names
+    queried = units.answers()
     try:
-        shown = units.show(wanted)
+        shown_units = units.show(requested)
     except CommandError:
-        if not asked or units.answers():
+        if not queried or units.answers():
             raise
-        shown = units.show(wanted)  # the manager has ended meanwhile: the files tell the rest
+        shown_units = units.show(requested)  # the manager has ended meanwhile: the files tell the rest
     return [
-        {"name": name, "user": user, "linger": linger, **row(unit)} for name, unit in zip(wanted, shown, strict=True)
+        {"name": name, "user": user, "linger": linger, **row(unit)}
+        for name, unit in zip(requested, shown_units, strict=True)
     ]
 
 
@@ -160,10 +160,10 @@ def _lingers(user: str) -> bool:
 
 def _users() -> list[str]:
     """Return the users who have a service manager now, sorted."""
-    found = []
+    users = []
     for number in os.listdir(RUNNING) if RUNNING.is_dir() else ():  # noqa: PTH208 - bare names
         with suppress(KeyError, ValueError):
             user = pwd.getpwuid(int(number)).pw_name
             if Units(user).answers():
-                found.append(user)
-    return sorted(found)
+                users.append(user)
+    return sorted(users)

@@ -44,19 +44,19 @@ def _wait(context: Context, should: Mapping[str, Any]) -> None:
     began = time.monotonic()
     while unmet := wait_conditions.unmet(should, _attempt(context)):
         until = time.monotonic() + should["interval"]
-        while (now := time.monotonic()) < until and not context.cancelled:
-            if context.deadline is not None and now >= context.deadline:
+        while (time_now := time.monotonic()) < until and not context.cancelled:
+            if context.deadline is not None and time_now >= context.deadline:
                 break
-            time.sleep(min(TICK, until - now))
+            time.sleep(min(TICK, until - time_now))
         if context.cancelled or (context.deadline is not None and time.monotonic() >= context.deadline):
             waited = f"{time.monotonic() - began:.1f} s"
-            why = f"interrupted after {waited}" if context.cancelled else f"its timeout has passed, after {waited}"
-            msg = f"{unmet} ({why})"
+            reason = f"interrupted after {waited}" if context.cancelled else f"its timeout has passed, after {waited}"
+            msg = f"{unmet} ({reason})"
             raise ResourceError(msg)
 
 
 def _attempt(context: Context) -> float:
-    """Return how many seconds one attempt may take: not more than are left."""
+    """Return the seconds that one attempt may take: at most the remaining time."""
     if context.deadline is None:
         return wait_conditions.ATTEMPT
     return min(wait_conditions.ATTEMPT, max(0.1, context.deadline - time.monotonic()))

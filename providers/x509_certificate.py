@@ -55,32 +55,32 @@ class Provider(BaseProvider):
     ) -> bool | tuple[bool, str] | None:
         """Compare the certificate with its key, its request, its authority and the time, which are read here."""
         if attribute == "renew_before":
-            left = dt.datetime.fromisoformat(is_["not_after"]) - dt.datetime.now(dt.UTC)
-            return left > dt.timedelta(days=should["renew_before"]) or (False, f"expires at {is_['not_after']}")
+            remaining = dt.datetime.fromisoformat(is_["not_after"]) - dt.datetime.now(dt.UTC)
+            return remaining > dt.timedelta(days=should["renew_before"]) or (False, f"expires at {is_['not_after']}")
         if attribute not in ISSUED_WITH:
             return protected_file.same_owner(attribute, is_, should)
-        place = should.get(attribute)
-        if place is None:
+        path = should.get(attribute)
+        if path is None:
             return True
-        if not os.path.lexists(place):
-            return False, f"'{place}' does not exist"
-        both = (name, protected_file.content(name), place, protected_file.content(place))
+        if not os.path.lexists(path):
+            return False, f"'{path}' does not exist"
+        both = (name, protected_file.content(name), path, protected_file.content(path))
         if attribute == "ca_certificate":
-            return context.derived(_is_signed_by, *both) or (False, f"was not signed by '{place}'")
+            return context.derived(_is_signed_by, *both) or (False, f"was not signed by '{path}'")
         if attribute == "csr":
             belongs = context.derived(_belongs_to_request, *both)
         elif (passphrase := should.get("passphrase")) is None:
             belongs = context.derived(_belongs_to_key, *both)
         else:
             belongs = _belongs_to_key(*both, passphrase)
-        return belongs or (False, f"does not belong to '{place}'")
+        return belongs or (False, f"does not belong to '{path}'")
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the certificates in ``names``."""
         return protected_file.read_all(context, names, "a certificate", partial(context.derived, _describe))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a certificate: the directory, its owner and group, what it is made of."""
+        """Yield the missing prerequisites: the directory, owner and group, and the files for the certificate."""
         yield from prerequisites.kept_by_mounts(changes)
         changes = prerequisites.present(changes)
         for path, should in changes.items():
@@ -108,7 +108,7 @@ def _issuing() -> ModuleType:
 
 
 def _describe(content: bytes) -> Resource:
-    """Return what is in a certificate."""
+    """Return the attributes of a certificate."""
     issuing = _issuing()
     described: Resource = issuing.describe(issuing.load(content))
     return described
@@ -118,7 +118,7 @@ def _is_signed_by(path: str, content: bytes, authority_path: str, authority_cont
     """Return whether the authority in one file has signed the certificate in another."""
     issuing = _issuing()
     certificate, authority = (
-        issuing.certificate_of(*each) for each in ((path, content), (authority_path, authority_content))
+        issuing.certificate_of(*file) for file in ((path, content), (authority_path, authority_content))
     )
     signed: bool = issuing.is_signed_by(certificate, authority)
     return signed
@@ -145,7 +145,7 @@ def _belongs_to_request(path: str, content: bytes, request_path: str, request_co
 def _content(
     provider: Provider, context: Context, path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]
 ) -> bytes | None:
-    """Return a new certificate; None if the present one may stay."""
+    """Return a new certificate, or None if the present one may stay."""
     if is_ is not None:
         same = all(should[name] == is_[name] for name in INSIDE if should.get(name) is not None)
         if same and all(

@@ -1,4 +1,4 @@
-"""Generate private keys, and read what they are."""
+"""Generate private keys, and read their attributes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Attributes that are in the key itself.
 INSIDE = ("type", "size", "curve")
-#: Which attribute is for which type.
+#: The attributes that only one type has.
 FOR = {"size": "rsa", "curve": "ec"}
 
 
@@ -34,24 +34,24 @@ class Provider(BaseProvider):
         """Refuse a size or a curve for a type that has none; warn where all may read the key."""
         yield from shown_by_mode(should.get("mode"), ["the private key"])
         kind = should.get("type") or "ec"
-        for name, wanted in FOR.items():
-            if should.get(name) is not None and kind != wanted:
-                yield Problem(name, f"a key of type {kind} has no {name}, only one of type {wanted}")
+        for name, expected in FOR.items():
+            if should.get(name) is not None and kind != expected:
+                yield Problem(name, f"a key of type {kind} has no {name}, only one of type {expected}")
 
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare what is in an encrypted key, which only the passphrase shows, and whether it is encrypted."""
+        """Compare the attributes of an encrypted key, which only the passphrase shows, and whether it is encrypted."""
         secret = should.get("passphrase")
         if attribute == "ensure" and should["ensure"] == "present" and secret is not None and not is_["encrypted"]:
             return False, "is not encrypted"
         if attribute in INSIDE and is_.get("encrypted"):
             if secret is None:
                 return True
-            found = _x509().describe(_x509().read_key(name, secret))
-            return found.get(attribute) == should[attribute] or (
+            attributes = _x509().describe(_x509().read_key(name, secret))
+            return attributes.get(attribute) == should[attribute] or (
                 False,
-                f"changed from {found.get(attribute)} to {should[attribute]}",
+                f"changed from {attributes.get(attribute)} to {should[attribute]}",
             )
         return protected_file.same_owner(attribute, is_, should)
 
@@ -60,7 +60,7 @@ class Provider(BaseProvider):
         return protected_file.read_all(context, names, "a key", partial(context.derived, _inside))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a key: the directory, its owner, its group."""
+        """Yield the missing prerequisites of a key: the directory, its owner, its group."""
         yield from prerequisites.kept_by_mounts(changes)
         changes = prerequisites.present(changes)
         for path, should in changes.items():
@@ -84,7 +84,7 @@ def _x509() -> ModuleType:
 
 
 def _inside(content: bytes) -> Resource:
-    """Return what is in a key; of one that is encrypted, only that it is."""
+    """Return the attributes of a key; of an encrypted one only that it is encrypted."""
     x509 = _x509()
     if x509.is_encrypted(content):
         return {"encrypted": True}
@@ -93,7 +93,7 @@ def _inside(content: bytes) -> Resource:
 
 
 def _content(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bytes | None:
-    """Return the text of a new or newly encrypted key; None if the present one may stay."""
+    """Return the text of a new or newly encrypted key, or None if the present one may stay."""
     x509, secret = _x509(), should.get("passphrase")
     if is_ is not None and secret is None:
         return None

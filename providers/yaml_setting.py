@@ -11,11 +11,11 @@ from lib.format_error import FormatError, reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lib.structured_settings import Place
+    from lib.structured_settings import KeyPath
 
 #: The most mappings and sequences within each other, with the document around them.
 DEEPEST = 100
-#: What is wrong, by the beginning of the parser's message.
+#: The mistakes in our words, by the beginning of the parser's message.
 REASONS = {
     "but found another document": "a second document begins, and only a file of one can be managed",
     "could not find expected ':'": "':' is expected",
@@ -31,7 +31,7 @@ REASONS = {
     "found unknown escape": "the backslash escapes nothing",
     "mapping values are not allowed": "':' cannot stand here; a text that contains it needs quotes",
 }
-#: What brings the modules.
+#: The source of the modules.
 SOURCE = "pip install 'resource-api[settings]'"
 
 
@@ -46,14 +46,14 @@ class Provider(structured_settings.SettingsProvider):
         return _load(text)
 
     @staticmethod
-    def _edit(text: str, wanted: Mapping[Place, Any]) -> str:
+    def _edit(text: str, values: Mapping[KeyPath, Any]) -> str:
         if _load(text) is None:
             # Only comments, or nothing: the library would put them below the new content.
             gap = "\n" if text and not text.endswith("\n") else ""
             content: dict[str, Any] = {}
-            kept_formatting.apply(content, wanted, _convert)
+            kept_formatting.apply(content, values, _convert)
             return text + gap + str(_dump("")(content))
-        return kept_formatting.edit(text, wanted, parse=_load, load=_load, dump=_dump(text), convert=_convert)
+        return kept_formatting.edit(text, values, parse=_load, load=_load, dump=_dump(text), convert=_convert)
 
 
 def _yaml() -> Any:
@@ -77,9 +77,9 @@ def _load(text: str) -> Any:
         _check_depth(yaml.parse(text, Loader=yaml.CSafeLoader))
         document = round_trip_yaml.load(text)
     except (YAMLError, yaml.YAMLError) as error:
-        why = reason(getattr(error, "problem", None) or "", REASONS)
+        message = reason(getattr(error, "problem", None) or "", REASONS)
         if mark := getattr(error, "problem_mark", None):
-            raise FormatError(why, mark.line + 1, mark.column + 1) from None
+            raise FormatError(message, mark.line + 1, mark.column + 1) from None
         position = getattr(error, "position", len(text))
         raise FormatError.at(text, position, "a control character must be escaped") from None
     except ValueError:
@@ -100,14 +100,14 @@ def _check_depth(events: Iterable[Any]) -> None:
 
 def _keep_anchors(document: Any) -> None:
     """Let the library write anchors to which no alias refers any more."""
-    left, seen = [document], {0}
-    while left:
-        value = left.pop()
-        if id(value) in seen or (anchor := getattr(value, "anchor", None)) is None:
+    remaining, visited = [document], {0}
+    while remaining:
+        value = remaining.pop()
+        if id(value) in visited or (anchor := getattr(value, "anchor", None)) is None:
             continue
-        seen.add(id(value))
+        visited.add(id(value))
         anchor.always_dump = anchor.value is not None
-        left += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        remaining += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _dump(text: str) -> Any:
@@ -126,7 +126,7 @@ def _dump(text: str) -> Any:
 
 def _indentation(text: str) -> tuple[int, int]:
     """Return by how many blanks mappings and the dashes of sequences are indented, by the first of each; 2 and 0."""
-    found: dict[bool, int] = {}
+    indentations: dict[bool, int] = {}
     above = ""
     for line in text.splitlines():
         content = line.lstrip(" ")
@@ -135,9 +135,9 @@ def _indentation(text: str) -> tuple[int, int]:
         if above.rstrip().endswith(":") and (more := _blanks(line) - _blanks(above)) >= 0:
             dash = content[:2] == "- "
             if dash or more:
-                found.setdefault(dash, more)
+                indentations.setdefault(dash, more)
         above = line
-    return found.get(False, 2), found.get(True, 0)
+    return indentations.get(False, 2), indentations.get(True, 0)
 
 
 def _blanks(line: str) -> int:

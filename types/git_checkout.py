@@ -24,8 +24,8 @@ SOURCE = (
 
 def directories(should: Mapping[str, Any]) -> list[str]:
     """Return the files that must exist first: the directories above, the repository and the private key."""
-    named = (should.get("source"), should.get("identity"))
-    return directories_above(should) + [path.removeprefix("file://") for path in named if isinstance(path, str)]
+    sources = (should.get("source"), should.get("identity"))
+    return directories_above(should) + [path.removeprefix("file://") for path in sources if isinstance(path, str)]
 
 
 TYPE = TypeDefinition(

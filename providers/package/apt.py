@@ -36,7 +36,7 @@ OPTIONS = (
 
 #: apt writes its plan into a file of its log, also where it only simulates.
 SIMULATED = ("--simulate", "-o", "Dir::Log::Planner=/dev/null")
-#: What debconf says where it has no terminal or no apt-utils, as on every server: it then takes its defaults.
+#: The messages of debconf where it has no terminal or no apt-utils, as on every server: it then takes its defaults.
 DEBCONF = ("debconf: ", "dpkg-preconfigure: ")
 #: A line of a simulation: to be installed, with the version now and the new one, or removed.
 STEP = re.compile(r"(Inst|Remv|Purg) (\S+)(?: \[(\S+)\])?(?: \((\S+))?")
@@ -60,7 +60,7 @@ class Provider(packages.PackageProvider):
         return os.path.exists(DATABASE) or f"dpkg does not manage the packages of this machine (there is no {DATABASE})"  # noqa: PTH110
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return the packages of dpkg's database; those that are wanted as ``latest`` with their candidate version."""
+        """Return the packages of dpkg's database; those declared as ``latest`` with their candidate version."""
         if names is None:
             native, records = self._records()
             rows = list(context.accepted(_row(_title(record, native), record) for record in records))
@@ -69,19 +69,19 @@ class Provider(packages.PackageProvider):
         for row in rows:
             if row["name"] in self._purged and row["status"] == "config-files":
                 row["ensure"] = "present"  # its removal is not complete
-        wanted = [row for row in rows if row["name"] in self._latest and row["ensure"] == "present"]
-        if wanted:
-            candidates = self._candidates([row["name"] for row in wanted])
-            for row in wanted:
+        latest = [row for row in rows if row["name"] in self._latest and row["ensure"] == "present"]
+        if latest:
+            candidates = self._candidates([row["name"] for row in latest])
+            for row in latest:
                 row["candidate"] = candidates.get(row["name"].removesuffix(f":{native}"))
         return rows
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the packages and versions that apt cannot install with the lists that it has."""
         native = self._records()[0]
-        known = self._versions(list(changes))
+        versions_by_name = self._versions(list(changes))
         for name, should in changes.items():
-            versions, ensure = known.get(name.removesuffix(f":{native}")), should["ensure"]
+            versions, ensure = versions_by_name.get(name.removesuffix(f":{native}")), should["ensure"]
             if not versions and ensure != "absent" and (providers := self._providers(name)):
                 yield name, Problem(None, packages.virtual(name, providers), needs=f"Package[{providers[0]}]")
             elif versions is None:
@@ -92,15 +92,15 @@ class Provider(packages.PackageProvider):
                 yield name, Problem("ensure", f"apt has no version {ensure} of '{name}'; it has {known_versions}")
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield what the transactions do besides; what apt refuses to touch before it is repaired is left out."""
+        """Yield the side effects of the transactions, without packages that apt refuses before they are repaired."""
         damaged = self._damaged()
         return super().side_effects(context, {name: change for name, change in changes.items() if name not in damaged})
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Install and remove in one transaction for each set of options, purge in one more, then hold packages."""
-        removed = self._removed_damaged(context, {name: each.should for name, each in changes.items()})
-        left = {name: change for name, change in changes.items() if name not in removed}
-        for command, _ in self._transactions(context, left):
+        removed = self._removed_damaged(context, {name: change.should for name, change in changes.items()})
+        remaining = {name: change for name, change in changes.items() if name not in removed}
+        for command, _ in self._transactions(context, remaining):
             self._apt(context, *command)
         for verb, mark in (("hold", "hold"), ("unhold", "none")):
             if marked := [name for name, (is_, should) in changes.items() if _mark(is_, should) == mark]:
@@ -116,7 +116,7 @@ class Provider(packages.PackageProvider):
             purge = should["ensure"] == "absent" and should.get("purge")
             if purge:
                 purged.append(name)
-            # What a killed dpkg was removing, apt only removes, also when it shall purge; so it is purged afterwards.
+            # dpkg was killed while it removed this package: apt only removes it, so it is purged afterwards.
             if not purge or (is_ and is_.get("status") == "half-installed"):
                 options = _options(is_, should)
                 transactions.setdefault(options, {})[name] = self._argument(name, should["ensure"])
@@ -126,7 +126,7 @@ class Provider(packages.PackageProvider):
             yield ("purge", *HELD, "--", *purged), {*purged}
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield what apt-get would do. Raise as ``_apt`` does."""
+        """Yield the effects of apt-get. Raise as ``_apt`` does."""
         try:
             lines = self.simulation(*OPTIONS, *SIMULATED, *arguments, log="debug").stdout.splitlines()
         except CommandError as error:
@@ -145,19 +145,19 @@ class Provider(packages.PackageProvider):
     def _links(
         self, _context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterator[tuple[str, str]]:
-        """Yield what follows from what, by the relations of the packages.
+        """Yield pairs of cause and consequence, by the relations of the packages.
 
-        What is newly installed follows from what depends on it, what was installed from a change of what it depends
-        on, and either of two that exclude each other from the other.
+        A newly installed package follows from one that depends on it, an installed one from a change of one that it
+        depends on, and either of two that exclude each other from the other.
         """
         new = {effect.name for effect in effects if effect.action == "install"}
         gone = {effect.name for effect in effects if effect.removes}
-        known = {*changes, *(effect.name for effect in effects)}
-        for relation, package, other in self._relations([*changes, *(effect.name for effect in effects)]):
-            if other in known and (package not in new or relation in EXCLUDING):
-                yield other, package
-            if other in known and (other not in gone or relation in EXCLUDING):
-                yield package, other
+        concerned = {*changes, *(effect.name for effect in effects)}
+        for relation, package, related in self._relations([*changes, *(effect.name for effect in effects)]):
+            if related in concerned and (package not in new or relation in EXCLUDING):
+                yield related, package
+            if related in concerned and (related not in gone or relation in EXCLUDING):
+                yield package, related
 
     def _relations(self, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
         """Yield the relations of packages: a word such as ``Depends``, the package that has it, the one it is to."""
@@ -168,21 +168,21 @@ class Provider(packages.PackageProvider):
             elif line.startswith("    "):
                 yield relation, package, line.strip()  # it provides the virtual package of the line above
             else:
-                relation, _, other = line.strip(" |").partition(": ")
-                yield relation, package, other
+                relation, _, related = line.strip(" |").partition(": ")
+                yield relation, package, related
 
     def _providers(self, name: str) -> list[str]:
-        shown = self.apt_cache("showpkg", "--", name).stdout.splitlines()
-        versions, providers = (_below(heading, shown) for heading in ("Versions: ", "Reverse Provides: "))
+        lines = self.apt_cache("showpkg", "--", name).stdout.splitlines()
+        versions, providers = (_below(heading, lines) for heading in ("Versions: ", "Reverse Provides: "))
         return [] if any(versions) else sorted({line.split(" ")[0] for line in providers})
 
-    def _removed_damaged(self, context: Context, wanted: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
+    def _removed_damaged(self, context: Context, declared: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
         """Repair packages that dpkg removes only after it has unpacked them again; return those removed instead.
 
         A forced removal leaves files that a killed dpkg has unpacked and not recorded. So it comes second, where the
         package cannot be installed: its archive is no longer available, or its own scripts fail.
         """
-        names = [name for name, should in wanted.items() if should["ensure"] == "absent"]
+        names = [name for name, should in declared.items() if should["ensure"] == "absent"]
         if not names:
             return ()
         removed = set()
@@ -190,7 +190,7 @@ class Provider(packages.PackageProvider):
             try:
                 self._apt(context, "install", "--reinstall", "--", self._argument(name, "present"))
             except CommandError:
-                verb = "--purge" if wanted[name].get("purge") else "--remove"
+                verb = "--purge" if declared[name].get("purge") else "--remove"
                 self.dpkg("--force-remove-reinstreq", verb, "--", name)
                 removed.add(name)
         return removed
@@ -198,7 +198,9 @@ class Provider(packages.PackageProvider):
     def _damaged(self) -> Collection[str]:
         """Return the names of the packages that a killed dpkg has left half unpacked."""
         native, records = self._records()
-        return {name for each in records if " reinstreq " in each.get("Status", "") for name in _names(each, native)}
+        return {
+            name for record in records if " reinstreq " in record.get("Status", "") for name in _names(record, native)
+        }
 
     def _argument(self, name: str, ensure: str) -> str:
         """Return the argument for apt-get; a name or version that ends in ``+`` is made unambiguous."""
@@ -211,13 +213,13 @@ class Provider(packages.PackageProvider):
     def _apt(self, context: Context, *arguments: str) -> None:
         """Run apt-get; when a killed dpkg has left packages unconfigured, configure them and try again."""
         try:
-            done = self.apt_get(*OPTIONS, *arguments, log="debug")
+            result = self.apt_get(*OPTIONS, *arguments, log="debug")
         except CommandError as error:
             if "dpkg --configure -a" not in error.stderr:
                 raise _explained(error) from error
             self.dpkg.attempt(*KEEP_FILES, "--configure", "-a")  # fails for packages that apt has to unpack again
-            done = self.apt_get(*OPTIONS, *arguments, log="debug")
-        for line in done.stderr.splitlines():
+            result = self.apt_get(*OPTIONS, *arguments, log="debug")
+        for line in result.stderr.splitlines():
             if not line.startswith(DEBCONF):
                 context.warning(line)
 
@@ -240,27 +242,31 @@ class Provider(packages.PackageProvider):
     def _candidates(self, names: list[str]) -> dict[str, str]:
         """Return the candidate versions by name."""
         prefix = "  Candidate: "
-        found = self._policy(names)
-        return {name: line.removeprefix(prefix) for name in found for line in found[name] if line.startswith(prefix)}
+        policies = self._policy(names)
+        return {
+            name: line.removeprefix(prefix) for name in policies for line in policies[name] if line.startswith(prefix)
+        }
 
     def _versions(self, names: list[str]) -> dict[str, list[str]]:
         """Return the versions that apt knows by name; a name that it does not know is missing."""
-        found = self._policy(names)
-        return {name: [match[1] for match in map(VERSION.fullmatch, lines) if match] for name, lines in found.items()}
+        policies = self._policy(names)
+        return {
+            name: [match[1] for match in map(VERSION.fullmatch, lines) if match] for name, lines in policies.items()
+        }
 
     def _policy(self, names: list[str]) -> dict[str, list[str]]:
         """Return the lines about each package, by name, with one call: apt reads all its lists even for one name.
 
         Lines before the first name belong to no package.
         """
-        found: dict[str, list[str]] = {}
+        lines_by_name: dict[str, list[str]] = {}
         lines: list[str] = []
         for line in self.apt_cache.lines("policy", "-o", "APT::Cmd::Pattern-Only=true", "--", *names):
             if line.startswith(" "):
                 lines.append(line)
             else:
-                lines = found[line.removesuffix(":")] = []
-        return found
+                lines = lines_by_name[line.removesuffix(":")] = []
+        return lines_by_name
 
 
 def _below(heading: str, lines: Sequence[str]) -> Sequence[str]:
@@ -269,7 +275,7 @@ def _below(heading: str, lines: Sequence[str]) -> Sequence[str]:
 
 
 def _explained(error: CommandError) -> Exception:
-    """Return the error of apt-get, with what helps where it has no lists."""
+    """Return the error of apt-get, with advice where it has no lists."""
     if "Unable to locate" in error.stderr and not _lists():
         return ResourceError(f"apt has no lists of packages, run 'apt-get update': {error}")
     return error
@@ -292,8 +298,8 @@ def _records(database: bytes) -> tuple[str, list[dict[str, str]]]:
 def _named(database: bytes, names: Collection[str]) -> list[Any]:
     """Return the architecture of the machine, and the packages of these names."""
     native, records = _records(database)
-    known = {name: record for record in records for name in _names(record, native)}
-    return [native, [_row(name, known[name]) for name in names if name in known]]
+    records_by_name = {name: record for record in records for name in _names(record, native)}
+    return [native, [_row(name, records_by_name[name]) for name in names if name in records_by_name]]
 
 
 def _parse(text: str) -> Iterator[dict[str, str]]:
@@ -304,8 +310,8 @@ def _parse(text: str) -> Iterator[dict[str, str]]:
     for paragraph in text.split("\n\n"):
         lines, record = f"\n{paragraph}\n", {}
         for field in FIELDS:
-            _, found, rest = lines.partition(f"\n{field}: ")
-            if found:
+            _, separator, rest = lines.partition(f"\n{field}: ")
+            if separator:
                 record[field] = rest.partition("\n")[0]
         if record and not record.get("Package"):
             msg = "dpkg's database is damaged: a record of it has no name"

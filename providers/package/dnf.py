@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 AVAILABLE = "0|%{name}|%{epoch}:%{version}-%{release}|%{arch}"
 
 
-#: What dnf prints once it knows what it would do, and below what it would do.
+#: The line after which dnf prints its table, and the heading below the table.
 RESOLVED = "Dependencies resolved."
 SUMMARY = "Transaction Summary"
-#: How a heading begins → what is done to the packages below it.
+#: The beginning of a heading → the action on the packages below it.
 ACTIONS = {
     "Installing": "install",
     "Upgrading": "upgrade",
@@ -41,12 +41,12 @@ class Provider(rpm.RpmProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the packages that no repository has."""
-        wanted = [name for name, should in changes.items() if should["ensure"] != "absent"]
-        known = self.candidates(wanted) if wanted else {}
-        for name in wanted:
-            if name not in known and (providers := self._providers(name)):
+        declared = [name for name, should in changes.items() if should["ensure"] != "absent"]
+        candidates = self.candidates(declared) if declared else {}
+        for name in declared:
+            if name not in candidates and (providers := self._providers(name)):
                 yield name, Problem(None, packages.virtual(name, providers), needs=f"Package[{providers[0]}]")
-            elif name not in known:
+            elif name not in candidates:
                 yield name, Problem(None, f"dnf knows no package '{name}'")
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
@@ -72,13 +72,13 @@ class Provider(rpm.RpmProvider):
             yield ("install", *options, "--", *arguments.values()), {*arguments}
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield what dnf would do, from the table that it shows before its question. Raise ``ResourceError``."""
-        done = self.repoquery.attempt("--assumeno", *arguments, log="debug")
-        if RESOLVED not in done.stdout and done.exit_code:
-            lines = [line for line in done.stderr.splitlines() if line.strip()]
+        """Yield the effects of dnf, from the table that it shows before its question. Raise ``ResourceError``."""
+        result = self.repoquery.attempt("--assumeno", *arguments, log="debug")
+        if RESOLVED not in result.stdout and result.exit_code:
+            lines = [line for line in result.stderr.splitlines() if line.strip()]
             msg = f"'dnf {arguments[0]}' would fail:" + "".join(f"\n  {line}" for line in lines[-10:])
             raise ResourceError(msg)
-        yield from effects(done.stdout)
+        yield from effects(result.stdout)
 
     def _providers(self, name: str) -> list[str]:
         query = ("-q", "repoquery", "--qf", "%{name}", f"--whatprovides={name}")
@@ -102,7 +102,7 @@ def _argument(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any
 
 
 def effects(table: str) -> Iterator[SideEffect]:
-    """Yield what dnf shows of a transaction: below each heading a line a package, of which a narrow table makes two."""
+    """Yield the effects in dnf's table: below each heading a line per package, of which a narrow table makes two."""
     action, unused = "", False
     words: list[str] = []
     for line in table.partition(SUMMARY)[0].splitlines():

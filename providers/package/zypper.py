@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOCKS = "/etc/zypp/locks"
 SETTINGS = "/etc/zypp/zypp.conf"
-#: Ask nothing, and print what other programs read.
+#: Ask nothing, and print output for other programs.
 QUIET = ("--non-interactive", "--quiet")
 #: A reboot or a restart of zypper is advised, or a repository was left out; the packages are installed (zypper(8)).
 DONE = frozenset({0, 102, 103, 106})
@@ -32,7 +32,7 @@ IGNORED = frozenset({"match_type", "case_sensitive", "comment", "time"})
 PATTERN = re.compile(r"[*?\[\]\\]")
 
 
-#: An element of a dry run → what is done to the packages in it.
+#: An element of a dry run → the action on the packages in it.
 ACTIONS = {
     "to-install": "install",
     "to-upgrade": "upgrade",
@@ -59,23 +59,23 @@ class Provider(rpm.RpmProvider):
 
     def candidates(self, names: list[str]) -> Mapping[str, str]:
         """Return the newer versions to which zypper would update, by name."""
-        shown = self.query(*QUIET, "--xmlout", "--no-refresh", "list-updates", "--type", "package").stdout
-        found = {}
-        for each in _elements(shown, "update"):
-            for name in (each.get("name", ""), f"{each.get('name')}.{each.get('arch')}"):
-                found[name] = each.get("edition", "").removeprefix("0:")
-        return {name: found[name] for name in names if name in found}
+        output = self.query(*QUIET, "--xmlout", "--no-refresh", "list-updates", "--type", "package").stdout
+        versions = {}
+        for element in _elements(output, "update"):
+            for name in (element.get("name", ""), f"{element.get('name')}.{element.get('arch')}"):
+                versions[name] = element.get("edition", "").removeprefix("0:")
+        return {name: versions[name] for name in names if name in versions}
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the packages that no repository has."""
-        wanted = {name: rpm.without_architecture(name)[0] for name in changes}
-        search = ("search", "--match-exact", "--type", "package", "--", *sorted({*wanted.values()}))
-        done = self.query.attempt(*QUIET, "--xmlout", "--no-refresh", *search, log="debug")
-        if done.exit_code not in {0, NOT_FOUND}:
-            return  # what cannot be asked now, such as without a repository, may be later
-        known = {each.get("name") for each in _elements(done.stdout, "solvable")}
-        for name, base in wanted.items():
-            if base not in known and changes[name]["ensure"] != "absent":
+        bases = {name: rpm.without_architecture(name)[0] for name in changes}
+        search = ("search", "--match-exact", "--type", "package", "--", *sorted({*bases.values()}))
+        result = self.query.attempt(*QUIET, "--xmlout", "--no-refresh", *search, log="debug")
+        if result.exit_code not in {0, NOT_FOUND}:
+            return  # zypper cannot answer now, such as without a repository, but may later
+        available = {element.get("name") for element in _elements(result.stdout, "solvable")}
+        for name, base in bases.items():
+            if base not in available and changes[name]["ensure"] != "absent":
                 yield name, Problem(None, f"zypper knows no package '{name}'")
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
@@ -103,54 +103,56 @@ class Provider(rpm.RpmProvider):
         return []  # with ``--name`` it installs nothing in place of a package
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield what zypper would do. Raise ``ResourceError`` with the problem that it does not solve by itself."""
+        """Yield the effects of zypper. Raise ``ResourceError`` with the problem that it does not solve by itself."""
         options = ("install", "--dry-run", "--name", "--oldpackage", "--auto-agree-with-licenses")
         words = (*QUIET, "--xmlout", "--no-refresh", *options, *arguments)
         with _without_locks() as environment:
-            done = self.query.attempt(*words, env=environment, log="debug")
-        if done.exit_code not in DONE:
-            texts = [each.text or "" for name in ("description", "message") for each in _elements(done.stdout, name)]
-            msg = f"'zypper install' would fail: {'; '.join(texts).strip() or done.stderr}"
+            result = self.query.attempt(*words, env=environment, log="debug")
+        if result.exit_code not in DONE:
+            texts = [
+                element.text or "" for name in ("description", "message") for element in _elements(result.stdout, name)
+            ]
+            msg = f"'zypper install' would fail: {'; '.join(texts).strip() or result.stderr}"
             raise ResourceError(msg)
         for heading, action in ACTIONS.items():
-            for place in _elements(done.stdout, heading):
-                for each in place.iter("solvable"):
-                    name, architecture, version = (each.get(word, "") for word in ("name", "arch", "edition"))
+            for section in _elements(result.stdout, heading):
+                for package in section.iter("solvable"):
+                    name, architecture, version = (package.get(word, "") for word in ("name", "arch", "edition"))
                     yield rpm.effect(name, architecture, version, action)
 
     def _mark(self, changes: Mapping[str, Change], before: Collection[str]) -> None:
         """Lock and unlock packages as declared; without a declaration as before."""
-        now = _held()
-        for verb, wanted in (("addlock", True), ("removelock", False)):
+        held = _held()
+        for verb, hold in (("addlock", True), ("removelock", False)):
             names = [
                 name
                 for name, (_, should) in changes.items()
                 if should["ensure"] != "absent"
-                if ((should.get("mark") or ("hold" if name in before else "none")) == "hold") is wanted
-                if (name in now) is not wanted
+                if ((should.get("mark") or ("hold" if name in before else "none")) == "hold") is hold
+                if (name in held) is not hold
             ]
             if names:
                 self._run(verb, "--", *names)
 
     def _run(self, *arguments: str) -> None:
-        """Run zypper. Raise ``ResourceError`` with what it says where nothing was done, or not all."""
-        done = self.zypper.attempt(*QUIET, *arguments, log="debug")
-        if done.exit_code not in DONE:
-            lines = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
-            why = "".join(f"\n  {line}" for line in lines[-10:])
-            msg = f"'zypper {arguments[0]}' failed with exit code {done.exit_code}{':' if why else ''}{why}"
+        """Run zypper. Raise ``ResourceError`` with its output where nothing was done, or not all."""
+        result = self.zypper.attempt(*QUIET, *arguments, log="debug")
+        if result.exit_code not in DONE:
+            lines = [line for line in f"{result.stdout}\n{result.stderr}".splitlines() if line.strip()]
+            output = "".join(f"\n  {line}" for line in lines[-10:])
+            msg = f"'zypper {arguments[0]}' failed with exit code {result.exit_code}{':' if output else ''}{output}"
             raise ResourceError(msg)
 
 
-def _elements(shown: str, name: str) -> Iterable[Element]:
-    """Return the elements of one name in what zypper has printed as XML."""
-    from xml.etree import ElementTree as ET
+def _elements(output: str, name: str) -> Iterable[Element]:
+    """Return the elements of one name in zypper's output, which is XML."""
+    from xml.etree import ElementTree as ET  # slow to import, and not needed by most runs
 
-    return ET.fromstring(shown).iter(name)  # noqa: S314 - the output of a program of the system
+    return ET.fromstring(output).iter(name)  # noqa: S314 - the output of a program of the system
 
 
 def _argument(name: str, ensure: str) -> str:
-    """Return the argument for ``zypper install``, which also removes, and updates what is installed."""
+    """Return the argument for ``zypper install``, which also removes and updates installed packages."""
     if ensure == "absent":
         return f"-{name}"
     return name if ensure in {"present", "latest"} else f"{name}={ensure}"
@@ -162,7 +164,7 @@ def _without_locks() -> Iterator[Mapping[str, str]]:
     if not _held():
         yield {}
         return
-    from tempfile import NamedTemporaryFile
+    from tempfile import NamedTemporaryFile  # slow to import, and needed only where packages are locked
 
     settings = "[main]"
     with suppress(FileNotFoundError), open(SETTINGS, encoding="utf-8") as file:  # noqa: PTH123 - as it is
@@ -175,11 +177,11 @@ def _without_locks() -> Iterator[Mapping[str, str]]:
 
 def _held() -> set[str]:
     """Return the packages that are locked by name alone; a lock of a pattern or a version is the administrator's."""
-    found = set()
+    names = set()
     with suppress(FileNotFoundError), open(LOCKS, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - as it is
         for paragraph in file.read().split("\n\n"):
-            fields = {each[1]: each[2] for each in map(FIELD.fullmatch, paragraph.splitlines()) if each}
-            names = {key: value for key, value in fields.items() if key not in IGNORED}
-            if names.keys() == LOCK and names["type"] == "package" and not PATTERN.search(names["solvable_name"]):
-                found.add(names["solvable_name"])
-    return found
+            fields = {match[1]: match[2] for match in map(FIELD.fullmatch, paragraph.splitlines()) if match}
+            lock = {key: value for key, value in fields.items() if key not in IGNORED}
+            if lock.keys() == LOCK and lock["type"] == "package" and not PATTERN.search(lock["solvable_name"]):
+                names.add(lock["solvable_name"])
+    return names

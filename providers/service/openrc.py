@@ -40,14 +40,14 @@ class Provider(init_scripts.ScriptProvider):
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the services that are started because a service needs them, and stopped because they need it."""
         for name, (is_, should) in changes.items():
-            wanted = should.get("ensure")
-            if wanted is None or wanted == (is_ or {}).get("ensure"):
+            ensure = should.get("ensure")
+            if ensure is None or ensure == (is_ or {}).get("ensure"):
                 continue
-            starts = wanted == "running"
-            others = self._needs(name, "ineed" if starts else "needsme")
-            for other, state in self.states(sorted(others)).items() if others else ():
+            starts = ensure == "running"
+            related = self._needs(name, "ineed" if starts else "needsme")
+            for service, state in self.states(sorted(related)).items() if related else ():
                 if (state in init_scripts.RUNNING) is not starts:
-                    yield name, SideEffect(other, "start" if starts else "stop", state={"ensure": wanted})
+                    yield name, SideEffect(service, "start" if starts else "stop", state={"ensure": ensure})
 
     def _needs(self, name: str, relation: str) -> set[str]:
         """Return the services that a service needs (``ineed``), or that need it (``needsme``), directly or not."""
@@ -60,11 +60,11 @@ class Provider(init_scripts.ScriptProvider):
 
     def states(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return name → state: of OpenRC's own scripts in one call, of others by themselves."""
-        own = {name for name in names if _is_own(name)}
-        lines = self.rc_status("--nocolor", "--servicelist", log="debug").stdout.splitlines() if own else []
-        shown = {found[1]: found[2] for line in lines if (found := LINE.fullmatch(line))}
+        native = {name for name in names if _is_own(name)}
+        lines = self.rc_status("--nocolor", "--servicelist", log="debug").stdout.splitlines() if native else []
+        states = {match[1]: match[2] for line in lines if (match := LINE.fullmatch(line))}
         return {
-            name: shown.get(name, init_scripts.UNKNOWN) if name in own else self.state_by_script(name, self.ask)
+            name: states.get(name, init_scripts.UNKNOWN) if name in native else self.state_by_script(name, self.ask)
             for name in names
         }
 
@@ -101,11 +101,11 @@ class Provider(init_scripts.ScriptProvider):
             self.restart(name)
 
     def _run(self, name: str, action: str) -> None:
-        """Run an action. Raise ``ResourceError`` with what the script says where it fails."""
-        done = self.rc_service.attempt("--nocolor", name, action, log="debug")
-        if done.exit_code != 0:
-            lines = "".join(f"\n  {line.strip()}" for line in done.stderr.splitlines() if line.strip())
-            msg = f"'rc-service {name} {action}' failed with exit code {done.exit_code}{':' if lines else ''}{lines}"
+        """Run an action. Raise ``ResourceError`` with the output of the script where it fails."""
+        result = self.rc_service.attempt("--nocolor", name, action, log="debug")
+        if result.exit_code != 0:
+            lines = "".join(f"\n  {line.strip()}" for line in result.stderr.splitlines() if line.strip())
+            msg = f"'rc-service {name} {action}' failed with exit code {result.exit_code}{':' if lines else ''}{lines}"
             raise ResourceError(msg)
 
 
@@ -116,8 +116,8 @@ def _is_own(name: str) -> bool:
 
 def _runlevels() -> Mapping[str, list[str]]:
     """Return name → the runlevels of each service that is in one, as ``rc-update`` has made them."""
-    found: dict[str, list[str]] = defaultdict(list)
+    levels: dict[str, list[str]] = defaultdict(list)
     for level, names in init_scripts.runlevel_directories("runlevels/*"):
         for name in names:
-            found[name].append(level)
-    return found
+            levels[name].append(level)
+    return levels

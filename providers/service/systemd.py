@@ -25,14 +25,14 @@ class Provider(ServiceProvider):
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the units in ``names``, also those that do not exist, or all services."""
-        wanted = self.units.services() if names is None else list(names)
-        return [{"name": name, **row(unit)} for name, unit in zip(wanted, self.units.show(wanted), strict=True)]
+        requested = self.units.services() if names is None else list(names)
+        return [{"name": name, **row(unit)} for name, unit in zip(requested, self.units.show(requested), strict=True)]
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the units that are enabled, disabled, started and stopped besides."""
         for name, (is_, should) in changes.items():
-            for action, other, state in side_effects(self.units, name, is_, should):
-                yield name, SideEffect(other, action, state=state)
+            for action, unit_name, state in side_effects(self.units, name, is_, should):
+                yield name, SideEffect(unit_name, action, state=state)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one unit after another, in their order; have systemd read the changed unit files once."""

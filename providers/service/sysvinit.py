@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 UPDATE = "/usr/sbin/update-rc.d"
 OVERRIDES = Path("/etc/insserv/overrides")
-#: What exists while another init system manages the machine: systemd, OpenRC.
+#: Directories and files that exist while another init system manages the machine: systemd, OpenRC.
 OTHERS = ("/run/systemd/system", "/run/openrc/softlevel")
 #: A link of a runlevel: whether it starts or stops, an order, a name.
 LINK = re.compile(r"([SK])\d\d(.+)")
@@ -41,25 +41,25 @@ class Provider(init_scripts.ScriptProvider):
         """Return whether scripts start the services of this machine."""
         if not os.path.exists(UPDATE):  # noqa: PTH110 - text in, text out
             return f"there is no {UPDATE}"
-        other = next(filter(os.path.exists, OTHERS), None)
-        return other is None or f"another init system manages this machine (there is {other})"
+        manager = next(filter(os.path.exists, OTHERS), None)
+        return manager is None or f"another init system manages this machine (there is {manager})"
 
     def states(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return name → state, by one call for each: nothing else knows it."""
         return {name: self.state_by_script(name, self.ask) for name in names}
 
     def enabled(self, names: Sequence[str]) -> Mapping[str, bool | None]:
-        """Return name → whether a script is linked as its head says; None where only a part of the links is there."""
+        """Return name → whether a script is linked as its head says, or None where only a part of the links exists."""
         links = _links()
-        return {name: _is_enabled(links[name], _wanted(name)) for name in names}
+        return {name: _is_enabled(links[name], _declared_links(name)) for name in names}
 
     def enable(self, name: str, _should: Mapping[str, Any]) -> None:
-        """Link a script as its head says. What a killed call has left is removed first: it would count as wanted."""
-        links, wanted = _links()[name], _wanted(name)
-        if not any(kind == "S" for kind, _ in wanted):
+        """Link a script as its head says. Links of a killed call are removed first: they would look declared."""
+        links, declared = _links()[name], _declared_links(name)
+        if not any(kind == "S" for kind, _ in declared):
             msg = f"{name} cannot be enabled: the head of its script names no runlevel in 'Default-Start'"
             raise ResourceError(msg)
-        if {level for _, level in links} >= {level for _, level in wanted}:
+        if {level for _, level in links} >= {level for _, level in declared}:
             self.update_rc_d(name, "enable")
             return
         if links:
@@ -89,27 +89,29 @@ class Provider(init_scripts.ScriptProvider):
 
 def _links() -> Mapping[str, set[tuple[str, str]]]:
     """Return name → its links, each as ``S`` or ``K`` and a runlevel."""
-    found: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    links: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for directory, names in init_scripts.runlevel_directories("rc[0-6S].d"):
         for link in filter(None, map(LINK.fullmatch, names)):
-            found[link[2]].add((link[1], directory[2]))
-    return found
+            links[link[2]].add((link[1], directory[2]))
+    return links
 
 
-def _wanted(name: str) -> set[tuple[str, str]]:
+def _declared_links(name: str) -> set[tuple[str, str]]:
     """Return the links that the head of a script asks for, or the file that replaces it (insserv(8))."""
     instead, script = OVERRIDES / name, init_scripts.SCRIPTS / name
     with (instead if instead.is_file() else script).open(encoding="utf-8", errors="replace") as file:
-        found = {each[1].lower(): each[2].split() for each in map(LEVELS.match, file.read(HEAD).splitlines()) if each}
-    starts = {("S", level) for level in found.get("start", ())}
-    return starts | {("K", level) for level in found.get("stop", ())}
+        levels = {
+            match[1].lower(): match[2].split() for match in map(LEVELS.match, file.read(HEAD).splitlines()) if match
+        }
+    starts = {("S", level) for level in levels.get("start", ())}
+    return starts | {("K", level) for level in levels.get("stop", ())}
 
 
-def _is_enabled(links: set[tuple[str, str]], wanted: set[tuple[str, str]]) -> bool | None:
-    """Return whether all wanted links are there, or none that starts; otherwise None. A script may want none."""
+def _is_enabled(links: set[tuple[str, str]], declared: set[tuple[str, str]]) -> bool | None:
+    """Return whether all declared links exist, or none that starts; otherwise None. A script may declare none."""
     if not _started(links):
         return False
-    return True if links >= wanted else None
+    return True if links >= declared else None
 
 
 def _started(links: set[tuple[str, str]]) -> set[tuple[str, str]]:
