@@ -109,8 +109,8 @@ def describe(certificate: x509.Certificate) -> dict[str, Any]:
     constraints = _extension(certificate, x509.BasicConstraints)
     usages = _extension(certificate, x509.ExtendedKeyUsage) or ()
     # Before cryptography 42, such as that of Debian 12, times are in UTC and do not say so.
-    says_utc = hasattr(certificate, "not_valid_after_utc")
-    ends = certificate.not_valid_after_utc if says_utc else certificate.not_valid_after
+    has_utc = hasattr(certificate, "not_valid_after_utc")
+    ends = certificate.not_valid_after_utc if has_utc else certificate.not_valid_after
     return {
         "subject": subject(certificate.subject),
         "alt_names": alt_names(certificate),

@@ -2,6 +2,8 @@
 
 The home directory is complete before a new user appears, and removed before a deleted one disappears: after a kill the
 next run sees that something remains to do.
+
+Many runs only read users: the functions that change them import the file tools, which take longer to load than that.
 """
 
 from __future__ import annotations
@@ -15,18 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import listing, prerequisites, shadow
-from lib.rename import move, rename
-from resource_api import (
-    BaseProvider,
-    Command,
-    Problem,
-    ResourceError,
-    Sensitive,
-    SideEffect,
-    change_accounts,
-    files,
-)
+from lib import listing, shadow
+from resource_api import BaseProvider, Command, Problem, ResourceError, Sensitive, SideEffect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -113,6 +105,8 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a user: groups, and the shell; and a home that cannot be removed."""
+        from lib import prerequisites
+
         removed = {name: should for name, should in changes.items() if should.get("managehome")}
         homes = {user.pw_name: user.pw_dir.rstrip("/") for user in _entries(removed) if user.pw_dir.strip("/")}
         yield from prerequisites.kept_by_mounts({name: removed[name] for name in homes}, homes.__getitem__)
@@ -196,7 +190,7 @@ class Provider(BaseProvider):
         except BaseException:
             for there, back in moved.items():
                 if pwd.getpwnam(name).pw_dir != there:  # the record is replaced before a flush of its directory fails
-                    move(there, back)
+                    _rename_home(there, back)
             raise
 
     def _delete(self, context: Context, name: str, is_: Mapping[str, Any] | None, *, managehome: bool) -> None:
@@ -212,6 +206,8 @@ class Provider(BaseProvider):
 
 
 def _change(edit: Callable[[Path], object]) -> None:
+    from resource_api import change_accounts
+
     change_accounts(edit)
 
 
@@ -259,6 +255,9 @@ def _prepare(prefix: Path, name: str, should: Mapping[str, Any]) -> None:
 
 def _make_home(home: str, uid: int, gid: int) -> None:
     """Copy ``/etc/skel`` aside and move it into place, all of it on disk."""
+    from lib.rename import rename
+    from resource_api import files
+
     parent, name = os.path.split(home.rstrip("/"))
     aside = f"{parent}/.{name}.home.resource-api~"
     with suppress(FileNotFoundError), files.Batch() as batch:
@@ -300,12 +299,20 @@ def _move(name: str, is_: Mapping[str, Any], home: str) -> bool:
     _check_unused(name, is_["uid"])
     if not is_.get("home") or not Path(is_["home"]).is_dir() or os.path.lexists(home):
         return False
-    move(is_["home"].rstrip("/"), home.rstrip("/"))
+    _rename_home(is_["home"], home)
     return True
+
+
+def _rename_home(old: str, new: str) -> None:
+    from lib.rename import move
+
+    move(old.rstrip("/"), new.rstrip("/"))
 
 
 def _remove_home(context: Context, name: str, is_: Mapping[str, Any]) -> None:
     """Remove the home directory and the mailbox of a user, if they belong to it alone."""
+    from resource_api import files
+
     homes = [f"{entry.pw_dir}/" for entry in pwd.getpwall() if entry.pw_name != name]
     for path in (is_.get("home", "").rstrip("/"), f"/var/mail/{name}"):
         with suppress(FileNotFoundError):

@@ -17,7 +17,7 @@ PAGE = 50
 
 
 class Store:
-    """The buckets, and what there was at which time, the newest last."""
+    """The buckets, and their states at each time, the newest last."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -51,7 +51,7 @@ class Store:
         with self.lock:
             if name not in self.buckets:
                 return False
-            self._commit({other: bucket for other, bucket in self.buckets.items() if other != name})
+            self._commit({key: bucket for key, bucket in self.buckets.items() if key != name})
             return True
 
     def _commit(self, buckets: dict[str, dict[str, Any]]) -> None:

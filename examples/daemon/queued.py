@@ -61,15 +61,17 @@ class Daemon:
 
     def reload(self) -> None:
         """Read the file again. A queue that has messages neither goes nor changes its discipline."""
-        found = read(self._config)
+        sections = read(self._config)
         with self._lock:
             for name, queue in self._queues.items():
-                if queue.messages and (name not in found or found[name]["discipline"] != queue.settings["discipline"]):
+                if queue.messages and (
+                    name not in sections or sections[name]["discipline"] != queue.settings["discipline"]
+                ):
                     msg = f"queue {name} has {len(queue.messages)} messages"
                     raise Refused(msg)
-            known, self._queues = self._queues, {}
-            for name, settings in found.items():
-                self._queues[name] = known.get(name, Queue(settings))
+            former, self._queues = self._queues, {}
+            for name, settings in sections.items():
+                self._queues[name] = former.get(name, Queue(settings))
                 self._queues[name].settings = settings
             self.reloads += 1
 
@@ -78,7 +80,9 @@ class Daemon:
         match request:
             case {"do": "status"}:
                 with self._lock:
-                    return {name: {**each.settings, "depth": len(each.messages)} for name, each in self._queues.items()}
+                    return {
+                        name: {**queue.settings, "depth": len(queue.messages)} for name, queue in self._queues.items()
+                    }
             case {"do": "reload"}:
                 self.reload()
                 return {"queues": len(self._queues), "reloads": self.reloads}
@@ -115,19 +119,19 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
 
 def settings(section: Any) -> dict[str, Any]:
     """Return the settings of one section with their defaults."""
-    found = {
+    values = {
         "discipline": section.get("discipline", "fifo"),
         "limit": section.getint("limit", 1000),
         "retry": section.getint("retry", 60),
         "consumers": section.get("consumers", "").split(),
     }
-    if unknown := section.keys() - found.keys():
+    if unknown := section.keys() - values.keys():
         msg = f"[{section.name}]: unknown settings {', '.join(sorted(unknown))}"
         raise ValueError(msg)
-    if found["discipline"] not in DISCIPLINES or found["limit"] < 1 or found["retry"] < 0:
-        msg = f"[{section.name}]: a wrong value in {found}"
+    if values["discipline"] not in DISCIPLINES or values["limit"] < 1 or values["retry"] < 0:
+        msg = f"[{section.name}]: a wrong value in {values}"
         raise ValueError(msg)
-    return found
+    return values
 
 
 class Server(ThreadingUnixStreamServer):

@@ -50,18 +50,18 @@ class Account:
         self._require(zone in self.zones, f"zone {zone}")
         with self._lock:
             records = list(self.records.values())
-        return [each for each in records if each["zone"] == zone and (names is None or each["name"] in names)]
+        return [record for record in records if record["zone"] == zone and (names is None or record["name"] in names)]
 
     def create(self, zone: str, fields: dict[str, Any], key: str | None = None) -> dict[str, Any]:
-        """Add a record; there may be one of each name and type. A repeated ``key`` returns what it created."""
+        """Add a record; there may be one of each name and type. A repeated ``key`` returns the record that it created."""
         self._require(zone in self.zones, f"zone {zone}")
         self._check(fields)
         with self._lock:
             if key is not None and key in self._created:
                 return self._created[key]
-            for each in self.records.values():
-                if (each["name"], each["kind"]) == (fields["name"], fields["kind"]):
-                    raise Refused(HTTPStatus.CONFLICT, f"{each['name']} has {each['kind']} records already")
+            for present in self.records.values():
+                if (present["name"], present["kind"]) == (fields["name"], fields["kind"]):
+                    raise Refused(HTTPStatus.CONFLICT, f"{present['name']} has {present['kind']} records already")
             self._last += 1
             record = {"id": f"rec-{self._last}", "zone": zone, **DEFAULTS, **fields}
             self.records[record["id"]] = self._created[key] = record
@@ -85,9 +85,9 @@ class Account:
             self._require(number in self.records, f"record {number}")
             del self.records[number]
 
-    def _require(self, found: bool, what: str) -> None:  # noqa: FBT001 - a condition
-        if not found:
-            raise Refused(HTTPStatus.NOT_FOUND, f"there is no {what}")
+    def _require(self, condition: bool, subject: str) -> None:  # noqa: FBT001 - a condition
+        if not condition:
+            raise Refused(HTTPStatus.NOT_FOUND, f"there is no {subject}")
 
     def _check(self, fields: dict[str, Any]) -> None:
         if unknown := fields.keys() - FIELDS:
@@ -149,8 +149,8 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815
 
     def _authenticate(self) -> None:
-        given = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), self.server.token.encode()):
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        if not hmac.compare_digest(token.encode(), self.server.token.encode()):
             raise Refused(HTTPStatus.UNAUTHORIZED, "the token is wrong")
 
     def _fail(self, status: HTTPStatus, every: int) -> None:

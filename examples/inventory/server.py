@@ -48,10 +48,10 @@ class Inventory:
             self._hosts, self._last = loaded["hosts"], loaded["last"]
 
     def find(self, names: list[str] | None) -> list[dict[str, Any]]:
-        """Return the existing hosts among ``names``; None: all."""
+        """Return the existing hosts among ``names``, or all."""
         with self._lock:
-            wanted = list(self._hosts) if names is None else names
-            return [dict(self._hosts[name]) for name in wanted if name in self._hosts]
+            requested = list(self._hosts) if names is None else names
+            return [dict(self._hosts[name]) for name in requested if name in self._hosts]
 
     def create(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Add a host; its name and its address must be free."""
@@ -86,14 +86,14 @@ class Inventory:
         except ValueError as error:
             raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from error
         with self._lock:
-            own = self._hosts.get(host, {}).get("address")
-            if own is not None and ipaddress.ip_address(own) in ipaddress.ip_network(network):
-                return str(own)
-            taken = {each.get("address") for each in self._hosts.values()}
-        found = next((str(address) for address in addresses if str(address) not in taken), None)
-        if found is None:
+            present = self._hosts.get(host, {}).get("address")
+            if present is not None and ipaddress.ip_address(present) in ipaddress.ip_network(network):
+                return str(present)
+            assigned = {record.get("address") for record in self._hosts.values()}
+        address = next((str(host_address) for host_address in addresses if str(host_address) not in assigned), None)
+        if address is None:
             raise Refused(HTTPStatus.CONFLICT, f"no address of {network} is free")
-        return found
+        return address
 
     def _require(self, name: str) -> str:
         if name not in self._hosts:
@@ -104,9 +104,9 @@ class Inventory:
         if unknown := fields.keys() - FIELDS:
             raise Refused(HTTPStatus.BAD_REQUEST, f"unknown fields: {', '.join(sorted(unknown))}")
         address = fields.get("address")
-        for other in self._hosts.values():
-            if address is not None and other["name"] != name and other.get("address") == address:
-                raise Refused(HTTPStatus.CONFLICT, f"{address} is the address of {other['name']}")
+        for record in self._hosts.values():
+            if address is not None and record["name"] != name and record.get("address") == address:
+                raise Refused(HTTPStatus.CONFLICT, f"{address} is the address of {record['name']}")
 
     def _save(self) -> None:
         if self._data is not None:
@@ -175,8 +175,8 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815
 
     def _authenticate(self) -> None:
-        given = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), self.server.token.encode()):
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        if not hmac.compare_digest(token.encode(), self.server.token.encode()):
             raise Refused(HTTPStatus.UNAUTHORIZED, "the token is wrong")
 
     def _do(self, body: dict[str, Any]) -> Any:

@@ -74,7 +74,7 @@ def test_nothing_is_orphaned_or_made_twice(serve, tmp_path, lags):
 
 
 def test_a_configuration_says_how_long_is_waited(serve, tmp_path):
-    """It takes precedence over the type; what is not seen in that time is ours, and the next run finds it."""
+    """It takes precedence over the type; a bucket that is not seen in that time is ours, and the next run finds it."""
     server = serve(item_lag=1.5)
     runtime = Runtime(Registry.from_path(HOME), state=f"sqlite:{tmp_path}/state.db")
     source = manifest(server, {"Bucket[one]": {"region": "eu"}}, settle=0.2)

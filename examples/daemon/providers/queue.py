@@ -27,7 +27,7 @@ class Provider(BaseProvider):
     """The queues of one daemon."""
 
     def check_config(self, context: Context, config: dict[str, Any]) -> dict[str, Any]:
-        """Take what the manifest does not declare from the environment, as queued's own tools do."""
+        """Take undeclared settings from the environment, as queued's own tools do."""
         return {name: os.environ.get(f"QUEUED_{name.upper()}", default) for name, default in PLACES.items()} | config
 
     def configure(self, context: Context, config: Mapping[str, Any]) -> None:
@@ -133,8 +133,8 @@ def joined(lines: list[str]) -> str:
 
 def assigned(block: list[str], attribute: str) -> str:
     """Return the value of a setting in the lines of a section; empty if there is none."""
-    found = (line.partition("=") for line in block)
-    return next((value.strip() for name, _, value in found if name.strip() == attribute), "")
+    pairs = (line.partition("=") for line in block)
+    return next((value.strip() for name, _, value in pairs if name.strip() == attribute), "")
 
 
 def assign(block: list[str], attribute: str, value: str) -> None:

@@ -51,6 +51,6 @@ class Queued:
 @pytest.fixture(scope="module")
 def queued(tmp_path_factory):
     """Start a daemon for the tests of a module."""
-    found = Queued(tmp_path_factory.mktemp("queued"))
-    yield found
-    found.stop()
+    daemon = Queued(tmp_path_factory.mktemp("queued"))
+    yield daemon
+    daemon.stop()

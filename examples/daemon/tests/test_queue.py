@@ -1,4 +1,4 @@
-"""The queues of a real daemon: the laws of providers, and what a user does with them."""
+"""The queues of a real daemon: the laws of providers, and the runs of a user."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def manifest(queued):
 
 
 def actions(report):
-    """Return what a run did, by reference."""
+    """Return the actions of a run, by reference."""
     return {step.reference: (str(step.action), step.status) for step in report.steps}
 
 
 def test_a_queue_is_created_kept_corrected_and_deleted(queued, runtime, manifest):
-    """The daemon has what is declared after each run, a change by hand is drift, and noop changes nothing."""
+    """The daemon has the declared queues after each run, a change by hand is drift, and noop changes nothing."""
     declared = manifest(mail={"limit": 500, "retry": "5m", "consumers": ["postfix"]})
     before = queued.file.read_text()
     assert runtime.apply(declared, noop=True).summary.created == 1
@@ -113,8 +113,8 @@ def test_a_queue_with_messages_is_deleted_only_with_purge(queued, runtime, manif
     [failed] = [step for step in report.steps if step.status == "failed"]
     assert failed.error.startswith("queued refuses to reload: queue full has 1 messages")
     assert queued.file.read_text() == f"{before}\n[queue other]\ndiscipline = fifo\nlimit = 7\n"
-    done = runtime.apply(manifest(full={"ensure": "absent", "purge": True}, other={"ensure": "absent"}))
-    assert done.summary.deleted == 2
+    report = runtime.apply(manifest(full={"ensure": "absent", "purge": True}, other={"ensure": "absent"}))
+    assert report.summary.deleted == 2
 
 
 def test_the_discipline_cannot_change(queued, runtime, manifest):
@@ -129,7 +129,7 @@ def test_the_discipline_cannot_change(queued, runtime, manifest):
 
 
 def test_a_listing_is_a_manifest_that_changes_nothing(queued, runtime, manifest, monkeypatch):
-    """What ``resource queue`` shows can be applied: there is nothing to do."""
+    """The output of ``resource queue`` can be applied: there is nothing to do."""
     runtime.apply(manifest(a={"limit": 1}, b={"retry": "1h"}))
     for name, value in queued.config.items():
         monkeypatch.setenv(f"QUEUED_{name.upper()}", value)

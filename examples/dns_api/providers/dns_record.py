@@ -76,7 +76,7 @@ class Provider(BaseProvider):
         return Planned(replace=["view"] if changed else [])
 
     def upgrade(self, version: int, values: dict[str, Any]) -> dict[str, Any]:
-        """Convert what version 1 has recorded: a single ``value``."""
+        """Convert a record of version 1, which has a single ``value``."""
         if "value" in values:
             values["values"] = [values.pop("value")]
         return values
@@ -84,11 +84,11 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Read the records of each zone with as few requests as possible."""
         for zone in self._zones():
-            wanted = None if names is None else sorted({name for name, _ in names if self._zone(name) == zone})
+            own_names = None if names is None else sorted({name for name, _ in names if self._zone(name) == zone})
             path = http.expand("/zones/{zone}/records", zone=zone)
-            starts = [0] if wanted is None else range(0, len(wanted), AT_ONCE)
+            starts = [0] if own_names is None else range(0, len(own_names), AT_ONCE)
             for start in starts:
-                chosen = [] if wanted is None else [("name", name) for name in wanted[start:][:AT_ONCE]]
+                chosen = [] if own_names is None else [("name", name) for name in own_names[start:][:AT_ONCE]]
                 for record in self.client.items(f"{path}?{urlencode(chosen)}", PAGING):
                     yield row(record)
 

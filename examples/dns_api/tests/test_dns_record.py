@@ -1,4 +1,4 @@
-"""The records of a real service: the laws of providers, and what a user does with them."""
+"""The records of a real service: the laws of providers, and the runs of a user."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def errors(report):
 
 
 def test_a_record_is_created_kept_corrected_and_deleted(serve, runtime):
-    """The service has what is declared after each run, a change by others is drift, noop sends only GET."""
+    """The service has the declared records after each run, a change by others is drift, noop sends only GET."""
     server = serve()
     declared = manifest(server, {"WWW.example.org A": {"values": ["192.0.2.2", "192.0.2.1"], "ttl": 300}})
     assert runtime.apply(declared, noop=True).summary.created == 1
@@ -147,9 +147,9 @@ def test_a_listing_is_a_manifest_that_changes_nothing(serve, runtime, monkeypatc
     monkeypatch.setenv("DNS_API_URL", server.url)
     monkeypatch.setenv("DNS_API_TOKEN_FILE", str(tmp_path / "token"))
     listed = {}
-    for found in runtime.resources("dns_record"):
-        kept = {name: value for name, value in found.items() if name not in {"id", "update_key"} and value is not None}
-        listed[f"Dns_record[{kept['name']} {kept['kind']}]"] = kept
+    for row in runtime.resources("dns_record"):
+        record = {name: value for name, value in row.items() if name not in {"id", "update_key"} and value is not None}
+        listed[f"Dns_record[{record['name']} {record['kind']}]"] = record
     assert len(listed) == 50
     again = runtime.apply({"project": "dns", "resources": listed})
     assert (again.exit_code, again.summary.changed) == (0, 0)
@@ -175,9 +175,9 @@ def test_a_service_that_refuses_to_answer_has_no_absent_records(serve, runtime, 
     """Nothing is created, and the error has the status and no token."""
     server = serve(trouble=trouble)
     declared = manifest(server, {"a.example.org TXT": {"values": ["x"]}}, token=token, attempts=2)
-    found = errors(runtime.apply(declared))["Dns_record[a.example.org TXT]"]
-    assert found.startswith(f"GET {server.url}/zones: {reason}")
-    assert token not in found
+    error = errors(runtime.apply(declared))["Dns_record[a.example.org TXT]"]
+    assert error.startswith(f"GET {server.url}/zones: {reason}")
+    assert token not in error
     assert server.account.records == {}
 
 

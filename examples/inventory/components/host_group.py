@@ -38,4 +38,4 @@ def build(m: ComponentApi) -> None:
     ]
     m.output("names", [f"{m.title}-{number}" for number in range(1, len(hosts) + 1)])
     m.output("ids", [host.id for host in hosts])
-    m.output("roster", m.text(" ".join(f"{{{place}}}" for place in range(len(hosts))), *(host.id for host in hosts)))
+    m.output("roster", m.text(" ".join(f"{{{index}}}" for index in range(len(hosts))), *(host.id for host in hosts)))

@@ -42,10 +42,10 @@ class Provider(SimpleProvider):
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
         """Read many hosts with one request."""
         context.debug("asking for all hosts" if names is None else f"asking for {len(names)} hosts")
-        wanted = None if names is None else list(names)
-        starts = [0] if wanted is None else range(0, len(wanted), AT_ONCE)
+        hosts = None if names is None else list(names)
+        starts = [0] if hosts is None else range(0, len(hosts), AT_ONCE)
         for start in starts:
-            query = None if wanted is None else {"name": wanted[start:][:AT_ONCE]}
+            query = None if hosts is None else {"name": hosts[start:][:AT_ONCE]}
             for host in self._send("GET", "/hosts", query=query):
                 yield {"ensure": "present", **host}
 

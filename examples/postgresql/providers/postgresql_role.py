@@ -49,17 +49,17 @@ class Provider(SimpleProvider):
         return resources
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Read all roles that are wanted with one query."""
-        wanted = "" if names is None else f"AND rolname = ANY (ARRAY[{', '.join(map(literal, names))}]::text[])"
-        for role in json.loads(self._run(QUERY.format(filter=wanted))):
+        """Read the roles in ``names``, or all, with one query."""
+        condition = "" if names is None else f"AND rolname = ANY (ARRAY[{', '.join(map(literal, names))}]::text[])"
+        for role in json.loads(self._run(QUERY.format(filter=condition))):
             yield {"ensure": "present", **role, "member_of": sorted(role["member_of"])}
 
     def create(self, context: Context, name: str, should: Resource) -> None:
-        """Create a role and make it what is declared, in one transaction."""
+        """Create a role with the declared attributes, in one transaction."""
         self._run("BEGIN;", f"CREATE ROLE {identifier(name)};", *statements(name, should, ()), "COMMIT;")
 
     def update(self, context: Context, name: str, should: Resource) -> None:
-        """Change what is declared of a role, in one transaction."""
+        """Change the declared attributes of a role, in one transaction."""
         rows = json.loads(self._run(QUERY.format(filter=f"AND rolname = {literal(name)}")))
         present = rows[0]["member_of"] if rows else ()
         self._run("BEGIN;", *statements(name, should, present), "COMMIT;")
@@ -69,18 +69,18 @@ class Provider(SimpleProvider):
         self._run(f"DROP ROLE IF EXISTS {identifier(name)};")
 
     def _run(self, *statements: str) -> str:
-        """Return what psql prints. Raises ``ResourceError`` with the reason of the server."""
+        """Return the output of psql. Raises ``ResourceError`` with the reason of the server."""
         options = ["-XqAtw", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=terse"]
-        place = ["-h", self.config["host"], "-p", self.config["port"], "-U", self.config["user"], "-d", "postgres"]
+        connection = ["-h", self.config["host"], "-p", self.config["port"], "-U", self.config["user"], "-d", "postgres"]
         text = "\n".join(["SET standard_conforming_strings = on;", *statements])
-        done = self.psql.attempt(*options, *place, input=Sensitive(text), user=self.config["account"])
-        if done.exit_code:
-            raise ResourceError(done.stderr.strip() or f"psql ended with exit code {done.exit_code}")
-        return done.stdout
+        result = self.psql.attempt(*options, *connection, input=Sensitive(text), user=self.config["account"])
+        if result.exit_code:
+            raise ResourceError(result.stderr.strip() or f"psql ended with exit code {result.exit_code}")
+        return result.stdout
 
 
 def statements(name: str, should: Resource, present: Collection[str]) -> Iterator[str]:
-    """Yield what makes a role as declared; ``present``: the roles that it is a member of."""
+    """Yield the statements that make a role as declared; ``present``: the roles that it is a member of."""
     role = identifier(name)
     words = [pair[not should[option]] for option, pair in OPTIONS.items() if should.get(option) is not None]
     if should.get("connection_limit") is not None:
@@ -97,7 +97,7 @@ def statements(name: str, should: Resource, present: Collection[str]) -> Iterato
 
 
 def verifier(password: str) -> str:
-    """Return what the server stores of a password (RFC 5803), so the password itself never reaches it or its log."""
+    """Return the verifier that the server stores (RFC 5803): the password itself never reaches it or its log."""
     salt = os.urandom(16)
     salted = hashlib.pbkdf2_hmac("sha256", unicodedata.normalize("NFKC", password).encode(), salt, ROUNDS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

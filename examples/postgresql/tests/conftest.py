@@ -40,8 +40,8 @@ class Cluster:
         data = f"{self.directory}/data"
         methods = ["--auth-local=peer", "--auth-host=scram-sha-256"]
         self._run("initdb", "-D", data, "-U", ACCOUNT, "-E", "UTF8", "--no-locale", "--no-sync", *methods)
-        places = {"unix_socket_directories": self.directory, "listen_addresses": "127.0.0.1", "port": str(self.port)}
-        settings = [part for item in (SETTINGS | places).items() for part in ("-c", "=".join(item))]
+        addresses = {"unix_socket_directories": self.directory, "listen_addresses": "127.0.0.1", "port": str(self.port)}
+        settings = [part for item in (SETTINGS | addresses).items() for part in ("-c", "=".join(item))]
         with Path(self.directory, "log").open("wb") as log:
             program = [programs() / "postgres", "-D", data, *settings]
             self.process = subprocess.Popen(program, stderr=log, cwd="/", start_new_session=True, **self.identity)
@@ -62,21 +62,23 @@ class Cluster:
         return {"host": self.directory, "port": self.port, "user": ACCOUNT, "account": ACCOUNT}
 
     def sql(self, statement: str) -> str:
-        """Return what a statement of the administrator prints."""
-        done = self._run("psql", "-XqAt", "-h", self.directory, "-p", str(self.port), "-d", "postgres", "-c", statement)
-        return done.stdout.decode().strip()
+        """Return the output of a statement of the administrator."""
+        result = self._run(
+            "psql", "-XqAt", "-h", self.directory, "-p", str(self.port), "-d", "postgres", "-c", statement
+        )
+        return result.stdout.decode().strip()
 
     def can_log_in(self, role: str, password: str) -> bool:
         """Return whether a role can log in with a password."""
-        place = ["-h", "127.0.0.1", "-p", str(self.port), "-U", role, "-d", "postgres"]
-        done = subprocess.run(
-            [programs() / "psql", "-Xw", *place, "-c", "select"],
+        connection = ["-h", "127.0.0.1", "-p", str(self.port), "-U", role, "-d", "postgres"]
+        result = subprocess.run(
+            [programs() / "psql", "-Xw", *connection, "-c", "select"],
             env={"PGPASSWORD": password},
             capture_output=True,
             check=False,
             timeout=60,
         )
-        return done.returncode == 0
+        return result.returncode == 0
 
     def stop(self) -> None:
         """End the server at once, and remove everything."""
@@ -88,6 +90,6 @@ class Cluster:
 @pytest.fixture(scope="session")
 def cluster():
     """Start a server for all tests."""
-    found = Cluster()
-    yield found
-    found.stop()
+    server = Cluster()
+    yield server
+    server.stop()

@@ -1,4 +1,4 @@
-"""The roles of a real PostgreSQL server: the laws of providers, and what a user does with them."""
+"""The roles of a real PostgreSQL server: the laws of providers, and the runs of a user."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def manifest(cluster):
 
 
 def test_a_role_is_created_kept_corrected_and_deleted(cluster, runtime, manifest):
-    """The server has what is declared after each run, a change by hand is drift, noop changes nothing."""
+    """The server has the declared roles after each run, a change by hand is drift, noop changes nothing."""
     declared = manifest(app={"login": True, "connection_limit": 3, "password": "first-secret"})
     count = "select count(*) from pg_authid"
     before = cluster.sql(count)
@@ -138,7 +138,7 @@ def test_a_server_that_does_not_answer_has_no_absent_roles(cluster, runtime, man
 
 
 def test_a_listing_is_a_manifest_that_changes_nothing(cluster, manifest, tmp_path):
-    """What the server has can be declared: there is nothing to do."""
+    """The roles of the server can be declared: there is nothing to do."""
     types = Registry.from_path(HOME)
     runtime = Runtime(types, state=f"sqlite:{tmp_path}/state.db")
     runtime.apply(manifest(readers={"comment": "may read"}, app={"member_of": ["readers"]}))

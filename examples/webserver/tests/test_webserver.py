@@ -43,7 +43,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def command(machine: Machine, *words: str, code: int = 0) -> str:
-    """Run the command with the manifest; return what it prints."""
+    """Run the command with the manifest; return its output."""
     options = (
         "/root/webserver/site.yaml",
         "-i",
@@ -51,29 +51,29 @@ def command(machine: Machine, *words: str, code: int = 0) -> str:
         "--state",
         "sqlite:/root/state.db",
     )
-    done = machine.command(*words, *options, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
+    result = machine.command(*words, *options, check=False)
+    assert result.returncode == code, result.stdout + result.stderr
+    return result.stdout
 
 
 def summary(machine: Machine) -> dict[str, int]:
-    """Apply; return what the last line counts."""
+    """Apply; return the counts of the last line."""
     last = re.findall(r"^(?:Applied|Destroyed) in [\d.]+ s: (.*)\.$", command(machine, "apply"), re.MULTILINE)[-1]
-    return {word: int(number) for number, word in (each.split(" ", 1) for each in last.split(", "))}
+    return {word: int(number) for number, word in (entry.split(" ", 1) for entry in last.split(", "))}
 
 
 def listing(machine: Machine) -> list[str]:
-    """Return what the machine consists of: packages, and the files of /etc, /home and /srv with their contents.
+    """Return the parts of the machine: packages, and the files of /etc, /home and /srv with their contents.
 
     insserv(8), which openrc brings, writes indexes with the words of a line in the order in which the file system lists
     a directory; that order is no part of their contents.
     """
     contents = f"find /etc /home /srv -xdev -type f ! -path '{INDEXES}' -exec sha256sum {{}} +"
-    done = machine.run(
+    result = machine.run(
         "sh", "-c", f"dpkg-query -W; {contents}; find /etc /home /srv -xdev -printf '%M %u %p\\n'", timeout=120
     )
     indexes = machine.run("sh", "-c", f"grep -H . {INDEXES}", check=False).stdout.splitlines()
-    return sorted([*done.stdout.splitlines(), *(" ".join(sorted(line.split())) for line in indexes)])
+    return sorted([*result.stdout.splitlines(), *(" ".join(sorted(line.split())) for line in indexes)])
 
 
 @pytest.mark.timeout(300)
@@ -88,17 +88,17 @@ def test_the_web_server_is_built_used_damaged_mended_and_removed(machine: Machin
     total = sum(first.values())
     assert summary(machine) == {"unchanged": total}
 
-    assert webserver.mended(machine) == [each.resource for each in DAMAGES]
+    assert webserver.mended(machine) == [damage.resource for damage in DAMAGES]
     for damage in DAMAGES:
         machine.run("sh", "-c", damage.command)
     assert webserver.mended(machine) == []
-    #: Beside what is damaged: what the stopped application keeps waiting, and what reads the certificate.
-    expected = {*(each.resource for each in DAMAGES), "Wait_for[the application]", "Service[nginx]"}
+    #: Beside the damaged resources: the one that waits for the stopped application, and the reader of the certificate.
+    expected = {*(damage.resource for damage in DAMAGES), "Wait_for[the application]", "Service[nginx]"}
     planned = command(machine, "plan", "--detailed-exitcodes", code=2)
     assert set(re.findall(r"^[^\w\s#] (\w+\[[^\]]+\])", planned, re.MULTILINE)) == expected, planned
     # Whoever waits for the application finds it there, or not yet.
     assert summary(machine)["unchanged"] - (total - len(expected)) in {0, 1}
-    assert webserver.mended(machine) == [each.resource for each in DAMAGES]
+    assert webserver.mended(machine) == [damage.resource for damage in DAMAGES]
     assert summary(machine) == {"unchanged": total}
     assert page(machine) == "Welcome: visitor 2\n"
 

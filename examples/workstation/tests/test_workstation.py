@@ -56,23 +56,25 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def command(machine: Machine, *words: str, code: int = 0) -> str:
-    """Run the command with the manifest; return what it prints."""
+    """Run the command with the manifest; return its output."""
     options = ("/root/workstation/site.yaml", "-i", "dotfiles=git://127.0.0.1/dotfiles", "--state", "sqlite:/root/s.db")
-    done = machine.command(*words, *options, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
+    result = machine.command(*words, *options, check=False)
+    assert result.returncode == code, result.stdout + result.stderr
+    return result.stdout
 
 
 def as_alice(machine: Machine, script: str) -> str:
-    """Return what a script prints that the account runs in its own shell."""
+    """Return the output of a script that the account runs in its own shell."""
     return machine.run("su", "--login", "alice", "--command", script).stdout
 
 
 def listing(machine: Machine) -> set[str]:
     """Return the files of /etc, /home and /usr/local with their modes and owners."""
-    found = machine.run("find", "/etc", "/home", "/usr/local", "-xdev", "-printf", "%M %u %p\n").stdout
+    listing_text = machine.run("find", "/etc", "/home", "/usr/local", "-xdev", "-printf", "%M %u %p\n").stdout
     return {
-        line for line in found.splitlines() if not re.search(r"ra-test|/etc/(passwd|group|g?shadow|sub.id)-$", line)
+        line
+        for line in listing_text.splitlines()
+        if not re.search(r"ra-test|/etc/(passwd|group|g?shadow|sub.id)-$", line)
     }
 
 
@@ -85,8 +87,8 @@ def test_a_developer_can_work_on_the_machine(machine: Machine) -> None:
     again = re.search(r"^Applied in .* s: (\d+) unchanged\.$", command(machine, "apply"), re.MULTILINE)
     assert again is not None
     assert int(again[1]) > 35
-    shown = as_alice(machine, "zsh -ic 'echo $SHELL $EDITOR; today'")
-    assert re.fullmatch(r"/usr/bin/zsh vi\n\d{4}-\d\d-\d\d\n", shown)
+    output = as_alice(machine, "zsh -ic 'echo $SHELL $EDITOR; today'")
+    assert re.fullmatch(r"/usr/bin/zsh vi\n\d{4}-\d\d-\d\d\n", output)
     assert as_alice(machine, "git config user.email; git config alias.st") == "alice@example.org\nstatus --short\n"
     assert as_alice(machine, ".venv/bin/python -m pip --version").startswith("pip ")
     assert "apt-get upgrade" in machine.run("sudo", "-l", "-U", "alice").stdout
