@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lib import prerequisites, validate_cmd
 from lib.sensitive import new_mode, reveal
 from resource_api import CannotList, ResourceError, files
 
@@ -103,8 +104,6 @@ def edit_lines(
     ``options`` returns further arguments of ``edit`` for the path of a file.
     Each `validate_cmd` must accept the new content.
     """
-    from lib import validate_cmd
-
     checks = validate_cmd.checkers(changes)
 
     def rewrite(path: str, states: Mapping[Any, Mapping[str, Any] | None], mode: int) -> None:
@@ -122,8 +121,6 @@ def remove_lines(lines: files.Lines, numbers: Iterable[int]) -> None:
 
 def missing(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
     """Yield the missing prerequisites of parts of files: the directory of the file, and the program that checks it."""
-    from lib import prerequisites
-
     for name, should in changes.items():
         problems = [
             *prerequisites.missing_parent(name[0]),

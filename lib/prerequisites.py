@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lib import validate_cmd
 from resource_api import Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -134,6 +135,4 @@ def missing_program(attribute: str | None, program: str, needs: str | None = Non
 def missing_checker(command: Any) -> Iterator[Problem]:
     """Yield a problem if the program of a declared ``validate_cmd`` cannot be found."""
     if command is not None:
-        from lib import validate_cmd
-
         yield from missing_program("validate_cmd", validate_cmd.words(command)[0])

@@ -41,7 +41,7 @@ def _accepts(requirement: Requirement, version: str | None) -> bool:
 
 
 def _requirements(texts: Iterable[str]) -> Iterator[Requirement]:
-    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.requirements import InvalidRequirement, Requirement  # an extra installs it
 
     for text in texts:
         with suppress(InvalidRequirement):

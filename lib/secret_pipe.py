@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @contextmanager
 def served(text: bytes, user: str | None) -> Iterator[str]:
     """Yield the path of a pipe from which one user can read ``text``, any number of times; it is never on a disk."""
-    import tempfile
+    import tempfile  # slow to import, and needed for passwords only
 
     directory = tempfile.mkdtemp(prefix="resource-api-pipe-", dir="/run" if os.geteuid() == 0 else None)
     pipe, stopped = f"{directory}/pipe", threading.Event()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from lib import symbolic_mode
 from resource_api import Problem, Sensitive
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ def shown_by_mode(mode: Any, secrets: Iterable[str]) -> Iterator[Problem]:
     names = sorted(secrets)
     if not names or not isinstance(mode, str):
         return
-    from lib import symbolic_mode
-
     number = int(mode, 8) if mode[0].isdigit() else symbolic_mode.apply(mode, 0o600, directory=False)
     if number & READABLE:
         words = f"{names[0]} is secret" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} are secret"

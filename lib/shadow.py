@@ -123,6 +123,6 @@ def _text(value: Any) -> str:
 
 
 def _days(date: str) -> int:
-    import calendar
+    import calendar  # slow to import, and needed for a declared day only
 
     return calendar.timegm(time.strptime(date, "%Y-%m-%d")) // DAY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 from typing import TYPE_CHECKING, Any
 
 from lib import executed_code, regular_expressions
@@ -81,8 +82,6 @@ def _path(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _port(should: Mapping[str, Any], seconds: float) -> str:
-    import socket
-
     host, port = should["host"], should["port"]
     # A text goes through the codec idna, whose tables are large.
     address = host.encode() if host.isascii() else host
@@ -94,7 +93,7 @@ def _port(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _url(should: Mapping[str, Any], seconds: float) -> str:
-    import ssl
+    import ssl  # these are slow to import, and needed for a url only
     import urllib.error
     import urllib.request
 

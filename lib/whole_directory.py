@@ -34,7 +34,7 @@ def stage() -> Iterator[str]:
 
     Raise ``ResourceError`` where it cannot be made, as by another user.
     """
-    import shutil
+    import shutil  # slow to import, and needed for changes only
 
     try:
         # Others cannot open it: who can, could hold the lock.

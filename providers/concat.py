@@ -77,7 +77,7 @@ class Provider(BaseProvider):
             source = should.get("source") or []
             missing = [
                 *prerequisites.missing_place(path, should),
-                *(problem for path in _listed(source) for problem in prerequisites.missing_file("source", path)),
+                *(problem for fragment in _listed(source) for problem in prerequisites.missing_file("source", fragment)),
                 *prerequisites.missing_checker(should.get("validate_cmd")),
             ]
             yield from ((path, problem) for problem in missing)

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from lib import prerequisites, removed_directories, sensitive, symbolic_mode, validate_cmd
 from resource_api import Asset, BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
@@ -79,12 +80,8 @@ class Provider(BaseProvider):
         if ensure == "link" and "target" not in declared:
             problems.append(Problem("target", "a link needs a target"))
         if (command := should.get("validate_cmd")) is not None:
-            from lib import validate_cmd
-
             problems += validate_cmd.problems("validate_cmd", command)
         if "mode" in should and _has_secret(should):
-            from lib import sensitive
-
             problems += sensitive.shown_by_mode(should["mode"], sensitive.secret_attributes(should, *CONTENTS))
         content = _reveal(should.get("content"))
         if isinstance(content, str) and len(content.encode("utf-8", "surrogatepass")) > LIMIT:
@@ -142,14 +139,12 @@ class Provider(BaseProvider):
                 except (FileNotFoundError, NotADirectoryError):
                     continue
                 except (OSError, ValueError, ResourceError) as error:
-                    context.failed(path, message=_why(error, path))
+                    context.failed(path, message=_message(error, path))
                     continue
                 yield row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a file, as its directory, owner or source, and a conflict of kinds."""
-        from lib import prerequisites
-
         yield from prerequisites.kept_by_mounts(changes)
         changes = prerequisites.present(changes)
         for path, should in changes.items():
@@ -166,8 +161,6 @@ class Provider(BaseProvider):
         """Yield the content of a directory that is removed or replaced, which only ``force`` does."""
         for path, (is_, should) in changes.items():
             if is_ and is_["ensure"] == "directory" and should.get("force"):
-                from lib import removed_directories
-
                 yield from ((path, effect) for effect in removed_directories.side_effects(path))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
@@ -185,7 +178,7 @@ class Provider(BaseProvider):
                 except (OSError, ValueError, ResourceError) as error:
                     if self._backups is not None:
                         self._backups.discard(path)
-                    context.failed(path, message=_why(error, path))
+                    context.failed(path, message=_message(error, path))
                 else:
                     written.add(path)
             self._flush(context, batch)
@@ -237,7 +230,7 @@ class Provider(BaseProvider):
         """Copy the file or directory at ``path``, if that is declared; ``at_once``: before the next call changes it."""
         if backup:
             if self._backups is None:
-                from lib.backups import Backups
+                from lib.backups import Backups  # few runs keep copies, and their store takes long to import
 
                 self._backups = stack.enter_context(Backups())
             self._backups.keep(path, backup, at_once=at_once)
@@ -247,7 +240,7 @@ class Provider(BaseProvider):
         if self._backups is not None:
             self._backups.flush()
         for path, error in batch.flush():
-            context.failed(path, message=_why(error, path))
+            context.failed(path, message=_message(error, path))
 
     def _id(self, lookup: Callable[[int | str], int], owner: int | str | None) -> int | None:
         """Return the number of a user or group, looked up once per call of ``set``; None for None."""
@@ -294,7 +287,7 @@ def _digest(path: str, is_: Mapping[str, Any] | None) -> str:
     """Return the SHA-256 of a file, reading it only if it was too long for ``get``; empty for anything else."""
     if is_ is None or is_["ensure"] != "file" or "checksum" in is_:
         return str((is_ or {}).get("checksum", ""))
-    import hashlib
+    import hashlib  # slow to import, and needed for large files only
 
     with files.open_source(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -351,8 +344,6 @@ def _mode(mode: str, ensure: str, present: str | None) -> str:
     """Return the mode for the declared ``mode`` of a file of kind ``ensure``; ``present``: its mode until now."""
     directory = ensure == "directory"
     if not mode[0].isdigit():
-        from lib import symbolic_mode
-
         number = int(present or ("0755" if directory else "0644"), 8)
         return f"{symbolic_mode.apply(mode, number, directory=directory):04o}"
     return f"{files.directory_mode(int(mode, 8)):04o}" if directory else mode
@@ -360,11 +351,7 @@ def _mode(mode: str, ensure: str, present: str | None) -> str:
 
 def _check(batch: files.Batch, path: str, command: Any) -> Callable[[str], None] | None:
     """Return the check of a file's new content, or None. Raise ``ResourceError`` where other users could replace it."""
-    if command is None:
-        return None
-    from lib import validate_cmd
-
-    return validate_cmd.of_new_content(batch, path, command)
+    return None if command is None else validate_cmd.of_new_content(batch, path, command)
 
 
 def _in_its_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
@@ -388,7 +375,7 @@ def _reveal(value: Any) -> Any:
     return value.reveal() if isinstance(value, Sensitive) else value
 
 
-def _why(error: Exception, path: str) -> str:
+def _message(error: Exception, path: str) -> str:
     text = files.describe_error(error, path)
     not_empty = isinstance(error, OSError) and error.errno == errno.ENOTEMPTY
     return f"{text}; with force it is removed with all that is in it" if not_empty else text

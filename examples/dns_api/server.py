@@ -53,7 +53,7 @@ class Account:
         return [record for record in records if record["zone"] == zone and (names is None or record["name"] in names)]
 
     def create(self, zone: str, fields: dict[str, Any], key: str | None = None) -> dict[str, Any]:
-        """Add a record; there may be one of each name and type. A repeated ``key`` returns the record that it created."""
+        """Add a record; there may be one of each name and type. A repeated ``key`` returns its record."""
         self._require(zone in self.zones, f"zone {zone}")
         self._check(fields)
         with self._lock:

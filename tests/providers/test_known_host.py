@@ -197,7 +197,7 @@ def test_an_added_key_is_read_back_and_removed_without_a_trace(content: bytes, n
     known_host.edit(lines, {key: should})
     added = lines.content
     known_host.edit(lines, {key: should})
-    assert (lines.content, len(known_host._places(lines, {key})[key])) == (added, 1)
+    assert (lines.content, len(known_host._numbers(lines, {key})[key])) == (added, 1)
     known_host.edit(lines, {key: None})
     assert lines.content == content
 
