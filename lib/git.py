@@ -1,19 +1,36 @@
-"""Ask the source of a git repository for revisions, and give git access to it without showing a password."""
+"""Run git: ask a source for revisions without showing a password, and read and change a working copy as its owner."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from lib.secret_pipe import served
-from resource_api import Command, CommandError, ResourceError
+from resource_api import Command, CommandError, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from resource_api import CommandResult
+
+#: Most names in ``modified`` and ``outdated_submodules``.
+MOST_NAMES = 20
+#: The last commit that was checked out here; a commit that no branch of the source leads to is not the user's own then.
+OURS = "refs/resource-api/checkout"
+#: The mode of a submodule in the index.
+LINK = "160000 "
+#: Bytes of a file that names a directory of git.
+LONGEST = 8192
+#: Bytes of a file of settings.
+LONGEST_SETTINGS = 1 << 20
+#: The settings that name further files of settings.
+INCLUDE = r"^include(if\..*)?\.path$"
+#: The number of fields before the name in a record of ``git status --porcelain=v2``, by its kind.
+FIELDS = {"1": 8, "2": 9, "u": 10}
 #: Whatever the settings of a repository, git executes no program that they name when it reads or checks out files.
 SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 #: Ask nobody, write nothing while reading, and end with the work: a garbage collection would go on alone.
@@ -109,3 +126,179 @@ def messages(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     first = next((number for number, line in enumerate(lines) if line.startswith(PREFIXES)), 0)
     return "; ".join(re.sub(f"\\A({'|'.join(PREFIXES)})", "", line) for line in lines[first : first + SHOWN])
+
+
+class WorkingCopy(NamedTuple):
+    """A directory and the user whom git runs as there; None is the user of the run.
+
+    ``checked``: the directories of it and of its submodules, once it was checked who can change them.
+    """
+
+    path: str
+    user: str | None
+    checked: tuple[str, ...] = ()
+
+    def check(self) -> WorkingCopy:
+        """Return the same working copy after a check that only its owner and root decide which programs git runs there.
+
+        git executes programs that its own directory names, also in each submodule; the directories of tracked files
+        decide where it writes. Raise ``CommandError`` for a file that others can change.
+        """
+        if self.user is not None:
+            return self
+        checked: list[str] = []
+        todo = [self.path]
+        while todo:
+            path = todo.pop()
+            directories = list(_git_directories(path))
+            query.check_code(*directories)
+            self._check_included(directories)
+            if os.path.lexists(f"{path}/.git"):
+                checked.append(path)
+                listed = self._replace(path=path, checked=(path,)).ask("ls-files", "-z", "--stage").stdout
+                entries = [entry.split("\t", 1) for entry in listed.split("\0")[:-1]]
+                inside = {f"{path}/{name}".rpartition("/")[0] for _, name in entries}
+                query.check_code(f"{path}/.gitmodules", places=sorted(inside))
+                todo += [f"{path}/{name}" for mode, name in entries if mode.startswith(LINK)]
+        return self._replace(checked=tuple(checked))
+
+    def _check_included(self, directories: Sequence[str]) -> None:
+        """Check the files of settings that those in directories of git include, whether the condition holds or not.
+
+        Raise ``CommandError`` for a file that others can change, ``OSError`` for one that cannot be read.
+        """
+        todo = [f"{directory}/{name}" for directory in directories for name in ("config", "config.worktree")]
+        checked: set[str] = set()
+        while todo:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                included = self._named_settings(todo.pop())
+                query.check_code(*included)
+                new = set(map(os.path.realpath, included)) - checked
+                checked |= new
+                todo += new
+
+    def _named_settings(self, path: str) -> list[str]:
+        """Return the paths of the files that a file of settings includes. Raise ``OSError``."""
+        if b"include" not in files.read(path, LONGEST_SETTINGS).lower():
+            return []
+        words = ("--file", path, "--no-includes", "--type=path", "-z", "--get-regexp", INCLUDE)
+        entries = self.ask("config", *words).stdout.split("\0")[:-1]
+        directory = os.path.dirname(path)  # noqa: PTH120 - text
+        return [os.path.join(directory, entry.partition("\n")[2]) for entry in entries]  # noqa: PTH118 - text
+
+    def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+        """Run git in the directory. Raise ``CommandError`` for a failure."""
+        git(*self._settings, *arguments, **self._options(env))
+
+    def attempt(self, *arguments: str) -> int:
+        """Run git in the directory and return its exit code."""
+        return git.attempt(*self._settings, *arguments, **self._options()).exit_code
+
+    def ask(self, *arguments: str) -> CommandResult:
+        """Run git in the directory to read something, under noop too, and return how it ended."""
+        return query.attempt(*self._settings, *arguments, **self._options())
+
+    @property
+    def _settings(self) -> tuple[str, ...]:
+        """The settings of every call; git itself refuses files of other users, also where their settings trust them."""
+        safe = (word for path in self.checked for word in ("-c", f"safe.directory={path}"))
+        return (*SETTINGS, *safe)
+
+    def _options(self, variables: Mapping[str, str] | None = None) -> Any:
+        """Return the options of every call: git looks for no repository in the directories above."""
+        env = {"GIT_CEILING_DIRECTORIES": self.path.rpartition("/")[0], **(variables or {})}
+        return {"cwd": self.path, "user": self.user, "env": env, "log": "debug"}
+
+    def content(self) -> dict[str, Any]:
+        """Return the attributes of the checkout; an empty mapping if git was interrupted before it made one."""
+        options = ("--porcelain=v2", "--branch", "-z", "--untracked-files=no", "--ignore-submodules=untracked")
+        status = self.ask("status", *options)
+        if status.exit_code:
+            if "not a git repository" in status.stderr:  # its creation was interrupted
+                return {}
+            raise ResourceError(messages(status.stderr))
+        records = status.stdout.split("\0")
+        heads = dict(record[2:].split(" ", 1) for record in records if record[:2] == "# ")
+        source = self.ask("config", "--local", "--get", "remote.origin.url").stdout.removesuffix("\n")
+        attributes: dict[str, Any] = {"modified": list(_changed(records))[:MOST_NAMES]}
+        attributes["outdated_submodules"] = list(self._outdated_submodules())[:MOST_NAMES]
+        attributes |= {"source": source} if source else {}
+        if (branch := heads.get("branch.head", "(")) and branch[0] != "(":
+            attributes["branch"] = branch
+        return attributes | ({"revision": oid} if (oid := heads.get("branch.oid", "(initial)")) != "(initial)" else {})
+
+    def _outdated_submodules(self) -> Iterator[str]:
+        if os.path.lexists(f"{self.path}/.gitmodules"):
+            for line in self.ask("submodule", "status", "--recursive").stdout.splitlines():
+                if line[:1] in {"-", "+", "U"}:
+                    yield line[1:].split(" ", 1)[1].rpartition(" (")[0] or line[1:].split(" ", 1)[1]
+
+    def refuse_loss(self, *commits: str, untracked: bool = False) -> None:
+        """Raise ``ResourceError`` if tracked files were changed, or one of the ``commits`` is nowhere else.
+
+        With ``untracked``, files that are neither tracked nor ignored count as well.
+        """
+        which = "--untracked-files=normal" if untracked else "--untracked-files=no"
+        status = self.ask("status", "--porcelain=v2", "-z", which, "--ignore-submodules=untracked")
+        names = list(_changed(status.stdout.split("\0")))
+        if names:
+            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            msg = f"has local changes, which are lost with force: {', '.join(names[:MOST_NAMES])}{more}"
+            raise ResourceError(msg)
+        elsewhere = ("--not", "--remotes", "--tags", "--glob=refs/resource-api")
+        count = self.ask("rev-list", "--count", *commits, *elsewhere).stdout.strip()
+        if count not in {"", "0"}:
+            msg = f"has {count} commits that the source does not have, which are lost with force"
+            raise ResourceError(msg)
+
+    def fetch(self, should: Mapping[str, Any], target: Target) -> None:
+        """Fetch the branches and tags of the source, or with ``depth`` only the history of the target."""
+        if should.get("depth") is None:
+            refspecs = ["--tags", "origin", "+refs/heads/*:refs/remotes/origin/*"]
+        elif target.branch is not None:
+            refspecs = [f"--depth={should['depth']}", "--no-tags", "origin"]
+            refspecs.append(f"+{target.ref}:refs/remotes/origin/{target.branch}")
+        else:
+            refspecs = [f"--depth={should['depth']}", "--no-tags", "origin", target.ref or target.commit]
+        with access(should, self.user) as (options, variables):
+            fetch = (*options, "fetch", "-q", "--force", "--no-recurse-submodules")
+            self.run(*fetch, *refspecs, env=variables)
+            if self.attempt("update-ref", OURS, target.commit):  # not a part of any branch or tag
+                self.run(*fetch, "origin", f"+{target.commit}:{OURS}", env=variables)
+
+    def check_out(self, should: Mapping[str, Any], target: Target, *, force: bool) -> None:
+        """Check out the target that was fetched, and its submodules."""
+        forced = ["--force"] if force else []
+        checkout = ("checkout", "-q", "--no-recurse-submodules", *forced)
+        if target.branch is None:
+            self.run(*checkout, "--detach", target.commit)
+        else:
+            self.run(*checkout, "-B", target.branch, target.commit)
+            self.run("branch", "-q", f"--set-upstream-to=origin/{target.branch}", target.branch)
+        if should["submodules"] and os.path.lexists(f"{self.path}/.gitmodules"):
+            depth = [] if should.get("depth") is None else [f"--depth={should['depth']}"]
+            with access(should, self.user) as (options, variables):
+                self.run("submodule", "-q", "sync", "--recursive")
+                self.run(*options, "submodule", "-q", "update", "--init", "--recursive", *depth, *forced, env=variables)
+
+
+def _git_directories(path: str) -> Iterator[str]:
+    """Yield ``.git`` of a working copy, and the directories of git to which it leads if it is a file."""
+    yield (directory := f"{path}/.git")
+    for name, start in (("", "gitdir: "), ("/commondir", "")):
+        with suppress(OSError):  # a directory, or nothing
+            text = files.read(f"{directory}{name}", LONGEST).decode("utf-8", "surrogateescape")
+            base = path if start else directory
+            yield (directory := os.path.normpath(os.path.join(base, text.removeprefix(start).rstrip("\n"))))  # noqa: PTH118 - text
+
+
+def _changed(records: list[str]) -> Iterator[str]:
+    """Yield the names in the records of ``git status --porcelain=v2 -z``; a renamed one is followed by its old name."""
+    rest = iter(records)
+    for record in rest:
+        if record[:1] in FIELDS:
+            yield record.split(" ", FIELDS[record[:1]])[-1]
+        elif record[:2] == "? ":
+            yield record[2:]
+        if record[:1] == "2":
+            next(rest, None)

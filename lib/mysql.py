@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
+import socket
 import struct
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
-from resource_api import Attribute, ResourceError
+from resource_api import Attribute, BaseProvider, ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
-    from socket import socket
     from ssl import SSLContext
 
     from pymysql.connections import Connection
 
-    from resource_api import Context
+    from resource_api import Change, Context
 
 WORD = r"Pattern[/\A[^[:cntrl:]]+\z/]"
 PATH = r"Optional[Pattern[/\A\/[^[:cntrl:]]+\z/]]"
@@ -89,7 +89,7 @@ class Server:
     def session(self, context: Context) -> Iterator[Session]:
         """Yield a connection to the server. Raise ``ResourceError`` with the reason why there is none."""
         with prerequisites.needing("pymysql", "pip install 'resource-api[mysql]'"):
-            import pymysql
+            import pymysql  # an extra installs it
         try:
             # Deferred, because PyMySQL would leave a socket of its own open that it cannot connect.
             connection = pymysql.connect(**self._options(_seconds(context)), defer_connect=True)
@@ -109,17 +109,15 @@ class Server:
         host: str = self._config["host"]
         return host if host.startswith("/") else f"{host}:{self._config['port']}"
 
-    def _socket(self) -> socket:
+    def _socket(self) -> socket.socket:
         """Return a socket that is connected to the server."""
-        import socket as sockets
-
         host, port = self._config["host"], self._config["port"]
         if not host.startswith("/"):
-            connection = sockets.create_connection((host, port), CONNECT_TIMEOUT)
-            connection.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
-            connection.setsockopt(sockets.SOL_SOCKET, sockets.SO_KEEPALIVE, 1)
+            connection = socket.create_connection((host, port), CONNECT_TIMEOUT)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             return connection
-        connection = sockets.socket(sockets.AF_UNIX)
+        connection = socket.socket(socket.AF_UNIX)
         try:
             connection.settimeout(CONNECT_TIMEOUT)
             connection.connect(host)
@@ -186,14 +184,12 @@ class Session:
             raise ResourceError(msg)
 
     def _execute(self, statement: str) -> tuple[list[str], Collection[tuple[Any, ...]]]:
-        from pymysql import MySQLError
-
         try:
             with self._connection.cursor() as cursor:
                 # Without arguments: PyMySQL would read each % in a name as a place for one.
                 cursor.execute(statement)
                 return [column[0] for column in cursor.description or ()], cursor.fetchall()
-        except MySQLError as error:
+        except self._connection.Error as error:
             raise ResourceError(_reason(error)) from None
 
 
@@ -278,7 +274,7 @@ def _seconds(context: Context) -> float:
 
 
 def _tls(config: Mapping[str, Any]) -> SSLContext:
-    import ssl
+    import ssl  # slow to import, and types load this module for their attributes
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = config["sslmode"] == "verify-full"
@@ -308,3 +304,42 @@ def _reason(error: Exception) -> str:
         number, text = error.args
         return f"{HINTS.get(number, text)} ({number})"
     return str(error) or type(error).__name__
+
+
+def _checked(_context: Context, config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration whose files of TLS are used. Raise ``ResourceError`` otherwise."""
+    if config["sslmode"] in {"disable", "prefer"}:
+        for name in ("ca_file", "cert_file", "key_file"):
+            if config.get(name) is not None:
+                msg = f"{name} is for sslmode require, verify-ca or verify-full, not {config['sslmode']}"
+                raise ResourceError(msg)
+    return config
+
+
+class ServerProvider(BaseProvider):
+    """The base class of the providers of one server."""
+
+    check_config = staticmethod(_checked)
+
+    def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
+        """Keep the server's configuration."""
+        self._server = Server(config)
+
+    def diff_config(self, _context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:
+        """Return the settings that lead to another server."""
+        return [name for name in ("host", "port") if is_.get(name) != should.get(name)]
+
+    def set(self, context: Context, changes: Mapping[Any, Change]) -> None:
+        """Change each resource through one connection; a failure of one leaves the others alone."""
+        with self._server.session(context) as session:
+            for name, (is_, should) in changes.items():
+                if should["ensure"] == "absent":
+                    action = context.deleting(name)
+                else:
+                    action = context.creating(name) if is_ is None else context.updating(name)
+                with action:
+                    self._change(session, name, is_, should)
+
+    def _change(self, session: Session, name: Any, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
+        """Make one resource as it should be; ``is_``: None where it does not exist."""
+        raise NotImplementedError

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib.secret_pipe import served
-from resource_api import Attribute, Command, ResourceError, Sensitive
+from resource_api import Attribute, Command, ResourceError, Sensitive, SimpleProvider
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from resource_api import Context
 
 #: A name of an object that needs no more than quotes, up to what the server cuts off. ``pg_`` is for its own.
 NAME = r"Pattern[/\A(?!pg_)[A-Za-z_][A-Za-z0-9_.@$-]{0,62}\z/]"
@@ -155,3 +156,26 @@ def _reason(stderr: str) -> str:
     """Return the messages of psql in one line, without the program and the number of the line."""
     lines = [line.removeprefix("psql: ").removeprefix("error: ") for line in stderr.splitlines() if line.strip()]
     return "; ".join(line.partition(":  ")[2] or line for line in lines)
+
+
+def _checked(_context: Context, config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration whose password is on one line. Raise ``ResourceError`` otherwise."""
+    password = config.get("password")
+    if isinstance(password, Sensitive) and not str(password.reveal()).isprintable():
+        msg = "the password is not one printable line"
+        raise ResourceError(msg)
+    return config
+
+
+class ServerProvider(SimpleProvider):
+    """The base class of the providers of one server."""
+
+    check_config = staticmethod(_checked)
+
+    def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
+        """Keep the server's configuration."""
+        self._server = Server(config)
+
+    def diff_config(self, _context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:
+        """Return the settings that lead to another server."""
+        return [name for name in ("host", "port") if is_.get(name) != should.get(name)]

@@ -1,23 +1,39 @@
-"""Read and set access control lists on open files, so that no link and no rename redirects a right."""
+"""Read and set access control lists (acl(5)) on open files, so that no link and no rename redirects a right."""
 
 from __future__ import annotations
 
 import os
 import stat
+import struct
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import file_trees, posix_acl, prerequisites
+from lib import file_trees, prerequisites
 from lib.named_files import NO_FILE, read_each
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from os import stat_result
 
-    from lib.posix_acl import Declared
     from resource_api import Change, Context, Resource
 
+ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
+#: Kinds of entries (linux/posix_acl.h).
+USER_OBJ, USER, GROUP_OBJ, GROUP, MASK, OTHER = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
+#: The number in entries that are not for a named user or group.
+UNNAMED = 0xFFFFFFFF
+#: The kinds of entries that have a name, and those that the mask limits.
+NAMED = frozenset({USER, GROUP})
+LIMITED = frozenset({USER, GROUP_OBJ, GROUP})
+MASK_KEY, GROUP_KEY = (MASK, UNNAMED), (GROUP_OBJ, UNNAMED)
+KINDS = {"user": (USER_OBJ, USER), "group": (GROUP_OBJ, GROUP), "mask": (MASK, MASK), "other": (OTHER, OTHER)}
+WORDS = {tag: word for word, tags in KINDS.items() for tag in tags}
+RIGHTS = {"r": 4, "w": 2, "x": 1, "X": 1}
+VERSION, ENTRY = struct.Struct("<I"), struct.Struct("<HHI")
+
+#: A list: (kind, number) → rights as in a mode.
+Acl = dict[tuple[int, int], int]
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -29,14 +45,14 @@ class Provider(BaseProvider):
         for resource in resources:
             resource["path"] = files.canonical_path(resource["path"])
             if resource.get("permission") is not None:
-                entries = sorted(map(posix_acl.parse, resource["permission"]), key=lambda entry: entry.order)
+                entries = sorted(map(parse, resource["permission"]), key=lambda entry: entry.order)
                 resource["permission"] = list(map(str, entries))
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse entries that are part of the mode, or declared twice, and a declaration without any other."""
         if should.get("ensure") != "absent" and should.get("permission"):
-            yield from (Problem("permission", text) for text in posix_acl.problems(should["permission"]))
+            yield from (Problem("permission", text) for text in problems(should["permission"]))
 
     def insync(
         self, _context: Context, name: str, attribute: str, _is: Mapping[str, Any], should: Mapping[str, Any]
@@ -45,7 +61,7 @@ class Provider(BaseProvider):
         if attribute == "ensure":
             return None
         try:
-            declared = posix_acl.resolve(should["permission"])
+            declared = resolve(should["permission"])
         except ResourceError:
             return attribute != "permission"  # a user or group that does not exist yet
         members = [""] if attribute == "permission" else list(_members(name, should))[1:]
@@ -53,24 +69,24 @@ class Provider(BaseProvider):
             differing = [member for member in members if _differs(directories, _at(name, member), should, declared)]
             if not differing:
                 return True
-            access, _ = posix_acl.read(*files.stat_attributes(directories, name))
+            access, _ = read(*files.stat_attributes(directories, name))
         if attribute == "recursive":
             return False, f"differs in {file_trees.listed(differing)}"
-        mask = posix_acl.hiding_mask(access, declared)
+        mask = hiding_mask(access, declared)
         return (False, f"is limited by the mask {mask}, the group's digit of the mode") if mask else False
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the lists of the files in ``names``; a file without one has none."""
         unlisted = "any file can have an access control list; name it"
         for path, status_and_attributes in read_each(context, names, unlisted, files.stat_attributes, NO_FILE):
-            access, default = posix_acl.read(*status_and_attributes)
-            if posix_acl.is_extended(access, default):
-                yield {"ensure": "present", "path": path, "permission": posix_acl.as_text(access, default)}
+            access, default = read(*status_and_attributes)
+            if is_extended(access, default):
+                yield {"ensure": "present", "path": path, "permission": as_text(access, default)}
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a list: the file, the users and groups."""
         for path, should in changes.items():
-            entries = [] if should["ensure"] == "absent" else map(posix_acl.parse, should["permission"])
+            entries = [] if should["ensure"] == "absent" else map(parse, should["permission"])
             for entry in entries:
                 find = prerequisites.missing_user if entry.word == "user" else prerequisites.missing_group
                 yield from ((path, problem) for problem in find("permission", entry.name or None))
@@ -80,7 +96,7 @@ class Provider(BaseProvider):
         """Change the lists of one file or tree after another."""
         for path, (_, should) in changes.items():
             try:
-                declared = [] if should["ensure"] == "absent" else posix_acl.resolve(should["permission"])
+                declared = [] if should["ensure"] == "absent" else resolve(should["permission"])
                 with files.Batch() as batch:
                     for member in _ordered(_members(path, should)):
                         batch.edit_attributes(_at(path, member), partial(_change, should=should, declared=declared))
@@ -122,15 +138,184 @@ def _change(
 ) -> dict[str, bytes | None]:
     """Return the attributes that a file must get, None for a removal; an empty mapping if it is as declared."""
     if should["ensure"] == "absent":
-        new = posix_acl.without(status, attributes)
+        new = without(status, attributes)
     elif any(entry.default for entry in declared) and not stat.S_ISDIR(status.st_mode) and not should.get("recursive"):
         msg = "is not a directory, so it has no default entries"
         raise ResourceError(msg)
     else:
         inclusive = should.get("membership") != "minimum"
-        new = posix_acl.expected(status, attributes, declared, inclusive=inclusive)
-    return {} if new == posix_acl.read(status, attributes) else posix_acl.encoded(*new)
+        new = expected(status, attributes, declared, inclusive=inclusive)
+    return {} if new == read(status, attributes) else encoded(*new)
 
 
 def _at(top: str, name: str) -> str:
     return f"{top}/{name}" if name else top
+
+
+class Entry(NamedTuple):
+    """An entry as text: ``rights`` has three characters, the last of which may be ``X``."""
+
+    default: bool
+    word: str
+    name: str
+    rights: str
+
+    def __str__(self) -> str:
+        """Return it as getfacl(1) shows it."""
+        return f"{'default:' * self.default}{self.word}:{self.name}:{self.rights}"
+
+    @property
+    def order(self) -> tuple[bool, int, str]:
+        """The place in a list, as getfacl(1) has it."""
+        return self.default, list(KINDS).index(self.word), self.name
+
+
+class Declared(NamedTuple):
+    """A declared entry with the number of its user or group; ``conditional`` is a right to execute of ``X``."""
+
+    default: bool
+    key: tuple[int, int]
+    bits: int
+    conditional: bool
+
+
+def parse(text: str) -> Entry:
+    """Return an entry that the data type of ``permission`` accepts."""
+    *first, word, name, rights = text.split(":")
+    full = next(kind for kind in KINDS if kind.startswith(word))
+    if rights.isdigit():
+        rights = "".join(letter for letter in "rwx" if RIGHTS[letter] & int(rights))
+    last = next((letter for letter in "xX" if letter in rights), "-")
+    number = files.owner_number(name)
+    rights = "".join(letter if letter in rights else "-" for letter in "rw") + last
+    return Entry(bool(first), full, name if number is None else str(number), rights)
+
+
+def resolve(permission: Iterable[str]) -> list[Declared]:
+    """Return declared entries with numbers. Raise ``ResourceError`` for a user or group that does not exist."""
+    declared = []
+    for entry in map(parse, permission):
+        unnamed, with_name = KINDS[entry.word]
+        find = files.user_id if entry.word == "user" else files.group_id
+        key = (with_name, find(entry.name)) if entry.name else (unnamed, UNNAMED)
+        bits = sum(RIGHTS[letter] for letter in entry.rights if letter in RIGHTS)
+        declared.append(Declared(entry.default, key, bits, entry.rights.endswith("X")))
+    return declared
+
+
+def read(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl]:
+    """Return the list of a file, which without one has the entries of its mode, and the default list of a directory."""
+    mode = status.st_mode
+    of_mode = {(USER_OBJ, UNNAMED): mode >> 6 & 7, GROUP_KEY: mode >> 3 & 7, (OTHER, UNNAMED): mode & 7}
+    access = attributes.get(ACCESS)
+    return of_mode if access is None else _decode(access), _decode(attributes.get(DEFAULT, b""))
+
+
+def is_extended(access: Acl, default: Acl) -> bool:
+    """Return whether the lists say more than a mode."""
+    return bool(default) or MASK_KEY in access
+
+
+def as_text(access: Acl, default: Acl) -> list[str]:
+    """Return the entries as text, without those that are the rights of owner and others in the file's mode."""
+    of_mode = {(USER_OBJ, UNNAMED), (OTHER, UNNAMED)}
+    entries = [_entry(key, bits, default=False) for key, bits in access.items() if key not in of_mode]
+    entries += [_entry(key, bits, default=True) for key, bits in default.items()]
+    return [str(entry) for entry in sorted(entries, key=lambda entry: entry.order)]
+
+
+def expected(
+    status: stat_result, attributes: Mapping[str, bytes], declared: Iterable[Declared], *, inclusive: bool
+) -> tuple[Acl, Acl]:
+    """Return the list and the default list that a file should have.
+
+    ``inclusive``: whether the declared entries for users and groups are all. A file without a default list gets none.
+    """
+    access, default = read(status, attributes)
+    directory = stat.S_ISDIR(status.st_mode)
+    runs = directory or any(access[key] & 1 for key in ((USER_OBJ, UNNAMED), GROUP_KEY, (OTHER, UNNAMED)))
+    entries: Acl = {}
+    inherited: Acl = {}
+    for entry in declared:
+        if directory or not entry.default:
+            bits = entry.bits & ~1 if entry.conditional and not runs else entry.bits
+            (inherited if entry.default else entries)[entry.key] = bits
+    new = _combined(access, entries, inclusive=inclusive)
+    if not inherited and (inclusive or not default):
+        return new, {}
+    start = default or {key: new[key] for key in ((USER_OBJ, UNNAMED), GROUP_KEY, (OTHER, UNNAMED))}
+    return new, _combined(start, inherited, inclusive=inclusive)
+
+
+def without(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl]:
+    """Return the lists of a file that has no more than a mode, with no right that the mask denied."""
+    return _combined(read(status, attributes)[0], {}, inclusive=True), {}
+
+
+def encoded(access: Acl, default: Acl) -> dict[str, bytes | None]:
+    """Return the extended attributes for two lists; None removes one."""
+    return {ACCESS: _encode(access), DEFAULT: _encode(default) if default else None}
+
+
+def hiding_mask(access: Acl, declared: Iterable[Declared]) -> str:
+    """Return the mask of a list if it denies declared rights, else an empty text."""
+    mask = access.get(MASK_KEY, 7)
+    denied = any(entry.bits & ~mask for entry in declared if not entry.default and entry.key[0] in LIMITED)
+    return rights(mask) if denied else ""
+
+
+def rights(bits: int) -> str:
+    """Return rights as three characters."""
+    return "".join(letter if RIGHTS[letter] & bits else "-" for letter in "rwx")
+
+
+def _combined(present: Acl, declared: Acl, *, inclusive: bool) -> Acl:
+    """Return a list with the declared entries, and the remaining ones of ``present``.
+
+    A mask that is not declared is kept as long as it grants the declared rights. Where it has to grant more, entries
+    that are not declared do not gain by that: they keep their effective rights.
+    """
+    new = {key: bits for key, bits in present.items() if key[0] not in NAMED or not inclusive} | declared
+    if MASK_KEY in declared:
+        return new
+    limit = present.get(MASK_KEY, present[GROUP_KEY])
+    needed = 0
+    for key, bits in declared.items():
+        needed |= bits if key[0] in LIMITED else 0
+    new.pop(MASK_KEY, None)
+    has_named = any(key[0] in NAMED for key in new)
+    if needed & ~limit or not has_named:
+        new = {key: bits & limit if key[0] in LIMITED and key not in declared else bits for key, bits in new.items()}
+    return new | {MASK_KEY: limit | needed} if has_named else new
+
+
+def _decode(data: bytes) -> Acl:
+    return {(tag, number): bits for tag, bits, number in ENTRY.iter_unpack(data[VERSION.size :])}
+
+
+def _encode(acl: Acl) -> bytes:
+    return VERSION.pack(2) + b"".join(ENTRY.pack(tag, acl[tag, number], number) for tag, number in sorted(acl))
+
+
+def _entry(key: tuple[int, int], bits: int, *, default: bool) -> Entry:
+    tag, number = key
+    find = {USER: files.user_name, GROUP: files.group_name}.get(tag)
+    name = "" if find is None else find(number)
+    return Entry(default, WORDS[tag], name, rights(bits))
+
+
+def problems(permission: Iterable[str]) -> Iterator[str]:
+    """Yield the mistakes in declared entries."""
+    entries = list(map(parse, permission))
+    keys = set()
+    for entry in entries:
+        key = entry._replace(rights="")
+        if not entry.default and not entry.name and entry.word in {"user", "other"}:
+            yield f"'{entry}' is in the mode of the file: declare it as 'mode' of the type file"
+        elif key in keys:
+            yield f"there is more than one entry for '{str(key).rstrip(':')}'"
+        keys.add(key)
+        if (number := files.owner_number(entry.name)) is not None and number >= UNNAMED:
+            yield f"'{entry.name}' is no number of a user or group"
+    if not any(entry.default or entry.name or entry.word == "mask" for entry in entries):
+        yield "needs an entry for a named user or group, or one for new files; the rest is the mode of the file"

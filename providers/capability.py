@@ -1,13 +1,14 @@
-"""Read and set the capabilities of programs on open files, so that no link and no rename redirects a right."""
+"""Read and set capabilities (capabilities(7)) on open files, so that no link and no rename redirects a right."""
 
 from __future__ import annotations
 
 import os
 import stat
+import struct
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import file_capabilities, prerequisites
+from lib import prerequisites
 from lib.named_files import NO_FILE, read_each
 from resource_api import BaseProvider, Problem, ResourceError, files
 
@@ -16,6 +17,21 @@ if TYPE_CHECKING:
     from os import stat_result
 
     from resource_api import Change, Context, Resource
+
+ATTRIBUTE = "security.capability"
+#: In the order of their numbers (linux/capability.h).
+NAMES = (
+    *("chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap"),
+    *("linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner"),
+    *("sys_module", "sys_rawio", "sys_chroot", "sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice"),
+    *("sys_resource", "sys_time", "sys_tty_config", "mknod", "lease", "audit_write", "audit_control", "setfcap"),
+    *("mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read", "perfmon", "bpf"),
+    "checkpoint_restore",
+)
+NUMBERS = {f"cap_{name}": number for number, name in enumerate(NAMES)}
+#: Revision and flag, then permitted and inheritable in two halves; revision 3 has the number of a root after them.
+DATA, OWNED = struct.Struct("<5I"), struct.Struct("<6I")
+REVISION, EFFECTIVE, HALF = 0x02000000, 1, 32
 
 
 class Provider(BaseProvider):
@@ -26,14 +42,14 @@ class Provider(BaseProvider):
         for resource in resources:
             resource["path"] = files.canonical_path(resource["path"])
             text = resource.get("capability")
-            if text is not None and not any(file_capabilities.problems(text)):
-                resource["capability"] = file_capabilities.canonical(text)
+            if text is not None and not any(problems(text)):
+                resource["capability"] = canonical(text)
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse capabilities that the kernel cannot store."""
         if should.get("ensure") != "absent" and should.get("capability") is not None:
-            yield from (Problem("capability", text) for text in file_capabilities.problems(should["capability"]))
+            yield from (Problem("capability", text) for text in problems(should["capability"]))
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], _should: Mapping[str, Any]
@@ -47,9 +63,9 @@ class Provider(BaseProvider):
         """Read the capabilities of the files in ``names``."""
         unlisted = "any program can have capabilities; name it, or run: getcap -r /usr"
         for path, (status, attributes) in read_each(context, names, unlisted, files.stat_attributes, NO_FILE):
-            if (data := attributes.get(file_capabilities.ATTRIBUTE)) and stat.S_ISREG(status.st_mode):
-                capabilities = file_capabilities.decode(data)
-                row = {"ensure": "present", "path": path, "capability": file_capabilities.as_text(capabilities)}
+            if (data := attributes.get(ATTRIBUTE)) and stat.S_ISREG(status.st_mode):
+                capabilities = decode(data)
+                row = {"ensure": "present", "path": path, "capability": as_text(capabilities)}
                 yield {**row, "root": capabilities.root} if capabilities.root else row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
@@ -76,7 +92,7 @@ def _change(
     ``others``: whether other users can replace it.
     """
     if should["ensure"] == "absent":
-        return {file_capabilities.ATTRIBUTE: None}
+        return {ATTRIBUTE: None}
     if not stat.S_ISREG(status.st_mode):
         msg = "is not a regular file"
         raise ResourceError(msg)
@@ -90,4 +106,75 @@ def _change(
             " no right to write for others, no access control list and no other hard link"
         )
         raise ResourceError(msg)
-    return {file_capabilities.ATTRIBUTE: file_capabilities.encode(file_capabilities.parse(should["capability"]))}
+    return {ATTRIBUTE: encode(parse(should["capability"]))}
+
+
+class Capabilities(NamedTuple):
+    """The sets of a file as bits; ``effective`` is for all of them; ``root``: for which user namespaces they are."""
+
+    permitted: int = 0
+    inheritable: int = 0
+    effective: bool = False
+    root: int = 0
+
+
+def split(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the names in small letters, each with its letters."""
+    for clause in text.split():
+        names, _, letters = clause.replace("+", "=").partition("=")
+        yield from ((name, letters) for name in names.lower().split(","))
+
+
+def canonical(text: str) -> str:
+    """Return a text in the order of the numbers, names with the same letters together."""
+    groups: dict[str, list[str]] = {}
+    for name, letters in sorted(dict(split(text)).items(), key=lambda item: NUMBERS.get(item[0], len(NAMES))):
+        groups.setdefault("".join(letter for letter in "eip" if letter in letters), []).append(name)
+    return " ".join(f"{','.join(names)}={letters}" for letters, names in groups.items())
+
+
+def problems(text: str) -> Iterator[str]:
+    """Yield the mistakes in a text that the data type accepts."""
+    clauses = list(split(text))
+    names = [name for name, _ in clauses]
+    yield from (f"there is no capability '{name}'" for name in names if name not in NUMBERS)
+    yield from (f"'{name}' is there more than once" for name in sorted({n for n in names if names.count(n) > 1}))
+    effective = {"e" in letters for _, letters in clauses}
+    if len(effective) > 1:
+        yield "'e' is one flag of the file: give it to each capability or to none"
+    if any(set(letters) == {"e"} for _, letters in clauses):
+        yield "a capability that is effective is also permitted or inheritable: 'ep' or 'ei'"
+
+
+def parse(text: str) -> Capabilities:
+    """Return the sets of a text without problems."""
+    permitted, inheritable = (
+        sum(1 << NUMBERS[name] for name, letters in split(text) if letter in letters) for letter in "pi"
+    )
+    return Capabilities(permitted, inheritable, any("e" in letters for _, letters in split(text)))
+
+
+def as_text(sets: Capabilities) -> str:
+    """Return the text of some sets; a capability that is younger than this program by its number."""
+    any_set = sets.permitted | sets.inheritable
+    numbers = [number for number in range(2 * HALF) if any_set >> number & 1]
+    clauses = []
+    for number in numbers:
+        name = f"cap_{NAMES[number]}" if number < len(NAMES) else f"cap_{number}"
+        flags = (("e", sets.effective), ("i", sets.inheritable >> number & 1), ("p", sets.permitted >> number & 1))
+        clauses.append(f"{name}={''.join(letter for letter, there in flags if there)}")
+    return canonical(" ".join(clauses))
+
+
+def decode(data: bytes) -> Capabilities:
+    """Return the sets in the attribute of a file."""
+    first, low, low_inheritable, high, high_inheritable = DATA.unpack(data[: DATA.size])
+    root = OWNED.unpack(data)[-1] if len(data) == OWNED.size else 0
+    return Capabilities(low | high << HALF, low_inheritable | high_inheritable << HALF, bool(first & EFFECTIVE), root)
+
+
+def encode(sets: Capabilities) -> bytes:
+    """Return the attribute of a file for some sets."""
+    half = (1 << HALF) - 1
+    halves = [bits >> shift & half for shift in (0, HALF) for bits in (sets.permitted, sets.inheritable)]
+    return DATA.pack(REVISION | (EFFECTIVE if sets.effective else 0), *halves)

@@ -77,7 +77,11 @@ class Provider(BaseProvider):
             source = should.get("source") or []
             missing = [
                 *prerequisites.missing_place(path, should),
-                *(problem for fragment in _listed(source) for problem in prerequisites.missing_file("source", fragment)),
+                *(
+                    problem
+                    for fragment in _listed(source)
+                    for problem in prerequisites.missing_file("source", fragment)
+                ),
                 *prerequisites.missing_checker(should.get("validate_cmd")),
             ]
             yield from ((path, problem) for problem in missing)

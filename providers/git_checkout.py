@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lib import git, prerequisites, removed_directories
-from lib.git_working_copy import WorkingCopy
+from lib.git import WorkingCopy
 from lib.rename import rename
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
 

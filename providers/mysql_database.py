@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lib.mysql import among, identifier, literal
-from lib.mysql_provider import ServerProvider
+from lib.mysql import ServerProvider, among, identifier, literal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

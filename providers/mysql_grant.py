@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from lib import mysql_rights
-from lib.mysql import OWN_ACCOUNTS, account, canonical_account, identifier
+from lib.mysql import OWN_ACCOUNTS, ServerProvider, account, canonical_account, identifier
 from lib.mysql_privilege_syntax import (
     ALL,
     DATABASE,
@@ -24,7 +24,6 @@ from lib.mysql_privilege_syntax import (
     right,
     write,
 )
-from lib.mysql_provider import ServerProvider
 from resource_api import Problem, ResourceError
 
 if TYPE_CHECKING:

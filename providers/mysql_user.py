@@ -9,8 +9,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from lib import mysql_rights
-from lib.mysql import OWN_ACCOUNTS, account, among, among_accounts, canonical_account, literal
-from lib.mysql_provider import ServerProvider
+from lib.mysql import OWN_ACCOUNTS, ServerProvider, account, among, among_accounts, canonical_account, literal
 from lib.sensitive import reveal
 from resource_api import Problem, ResourceError, Sensitive, SideEffect
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lib import postgresql, postgresql_rights
-from lib.postgresql import identifier, literal
-from lib.postgresql_provider import ServerProvider
+from lib.postgresql import ServerProvider, identifier, literal
 from resource_api import SideEffect
 
 if TYPE_CHECKING:

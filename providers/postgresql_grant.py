@@ -7,8 +7,7 @@ from collections import defaultdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib.postgresql import identifier, literal
-from lib.postgresql_provider import ServerProvider
+from lib.postgresql import ServerProvider, identifier, literal
 from lib.postgresql_rights import GIVEN, INSIDE, OBJECTS, QUALIFIED
 from resource_api import Problem, ResourceError
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
-from lib import listing, prerequisites, python_environment, python_requirements
+from lib import listing, prerequisites, python_environment
 from lib.consequences import closure
 from lib.rename import rename
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, SideEffect, files
@@ -20,10 +20,14 @@ from resource_api import BaseProvider, CannotList, Command, CommandError, Proble
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from packaging.requirements import Requirement
+
     from resource_api import Change, CommandResult, Context, Resource
 
     #: The name of a package and the directory of its environment.
     Name = tuple[str, str]
+    #: The version of a package, and its requirements as text.
+    Package = tuple[str, Sequence[str]]
 
 #: The directory in which a package describes itself.
 DESCRIPTION = re.compile(r"([A-Za-z0-9][\w.]*)-([\w.!+]+)\.dist-info", re.ASCII)
@@ -138,7 +142,7 @@ class Provider(BaseProvider):
             links = [
                 (_canonical(name), _canonical(needed))
                 for name, texts in requirements
-                for needed in python_requirements.names(texts)
+                for needed in _required_names(texts)
             ]
             yield from _caused(venv, list(packages), versions, links)
 
@@ -200,7 +204,7 @@ def _caused(
     requirement of it.
     """
     present = dict(_described(venv))
-    broken = list(python_requirements.broken(present, versions, _canonical))
+    broken = list(_broken(present, versions))
     consequences = closure([*links, *broken])
     effects = [_effect(venv, name, present.get(name, ("",))[0], version) for name, version in versions.items()]
     effects += [SideEffect((name, venv), "break") for name in dict.fromkeys(name for _, name in broken)]
@@ -218,7 +222,7 @@ def _effect(venv: str, name: str, before: str, version: str | None) -> SideEffec
     return SideEffect((name, venv), action, state={"ensure": "present", "version": version, "status": "installed"})
 
 
-def _described(venv: str) -> Iterator[tuple[str, python_requirements.Package]]:
+def _described(venv: str) -> Iterator[tuple[str, Package]]:
     """Yield each package of an environment with its version and its requirements."""
     for directory in _libraries(venv):
         for entry in os.listdir(directory):  # noqa: PTH208 - bare names
@@ -384,3 +388,35 @@ def _version(text: Any) -> Any:
         return Version(str(text))
     except InvalidVersion:
         return text
+
+
+def _required_names(texts: Iterable[str]) -> list[str]:
+    """Return the names in requirements, also of optional ones."""
+    return [requirement.name for requirement in _requirements(texts)]
+
+
+def _broken(present: Mapping[str, Package], versions: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
+    """Yield (package that changes, package that stays and does not accept that) by canonical name.
+
+    ``versions`` are those of the changed packages, None for a removal. Requirements broken before are left out.
+    """
+    for name, (_, texts) in present.items():
+        for requirement in _requirements(texts) if name not in versions else ():
+            needed = _canonical(requirement.name)
+            applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            if needed in versions and applies:
+                before, after = present.get(needed, (None,))[0], versions[needed]
+                if _accepts(requirement, before) and not _accepts(requirement, after):
+                    yield needed, name
+
+
+def _accepts(requirement: Requirement, version: str | None) -> bool:
+    return version is not None and requirement.specifier.contains(version, prereleases=True)
+
+
+def _requirements(texts: Iterable[str]) -> Iterator[Requirement]:
+    from packaging.requirements import InvalidRequirement, Requirement  # an extra installs it
+
+    for text in texts:
+        with suppress(InvalidRequirement):
+            yield Requirement(text)

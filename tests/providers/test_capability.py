@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives capabilities")
 
-FORMAT = execute("lib", "file_capabilities")
+FORMAT = execute("providers", "capability")
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def test_what_is_stored_is_read_again(letters: dict[str, str]) -> None:
         text = " ".join(f"{name}={flag}{sets}" for name, sets in letters.items())
         found = FORMAT.parse(text)
         assert FORMAT.decode(FORMAT.encode(found)) == found
-        assert FORMAT.parse(FORMAT.shown(found)) == found
-        assert FORMAT.shown(found) == FORMAT.canonical(text)
+        assert FORMAT.parse(FORMAT.as_text(found)) == found
+        assert FORMAT.as_text(found) == FORMAT.canonical(text)
 
 
 def test_the_program_may_do_what_is_declared(program: Path) -> None:
