@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import file_parts, prerequisites, ssh_key_types
+from lib import file_parts, prerequisites, ssh_files
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ class Provider(BaseProvider):
             if resource.get("host_aliases"):
                 resource["host_aliases"] = list(dict.fromkeys(map(canonical_name, resource["host_aliases"])))
             if "type" in resource:
-                resource["type"] = ssh_key_types.SHORT.get(resource["type"], resource["type"])
+                resource["type"] = ssh_files.SHORT.get(resource["type"], resource["type"])
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Yield a key of another type, and a hash of a name that cannot be hashed."""
-        yield from ssh_key_types.problems(should)
+        yield from ssh_files.problems(should)
         if should.get("hashed") is True:
             if should.get("host_aliases"):
                 yield Problem("hashed", "hashed: a line with a hash has one name, so it excludes 'host_aliases'")
@@ -137,7 +137,7 @@ def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> 
 def parse_line(line: str) -> Entry | None:
     """Return the key of a line; None for every other line."""
     match = LINE.fullmatch(line.strip(" \t"))
-    if match is None or not ssh_key_types.matches(match["type"], match["key"]):
+    if match is None or not ssh_files.matches(match["type"], match["key"]):
         return None
     return Entry(match["hosts"], match["type"], match["key"], match["marker"] or "none", match["comment"] or "")
 
@@ -266,10 +266,7 @@ def _path(target: str) -> tuple[str, pwd.struct_passwd | None]:
 
 def _usual_targets() -> Iterable[str]:
     """Return the file of the machine, and that of each user; of users who share a home only the first."""
-    homes: dict[str, str] = {}
-    for entry in pwd.getpwall():
-        homes.setdefault(entry.pw_dir.rstrip("/"), entry.pw_name)
-    return [MACHINE, *(f"~{user}/.ssh/known_hosts" for user in homes.values())]
+    return [MACHINE, *(f"~{user}/.ssh/known_hosts" for user in ssh_files.users())]
 
 
 def _rewrite(target: str, states: Mapping[Key, Mapping[str, Any] | None], mode: int) -> None:
@@ -281,8 +278,5 @@ def _rewrite(target: str, states: Mapping[Key, Mapping[str, Any] | None], mode: 
     change = partial(edit, states=states)
     if user is None:
         files.edit_lines(path, change, mode=mode)
-        return
-    if any(states.values()):
-        with suppress(FileExistsError), files.Batch() as batch:
-            batch.make_directory(os.path.dirname(path), mode=0o700, uid=user.pw_uid, gid=user.pw_gid)  # noqa: PTH120 - text in, text out
-    files.edit_lines(path, change, mode=0o600, uid=user.pw_uid, gid=user.pw_gid)
+    else:
+        ssh_files.edit_in_home(path, change, user, make_directory=any(states.values()))

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import file_parts, prerequisites, ssh_key_types
+from lib import file_parts, prerequisites, ssh_files
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Provider(BaseProvider):
         """Replace short names of key types by the long ones; write the names of options in small letters, as sshd."""
         for resource in resources:
             if "type" in resource:
-                resource["type"] = ssh_key_types.SHORT.get(resource["type"], resource["type"])
+                resource["type"] = ssh_files.SHORT.get(resource["type"], resource["type"])
             if resource.get("options") is not None:
                 resource["options"] = list(map(_canonical_option, resource["options"]))
         return resources
@@ -47,7 +47,7 @@ class Provider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
         """Refuse a key of another type than declared: a key begins with the name of its type (RFC 4253, 6.6)."""
         if should.get("type") != ANY:
-            return list(ssh_key_types.problems(should))
+            return list(ssh_files.problems(should))
         present = should.get("ensure") != "absent"
         return [Problem("type", "type: is missing; only an absent key needs none")] if present else []
 
@@ -156,10 +156,10 @@ def _entry(line: str) -> Resource | None:
     """Return the key of a line, perhaps without a comment; None for every other line."""
     text, options = line.strip(" \t"), ""
     match = KEY.fullmatch(text)
-    if (match is None or not ssh_key_types.matches(match[1], match[2])) and (optional := OPTIONS.fullmatch(text)):
+    if (match is None or not ssh_files.matches(match[1], match[2])) and (optional := OPTIONS.fullmatch(text)):
         options = optional[1]
         match = KEY.fullmatch(optional[2])
-    if match is None or text.startswith("#") or not ssh_key_types.matches(match[1], match[2]):
+    if match is None or text.startswith("#") or not ssh_files.matches(match[1], match[2]):
         return None
     return {"name": match[3] or "", "type": match[1], "key": match[2], "options": OPTION.findall(options)}
 
@@ -245,10 +245,7 @@ def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
 
 def _usual_targets() -> Iterable[tuple[str, str]]:
     """Return the default target with each user; of users who share a home only the first."""
-    homes: dict[str, str] = {}
-    for entry in pwd.getpwall():
-        homes.setdefault(_path(TARGET, entry), entry.pw_name)
-    return [(TARGET, user) for user in homes.values()]
+    return [(TARGET, user) for user in ssh_files.users()]
 
 
 def _check_owner(path: str, target: str, user: str) -> None:
@@ -286,15 +283,13 @@ def _rewrite(
         raise ResourceError(msg) from None
     path = _path(target, entry)
     _check_owner(path, target, user)
-    if target.startswith("~") and any(states.values()):
-        with suppress(FileExistsError), files.Batch() as batch:
-            batch.make_directory(str(Path(path).parent), mode=0o700, uid=entry.pw_uid, gid=entry.pw_gid)
     survivors: list[tuple[Key, int, str]] = []
 
     def change(lines: files.Lines) -> None:
         survivors[:] = edit(lines, states)
 
-    files.edit_lines(path, change, mode=0o600, uid=entry.pw_uid, gid=entry.pw_gid)
+    make_directory = target.startswith("~") and any(states.values())
+    ssh_files.edit_in_home(path, change, entry, make_directory=make_directory)
     for (name, kind), number, comment in survivors:
         more = f" with the comment '{comment}'" if comment else ""
         text = f"line {number} of {path} has the removed key too{more}, and still allows a login"

@@ -1,14 +1,17 @@
-"""Public keys of ssh and the names of their types."""
+"""Files of ssh with public keys: the types of keys, and the files in the homes of users."""
 
 from __future__ import annotations
 
+import os
+import pwd
 from base64 import b64encode
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from resource_api import Problem
+from resource_api import Problem, files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 #: Short names of key types.
 SHORT = {
@@ -33,3 +36,21 @@ def matches(kind: str, key: str) -> bool:
     head = len(name).to_bytes(4, "big") + name
     letters = len(head) * 8 // 6
     return len(key) > letters and key.startswith(b64encode(head)[:letters].decode())
+
+
+def users() -> Collection[str]:
+    """Return all users; of users who share a home only the first."""
+    homes: dict[str, str] = {}
+    for entry in pwd.getpwall():
+        homes.setdefault(entry.pw_dir.rstrip("/"), entry.pw_name)
+    return homes.values()
+
+
+def edit_in_home(
+    path: str, edit: Callable[[files.Lines], None], user: pwd.struct_passwd, *, make_directory: bool
+) -> None:
+    """Edit the lines of a file that only one user can read, and first make the directory around it if that is asked."""
+    if make_directory:
+        with suppress(FileExistsError), files.Batch() as batch:
+            batch.make_directory(os.path.dirname(path), mode=0o700, uid=user.pw_uid, gid=user.pw_gid)  # noqa: PTH120 - text in, text out
+    files.edit_lines(path, edit, mode=0o600, uid=user.pw_uid, gid=user.pw_gid)
