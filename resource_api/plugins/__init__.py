@@ -1,4 +1,4 @@
-"""Code of authors: types, providers, components and policies on the module path, and provider instances of a run.
+"""Load authors' code: types, providers, components and policies on the module path; hold a run's provider instances.
 
-Decisions about resources do not belong here: which methods are called when, and what follows, is decided by the stages.
+The stages decide about resources: which methods are called, when, and with which consequences.
 """

@@ -1,6 +1,7 @@
-"""What the files of the module path must define: ``TYPE``, ``Provider``, ``COMPONENT`` and ``build``, or a policy.
+"""Load and check the definitions in files of the module path: types, providers, components and policies.
 
-Which file is loaded when is decided in ``registry``.
+A file defines ``TYPE``, ``Provider``, ``COMPONENT`` and ``build``, or the functions of a policy. ``registry`` decides
+when each file is loaded.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from resource_api.model.type_definition import ComponentDefinition, Function, Ty
 from resource_api.model.values.errors import DefinitionError, ManifestError
 from resource_api.plugins.loader import builtins_with_lib, execute_in
 from resource_api.plugins.module_path import BUNDLED
-from resource_api.plugins.provider_interface import interface_problems
 
 if TYPE_CHECKING:
     import builtins
@@ -51,7 +51,7 @@ class DefinitionFiles:
         self._builtins: dict[str, dict[str, Any]] = {}
 
     def type(self, path: str, *, first: bool = True) -> TypeDefinition:
-        """Return the type that a file defines, perhaps not the ``first`` of its name. Raise ``DefinitionError``."""
+        """Return the type that a file defines, the ``first`` of its name or another. Raise ``DefinitionError``."""
         value: TypeDefinition
         if path.endswith(".json"):
             value = _type_from_json(path, self._bytes(path))
@@ -63,14 +63,15 @@ class DefinitionFiles:
     def provider(self, path: str, definition: TypeDefinition, *, first: bool = True) -> builtins.type[Any]:
         """Return the provider class that a file defines. Raise ``DefinitionError`` where it does not fit its type.
 
-        That of an executable is a subclass of ``ExecutableProvider``.
+        The class of an executable is a subclass of ``ExecutableProvider``.
         """
         if not path.endswith(".py"):
             return self._executable(path)
-        several = path.rsplit("/", 3)[1:3] == ["providers", definition.name]
-        value: builtins.type[Any] = _defined(path, self._execute(path, first=first, deep=several), "Provider", type)
-        if problems := interface_problems(definition, value):
-            raise DefinitionError("\n".join(f"{path}: {problem}" for problem in problems))
+        in_directory = path.rsplit("/", 3)[1:3] == ["providers", definition.name]
+        value: builtins.type[Any] = _defined(
+            path, self._execute(path, first=first, deep=in_directory), "Provider", type
+        )
+        check_interface(definition, value, f"{path}: ")
         return value
 
     def _executable(self, path: str) -> builtins.type[Any]:
@@ -81,7 +82,7 @@ class DefinitionFiles:
         return type("Provider", (ExecutableProvider,), {"executable": path})
 
     def _bytes(self, path: str) -> bytes:
-        """Return what a file holds. Raise ``UntrustedCode`` where others could have changed it."""
+        """Return the bytes of a file. Raise ``UntrustedCode`` where other users could have changed it."""
         try:
             return self._read(path)[0]
         except OSError as error:
@@ -97,8 +98,8 @@ class DefinitionFiles:
         if not callable(build):
             msg = f"{path}: defines no function build(m)"
             raise DefinitionError(msg)
-        given = (value.attributes, value.outputs)
-        if unread := [name for name in _UNREAD if hasattr(module, name) and getattr(module, name) not in given]:
+        mappings = (value.attributes, value.outputs)
+        if unread := [name for name in _UNREAD if hasattr(module, name) and getattr(module, name) not in mappings]:
             raise DefinitionError("\n".join(self._unread(path, unread)))
         return value, build
 
@@ -112,14 +113,14 @@ class DefinitionFiles:
             yield f"{path}:{line}:{column}: {name} is not read; {_UNREAD[name]}, or give it another name"
 
     def policy(self, path: str) -> Policy:
-        """Return the policy that a file defines. Raise ``DefinitionError``: what cannot be checked must not pass."""
+        """Return the policy that a file defines. Raise ``DefinitionError``: a broken policy must not pass."""
         module = self._execute(path)
         return policy(_stem(path), path, {word: getattr(module, word, None) for word in ("resource", "plan")})
 
     def _execute(self, path: str, *, first: bool = True, deep: bool = False) -> ModuleType:
-        """Execute a file; its module replaces that of an earlier registry, but not that of another version.
+        """Execute a file; its module replaces an earlier registry's module, but not another version's.
 
-        ``deep``: it is one of several providers, in a directory of its type.
+        ``deep``: the file is in a directory of providers of one type.
         """
         directory, *kinds, _ = path.rsplit("/", 3 if deep else 2)
         read = None if directory == BUNDLED else self._read
@@ -128,6 +129,19 @@ class DefinitionFiles:
         module = ModuleType(f"resource_api.{'.'.join(kinds)}.{_stem(path)}" + ("" if first else f"@{directory}"))
         execute_in(module, path, self._builtins[directory], read)
         return module
+
+
+def check_interface(definition: TypeDefinition, provider: builtins.type[Any], prefix: str = "") -> None:
+    """Raise ``DefinitionError`` where a provider class does not fit its type; ``prefix`` begins each line."""
+    from resource_api.plugins.provider_interface import interface_problems  # it needs inspect, and a worker little else
+
+    if problems := interface_problems(definition, provider):
+        raise DefinitionError("\n".join(f"{prefix}{problem}" for problem in problems))
+
+
+def by_preference(providers: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the providers of a type by name, those of the highest ``priority`` first; equals keep their order."""
+    return dict(sorted(providers.items(), key=lambda pair: -getattr(pair[1], "priority", 0)))
 
 
 def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
@@ -151,8 +165,8 @@ def _stem(path: str) -> str:
 def _defined(path: str, module: ModuleType, constant: str, expected: type[Any]) -> Any:
     value = getattr(module, constant, None)
     if value is None:
-        others = [name for name, each in vars(module).items() if _is_meant(each, expected, module)]
-        hint = f"; rename '{others[0]}' to {constant}" if len(others) == 1 else ""
+        candidates = [name for name, member in vars(module).items() if _is_candidate(member, expected, module)]
+        hint = f"; rename '{candidates[0]}' to {constant}" if len(candidates) == 1 else ""
         msg = f"{path}: defines no {constant}{hint}"
         raise DefinitionError(msg)
     if not isinstance(value, expected):
@@ -161,8 +175,8 @@ def _defined(path: str, module: ModuleType, constant: str, expected: type[Any]) 
     return value
 
 
-def _is_meant(value: Any, expected: type[Any], module: ModuleType) -> bool:
-    """Whether a value of a module may be what its file must define, under another name."""
+def _is_candidate(value: Any, expected: type[Any], module: ModuleType) -> bool:
+    """Whether a value of a module may be the definition that its file lacks, under another name."""
     if expected is not type:
         return isinstance(value, expected)
     return isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "get")
@@ -175,7 +189,10 @@ def _check_name(path: str, constant: str, name: str) -> None:
 
 
 def _type_from_json(path: str, data: bytes) -> TypeDefinition:
-    """Return the type that ``data``, what the file at ``path`` holds, declares. Raise ``DefinitionError``."""
+    """Return the type that a JSON file declares, for providers in other languages. Raise ``DefinitionError``.
+
+    The members are the arguments of ``TypeDefinition``; only functions that compute titles cannot be written.
+    """
     from resource_api.manifest import json_reader  # only for types of providers in other languages
 
     try:
@@ -185,9 +202,9 @@ def _type_from_json(path: str, data: bytes) -> TypeDefinition:
     fields = dict(_mapping(path, "the type", document))
     for word in ("attributes", "config"):
         if word in fields:
-            fields[word] = _made(path, word, fields[word], _attribute)
+            fields[word] = _members(path, word, fields[word], _attribute)
     if "functions" in fields:
-        fields["functions"] = _made(path, "functions", fields["functions"], _function)
+        fields["functions"] = _members(path, "functions", fields["functions"], _function)
     try:
         return TypeDefinition(**fields)
     except (DefinitionError, TypeError) as error:
@@ -195,30 +212,30 @@ def _type_from_json(path: str, data: bytes) -> TypeDefinition:
         raise DefinitionError(msg) from error
 
 
-def _mapping(path: str, what: str, value: Any) -> Mapping[str, Any]:
+def _mapping(path: str, label: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        msg = f"{path}: {what} must be an object, not {type(value).__name__}"
+        msg = f"{path}: {label} must be an object, not {type(value).__name__}"
         raise DefinitionError(msg)
     return value
 
 
-def _made(path: str, word: str, values: Any, make: Callable[[str, str, Mapping[str, Any]], Any]) -> dict[str, Any]:
-    """Return what ``make`` returns for each member of an object, with errors that name its place."""
-    found = {}
+def _members(path: str, word: str, values: Any, make: Callable[[str, str, Mapping[str, Any]], Any]) -> dict[str, Any]:
+    """Return the values of an object, each built by ``make``, with errors that name their position."""
+    members = {}
     for name, value in _mapping(path, word, values).items():
-        place = f"{word}.{name}"
+        key_path = f"{word}.{name}"
         try:
-            found[name] = make(path, place, _mapping(path, place, value))
+            members[name] = make(path, key_path, _mapping(path, key_path, value))
         except TypeError as error:
-            msg = f"{path}: {place}: {error}"
+            msg = f"{path}: {key_path}: {error}"
             raise DefinitionError(msg) from error
-    return found
+    return members
 
 
-def _attribute(_path: str, _place: str, fields: Mapping[str, Any]) -> Attribute:
+def _attribute(_path: str, _key_path: str, fields: Mapping[str, Any]) -> Attribute:
     return Attribute(**fields)
 
 
-def _function(path: str, place: str, fields: Mapping[str, Any]) -> Function:
-    inputs = _made(path, f"{place}.inputs", fields.get("inputs", {}), _attribute)
+def _function(path: str, key_path: str, fields: Mapping[str, Any]) -> Function:
+    inputs = _members(path, f"{key_path}.inputs", fields.get("inputs", {}), _attribute)
     return Function(**{**fields, "inputs": inputs})

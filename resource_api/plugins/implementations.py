@@ -1,8 +1,8 @@
-"""Several providers of one type: which of them is suitable, and which one manages a resource.
+"""Choose between the providers of one type: suitability, and the provider that manages each resource.
 
-One provider object for the rest of the program, which passes each call on: a resource that states its implementation
-is managed by that, every other one by the first that is suitable on this machine (Puppet's provider suitability).
-Where the providers are found and in which order is decided in ``registry``.
+One object stands for all of them in the rest of the program and passes each call on: a resource that states its
+implementation is managed by that one, every other by the first that is suitable on this machine (Puppet's provider
+suitability). ``registry`` finds the providers and orders them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from resource_api.model.change import Changes
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError, reason
 from resource_api.model.values.reference import capitalize_type
-from resource_api.plugins.provider_interface import by_preference
+from resource_api.plugins.definitions import by_preference
 from resource_api.provider.base import collect_rows
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.provider.context import Context
 
-#: What depends on the arguments alone, so that the first provider can answer it without being suitable.
+#: Methods that depend on their arguments alone, so that the first provider can answer them without being suitable.
 _PURE: Final = frozenset(
     {"canonicalize", "validate", "insync", "plan", "upgrade", "check_config", "diff_config"}
     | {"validate_each", "insync_each"}
@@ -67,7 +67,7 @@ class Implementations:
         #: The configuration of the instance; None: it needs none, or has none yet.
         self._config: Mapping[str, Any] | None = None
         self._configured: set[str] = set()
-        #: Those that have been found suitable.
+        #: The names of suitable implementations.
         self._suitable: set[str] = set()
         #: The one that manages resources which state none, once it is known.
         self.chosen = ""
@@ -80,11 +80,11 @@ class Implementations:
         return self._required if self._required in self._names else self._names[0]
 
     def implementation(self, name: Name) -> str:
-        """Return which implementation manages a resource; empty: none has been chosen yet."""
+        """Return the name of the implementation that manages a resource, or "" before the choice."""
         return self._assigned().get(name, self.chosen)
 
     def add_all(self, providers: Mapping[str, Any]) -> None:
-        """Use these providers, which have been made already, in the order of their ``priority``."""
+        """Use these providers, which exist already, in the order of their ``priority``."""
         self._made.update(providers)
         self._names = tuple(by_preference(providers))
 
@@ -93,25 +93,25 @@ class Implementations:
         return [Suitability(name, self._unsuitable(context, name)) for name in self._names]
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> list[Resource]:
-        """Return the resources, each read by its implementation; what one of several cannot read has failed alone."""
+        """Return the resources, each read by its implementation; only those of a failed ``get`` fail."""
         filtered, assigned = "simple_get_filter" in self._definition.features, self._assigned()
-        wanted = self._by_implementation(assigned if names is None else names)
+        by_implementation = self._by_implementation(assigned if names is None else names)
         if names is None:
-            wanted.setdefault("", [])
+            by_implementation.setdefault("", [])
         rows: list[Resource] = []
-        for implementation, some in wanted.items():
-            arguments = [None if names is None and not implementation else some] if filtered else []
+        for implementation, part in by_implementation.items():
+            arguments = [None if names is None and not implementation else part] if filtered else []
             call = partial(self._call, context, implementation, "get", *arguments)
-            if len(wanted) == 1:
+            if len(by_implementation) == 1:
                 return collect_rows(self._definition, call())
             try:
-                found = collect_rows(self._definition, call())
+                answer = collect_rows(self._definition, call())
             except Exception as error:
-                if not some:
+                if not part:
                     raise
-                context.failed(list(some), message=reason(error))
+                context.failed(list(part), message=reason(error))
                 continue
-            rows += (row for row in found if self._is_managed_by(implementation, row, assigned))
+            rows += (row for row in answer if self._is_managed_by(implementation, row, assigned))
         return rows
 
     def set(self, context: Context, changes: Mapping[Name, Change], **extra: bool) -> None:
@@ -127,22 +127,22 @@ class Implementations:
 
     def refresh(self, context: Context, names: Sequence[Name]) -> None:
         """Refresh the resources, each with its implementation."""
-        for implementation, some in self._by_implementation(names).items():
-            self._call(context, implementation, "refresh", some)
+        for implementation, part in self._by_implementation(names).items():
+            self._call(context, implementation, "refresh", part)
 
     def due(self, context: Context, name: Name, should: Mapping[str, Any]) -> Any:
         """Return whether an imperative resource is to be run."""
         return self._call(context, self._assigned().get(name, ""), "due", name, should)
 
     def preflight(self, context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[Any]:
-        """Yield what the changes need and this machine lacks, as each implementation finds it."""
-        for implementation, some in self._by_implementation(changes).items():
-            yield from self._call(context, implementation, "preflight", {name: changes[name] for name in some}) or ()
+        """Yield the needs of the changes that this machine lacks, as each implementation reports them."""
+        for implementation, part in self._by_implementation(changes).items():
+            yield from self._call(context, implementation, "preflight", {name: changes[name] for name in part}) or ()
 
     def side_effects(self, context: Context, changes: Mapping[Name, Change]) -> Iterator[Any]:
-        """Yield what the changes do besides, as each implementation finds it."""
-        for implementation, some in self._by_implementation(changes).items():
-            yield from self._call(context, implementation, "side_effects", {name: changes[name] for name in some}) or ()
+        """Yield the side effects of the changes, as each implementation reports them."""
+        for implementation, part in self._by_implementation(changes).items():
+            yield from self._call(context, implementation, "side_effects", {name: changes[name] for name in part}) or ()
 
     def configure(self, context: Context, config: Mapping[str, Any]) -> None:
         """Configure the implementation that manages the resources of this instance; others at their first call."""
@@ -181,14 +181,14 @@ class Implementations:
             raise errors[0]
 
     def _by_implementation(self, names: Collection[Name]) -> dict[str, list[Name]]:
-        """Return the names by what they state: an implementation, or nothing."""
-        assigned, found = self._assigned(), dict[str, list[Any]]()
+        """Return the names by the implementation that they state, or ""."""
+        assigned, names_of = self._assigned(), dict[str, list[Any]]()
         for name in names:
-            found.setdefault(assigned.get(name, ""), []).append(name)
-        return found
+            names_of.setdefault(assigned.get(name, ""), []).append(name)
+        return names_of
 
     def _is_managed_by(self, implementation: str, row: Resource, assigned: Mapping[Name, str]) -> bool:
-        """Return whether a row is to be used; one without a name is, so that the check of rows reports it."""
+        """Return whether an implementation's row is used; one without a name is, so that the row check reports it."""
         with suppress(KeyError, TypeError):
             return assigned.get(self._definition.name_of(row), "") == implementation
         return True
@@ -200,13 +200,13 @@ class Implementations:
             return getattr(provider, method)(context, *arguments, **inputs)
 
     def _usable(self, context: Context, implementation: str) -> Any:
-        """Return a provider that is suitable. Raise ``ProviderError`` with the reasons why none is."""
+        """Return a suitable provider. Raise ``ProviderError`` with the reasons why none is."""
         with self._lock:
             if not implementation and not self.chosen:
                 self.chosen = self._choose(context)
             name = implementation or self.chosen
-            if why := self._unsuitable(context, name):
-                msg = f"the implementation '{name}' of {capitalize_type(self._definition.name)} is not suitable: {why}"
+            if error := self._unsuitable(context, name):
+                msg = f"the implementation '{name}' of {capitalize_type(self._definition.name)} is not suitable: {error}"
                 raise ProviderError(msg)
             provider = self._provider(name)
             if self._config is not None and name not in self._configured:
@@ -220,14 +220,14 @@ class Implementations:
             return self._required
         reasons = []
         for name in self._names:
-            if not (why := self._unsuitable(context, name)):
+            if not (unsuitable := self._unsuitable(context, name)):
                 return name
-            reasons.append(f"{name} ({why})")
+            reasons.append(f"{name} ({unsuitable})")
         msg = f"no implementation of {capitalize_type(self._definition.name)} is suitable here: {'; '.join(reasons)}"
         raise ProviderError(msg)
 
     def _unsuitable(self, context: Context, name: str) -> str:
-        """Return why an implementation is not suitable; empty if it is. What was suitable stays so in this run."""
+        """Return why an implementation is not suitable, or "". A suitable one stays so in this run."""
         if name in self._suitable:
             return ""
         if name not in self._names:
@@ -236,7 +236,7 @@ class Implementations:
             provider = self._provider(name)
             with context.activate(provider):
                 answer = provider.suitable(context) if hasattr(provider, "suitable") else True
-        except Exception as error:  # noqa: BLE001 - what it raises is the reason
+        except Exception as error:  # noqa: BLE001 - its exception is the reason
             return reason(error)
         if answer is True:
             self._suitable.add(name)

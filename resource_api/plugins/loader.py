@@ -50,9 +50,9 @@ def execute_in(module: ModuleType, path: str, builtin_names: Mapping[str, Any], 
     """Execute a file in a new module; ``builtin_names`` replaces the built-in names of Python for this module.
 
     The module stays in ``sys.modules`` under its name, where tracebacks, pickles and dataclasses look it up.
-    ``read`` returns what a file of code holds and its status, and raises ``UntrustedCode`` where others could have
+    ``read`` returns the bytes of a file and its status, and raises ``UntrustedCode`` where other users could have
     changed it; with None the file is trusted.
-    Raise ``DefinitionError`` with the file, the line and the reason when it raises, exits, prints, or changes
+    Raise ``DefinitionError`` with the file, the line and the reason when the file raises, exits, prints, or changes
     ``sys.path``, of the kind ``MissingModule`` for an import; other changes of the process are undone.
     """
     module.__file__ = path
@@ -85,12 +85,12 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
         from resource_api.manifest.python_positions import raised_at, source
 
         kind = MissingModule if isinstance(error, (ImportError, MissingModule)) else DefinitionError
-        found = kind(f"{path}:{line_of(error, path)}: {_describe(error)}{_import_hint(error, path)}")
-        found.place = path, *raised_at(error, path, source(path))
-        raise found from error
+        wrapped = kind(f"{path}:{line_of(error, path)}: {_describe(error)}{_import_hint(error, path)}")
+        wrapped.place = path, *raised_at(error, path, source(path))
+        raise wrapped from error
     if stdout.written or path_changed:
-        what = "prints" if stdout.written else "changes sys.path"
-        msg = f"{path}: {what} while it is loaded; a module file must not"
+        misdeed = "prints" if stdout.written else "changes sys.path"
+        msg = f"{path}: {misdeed} while it is loaded; a module file must not"
         raise DefinitionError(msg)
 
 
@@ -121,7 +121,7 @@ class _CheckedLoader(SourceFileLoader):
         return {"mtime": self._status.st_mtime, "size": self._status.st_size}
 
     def get_data(self, path: str) -> bytes:
-        """Return what has been read, or the bytecode. Raise ``OSError`` for bytecode that cannot be trusted either."""
+        """Return the file, or its bytecode. Raise ``OSError`` for bytecode that cannot be trusted."""
         if path == self.path:
             return self._source
         try:
@@ -165,7 +165,7 @@ def line_of(error: BaseException, file: str) -> int:
 
 
 def _import_hint(error: BaseException, path: str) -> str:
-    """Return how an import is written that a file of a module path has written otherwise; empty if it is not known."""
+    """Return the right spelling of an import that failed in a file of a module path, as a hint, or ""."""
     if type(error) is ModuleNotFoundError and error.name:
         directory, name = _root(path), error.name
         if name.startswith("resource_api.") and name.split(".")[1] in _KINDS:
@@ -216,28 +216,28 @@ class _Library:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
-        """Do what ``builtins.__import__`` does. Raise ``DefinitionError`` for what ``lib/`` does not define."""
-        wanted = self._wanted(name, (globals or {}).get("__package__") or "", level)
-        if wanted is None:
+        """Do the work of ``builtins.__import__``. Raise ``DefinitionError`` for names that ``lib/`` does not define."""
+        target = self._target(name, (globals or {}).get("__package__") or "", level)
+        if target is None:
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         # Two threads that import one module at once execute it once.
         with LOCK:
-            module = self._module(wanted)
-            for each in fromlist or ():
-                self._require(wanted, module, each)
+            module = self._module(target)
+            for attribute in fromlist or ():
+                self._require(target, module, attribute)
             return module if fromlist or level else self._module("")
 
-    def _wanted(self, name: str, package: str, level: int) -> str | None:
-        """Return the name of the module that an import statement means; None where it is not in ``lib/``."""
+    def _target(self, name: str, package: str, level: int) -> str | None:
+        """Return the name in ``lib/`` that an import statement refers to, or None."""
         if level == 0:
             head, _, rest = name.partition(".")
             return rest if head == "lib" else None
         if not package.startswith(self._package):
             return None
-        around = package[len(self._package) :].split(".")[1:]
-        if level > len(around) + 1:
+        packages = package[len(self._package) :].split(".")[1:]
+        if level > len(packages) + 1:
             return None
-        return ".".join([*around[: len(around) + 1 - level], *filter(None, [name])])
+        return ".".join([*packages[: len(packages) + 1 - level], *filter(None, [name])])
 
     def _require(self, name: str, module: ModuleType, attribute: str) -> None:
         """Check that ``from MODULE import ATTRIBUTE`` finds it, and execute it if it is a module."""
@@ -246,7 +246,7 @@ class _Library:
         if hasattr(module, "__path__"):
             self._module(f"{name}.{attribute}" if name else attribute)
             return
-        hint = nearest(attribute, (known for known in vars(module) if not known.startswith("_")))
+        hint = nearest(attribute, (key for key in vars(module) if not key.startswith("_")))
         msg = f"{module.__file__} defines no '{attribute}'" + (f"; {hint}" if hint else "")
         if name in self._loading:
             msg = f"{module.__file__} has not defined '{attribute}' yet: its modules import each other in a circle"
@@ -294,10 +294,10 @@ class _Library:
         parent, _, last = name.rpartition(".")
         directory = f"{self._root}/{parent.replace('.', '/')}".rstrip("/")
         try:
-            known = [entry.removesuffix(".py") for entry in os.listdir(directory)]
+            names = [entry.removesuffix(".py") for entry in os.listdir(directory)]
         except OSError:
-            known = []
-        hint = nearest(last, (each for each in known if not each.startswith("_")))
+            names = []
+        hint = nearest(last, (name for name in names if not name.startswith("_")))
         return f"no module 'lib.{name}'; expected {self._root}/{name.replace('.', '/')}.py" + (
             f"; {hint}" if hint else ""
         )

@@ -1,8 +1,8 @@
-"""Finds the files of types, providers, components and policies on the module path.
+"""Find the files of types, providers, components and policies on the module path.
 
-A module path is a list of directories, each with ``types/``, ``providers/``, ``components/`` and ``policies/``, as
-far as it has any. Files are found by path and never imported by name: a top-level package called ``types`` would break
-Python. Nothing is executed here. Paths are texts: importing pathlib takes longer than finding the files.
+A module path is a list of directories, each with any of ``types/``, ``providers/``, ``components/`` and ``policies/``.
+Files are found by path and never imported by name: a top-level package called ``types`` would break Python. Nothing is
+executed here. Paths are texts: importing pathlib takes longer than finding the files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BUNDLED: Final = PACKAGE if os.path.isdir(f"{PACKAGE}/types") else PACKAGE.rpart
 OWN: Final = (
     PACKAGE,
     *(f"{BUNDLED}/{kind}" for kind in ("types", "providers", "components", "policies", "lib")),
-    *(place for place in (PACKAGE.rpartition("/")[0],) if place.endswith(("/site-packages", "/dist-packages"))),
+    *(parent for parent in (PACKAGE.rpartition("/")[0],) if parent.endswith(("/site-packages", "/dist-packages"))),
 )
 #: Installed distributions name a package whose directory holds ``types/`` and ``providers/`` in this group.
 ENTRY_POINTS: Final = "resource_api.modules"
@@ -73,7 +73,7 @@ class ModulePath:
     ) -> None:
         """Look in ``directories`` in their order, then in installed distributions unless these are excluded.
 
-        ``ways``: a directory → the path with links by which it was named, or a file in it.
+        ``ways``: a directory → the path, with symbolic links, by which the user named it or a file in it.
         """
         self.ways = ways or {}
         self._directories = list(directories)
@@ -83,17 +83,17 @@ class ModulePath:
     def resolve(
         cls, directories: Iterable[str | os.PathLike[str]], manifest: str | None = None, *, bundled: bool = True
     ) -> Self:
-        """Return the module path of directories as they were named, then the manifest's own, then ours."""
-        named = {text: os.path.realpath(text) for text in map(os.fsdecode, directories)}
+        """Return the module path of the user's directories, then the manifest's directory, then the bundled one."""
+        real_paths = {text: os.path.realpath(text) for text in map(os.fsdecode, directories)}
         if manifest is not None:
-            named[manifest] = os.path.dirname(os.path.realpath(manifest))
-        # A link may come before a '..', so what was named is not normalized.
+            real_paths[manifest] = os.path.dirname(os.path.realpath(manifest))
+        # A link may come before a '..', so the user's paths are not normalized.
         ways = {
             real: f"{os.getcwd()}/{text}" if text[:1] != "/" else text
-            for text, real in named.items()
+            for text, real in real_paths.items()
             if _links(text, real)
         }
-        return cls([*named.values(), *([BUNDLED] if bundled else ())], ways=ways)
+        return cls([*real_paths.values(), *([BUNDLED] if bundled else ())], ways=ways)
 
     def find(self, kind: str, name: str, *, installed: bool = True) -> str | None:
         """Return the file of one name, or None.
@@ -123,14 +123,14 @@ class ModulePath:
         return _providers(self._directories, name) or _providers(self._all(), name)
 
     def directories_of(self, name: str) -> list[str]:
-        """Return the directories up to the last in which a type or one of its providers has been found."""
+        """Return the directories up to the last one that holds a type or one of its providers."""
         files = {self.find("types", name), *self.providers(name).values()}
         directories, last = [], 0
         for directory in self._all():
             directories.append(directory)
-            found = files & {*_files([directory], "types", name), *_providers([directory], name).values()}
-            files -= found
-            last = len(directories) if found else last
+            matches = files & {*_files([directory], "types", name), *_providers([directory], name).values()}
+            files -= matches
+            last = len(directories) if matches else last
             if not files:
                 break
         return directories[:last]
@@ -146,28 +146,28 @@ class ModulePath:
         return [path for path in paths if os.path.isfile(path)]
 
     def unread(self, name: str) -> tuple[str, str]:
-        """Return a file that was meant as a type or component and is not read, and what it should be; empty: none.
+        """Return a file that looks like a type or component but is not read, and its right name; empty texts for none.
 
         Such are ``types/NAME.yaml``, ``type/NAME.py``, a name in other letters, and one with '-'.
         """
         name = name.lower().replace("-", "_")
         for directory in self._directories:
-            for place in ("types", "components", "type", "component"):
+            for folder in ("types", "components", "type", "component"):
                 with suppress(OSError):
-                    for file in sorted(os.listdir(f"{directory}/{place}")):
-                        right = f"{place.removesuffix('s')}s/{name}.py"
-                        if file.partition(".")[0].lower().replace("-", "_") == name and f"{place}/{file}" != right:
-                            return f"{directory}/{place}/{file}", right
+                    for file in sorted(os.listdir(f"{directory}/{folder}")):
+                        right = f"{folder.removesuffix('s')}s/{name}.py"
+                        if file.partition(".")[0].lower().replace("-", "_") == name and f"{folder}/{file}" != right:
+                            return f"{directory}/{folder}/{file}", right
         return "", ""
 
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
         """Return every name of a kind, sorted."""
-        found: set[str] = set()
+        files: set[str] = set()
         for directory in self._all() if installed else self._directories:
             with suppress(OSError):
-                found.update(os.listdir(f"{directory}/{kind}"))
+                files.update(os.listdir(f"{directory}/{kind}"))
         suffixes = tuple(filter(None, _SUFFIXES.get(kind, (".py",))))
-        return sorted({name.rpartition(".")[0] for name in found if name.endswith(suffixes) and name[0] != "_"})
+        return sorted({name.rpartition(".")[0] for name in files if name.endswith(suffixes) and name[0] != "_"})
 
     def _all(self) -> Iterator[str]:
         yield from self._directories
@@ -176,10 +176,10 @@ class ModulePath:
         yield from self._distributions
 
 
-def _links(named: str, real: str) -> bool:
-    """Return whether there are links in the path of a directory, or of a file in it, as it was named."""
-    path = os.path.abspath(named)
-    return path != real and path.rpartition("/")[0] != real.rstrip("/")
+def _links(path: str, real: str) -> bool:
+    """Return whether the path of a directory, or of a file in it, goes through symbolic links."""
+    absolute = os.path.abspath(path)
+    return absolute != real and absolute.rpartition("/")[0] != real.rstrip("/")
 
 
 def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:
@@ -197,36 +197,36 @@ def _providers(directories: Iterable[str], name: str) -> dict[str, str]:
     A directory that has a type file beside its providers, behind another such directory, has another version of the
     type: its providers are left out.
     """
-    found: dict[str, str] = {}
-    used: list[str] = []
+    paths: dict[str, str] = {}
+    directories_used: list[str] = []
     for directory in directories:
         files = _providers_in(directory, name)
-        if files and not (any(_files(used, "types", name)) and any(_files([directory], "types", name))):
-            used.append(directory)
-            for each, path in files.items():
-                found.setdefault(each, path)
-    return found
+        if files and not (any(_files(directories_used, "types", name)) and any(_files([directory], "types", name))):
+            directories_used.append(directory)
+            for stem, path in files.items():
+                paths.setdefault(stem, path)
+    return paths
 
 
 def _providers_in(directory: str, name: str) -> dict[str, str]:
     """Return the files of a type's providers in one directory by name."""
     path = next(_files([directory], "providers", name), None)
-    found = {} if path is None else {name: path}
+    paths = {} if path is None else {name: path}
     try:
         listed = os.listdir(f"{directory}/providers/{name}")
     except OSError:
-        return found
+        return paths
     for file in sorted(listed):
         path = f"{directory}/providers/{name}/{file}"
         if file[0] not in "_." and (file.endswith(".py") or ("." not in file and os.path.isfile(path))):
-            found.setdefault(file.removesuffix(".py"), path)
-    return found
+            paths.setdefault(file.removesuffix(".py"), path)
+    return paths
 
 
 def _distribution(directory: str) -> tuple[str, str]:
-    """Return the name and version of the distribution with a directory; empty where its metadata has none."""
-    found = next((point.dist for place, point in _distributions() if place == directory), None)
-    return ("", "") if found is None else (found.name, found.version)
+    """Return the name and version of the distribution with a directory; empty texts where metadata lack them."""
+    distribution = next((point.dist for location, point in _distributions() if location == directory), None)
+    return ("", "") if distribution is None else (distribution.name, distribution.version)
 
 
 def _distributions() -> Iterator[tuple[str, EntryPoint]]:

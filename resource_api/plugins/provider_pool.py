@@ -1,7 +1,7 @@
-"""The provider instances of one transaction: made, configured, interrupted, closed.
+"""The provider instances of one transaction: creation, configuration, interruption, closing, and their pure methods.
 
-The name of an instance is that of its type, or ``vm_host@lab`` for a configured provider. It is made with
-``Provider()`` at the first call that needs it, so that an earlier resource can set up what the provider needs (Puppet
+The name of an instance is the name of its type, or ``vm_host@lab`` for a configured provider. It is made with
+``Provider()`` at the first call that needs it, so that an earlier resource can set up its prerequisites (Puppet
 Resource API, "Runtime Environment"). Which methods are called when is decided in other packages.
 """
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import FunctionCall, Name, Resource, TypeDefinition
     from resource_api.plugins.implementations import Implementations, Suitability
     from resource_api.plugins.registry import Registry
+    from resource_api.plugins.worker.process import WorkerProcess
     from resource_api.plugins.worker.proxy import WorkerProvider
 
 
@@ -47,7 +48,7 @@ class ProviderPool:
     """The providers of one transaction, by instance; closed at its end, also when it ends by an exception."""
 
     def __init__(self, registry: Registry, run: RunContext) -> None:
-        """Begin without any provider made."""
+        """Begin without providers."""
         self.registry = registry
         self.run = run
         run.trusted_directories = registry.trusted_directories
@@ -63,7 +64,7 @@ class ProviderPool:
         self.only = ""
         #: The instances of types with several providers.
         self.several: dict[str, Implementations] = {}
-        #: Of those that are closed, the implementation that was chosen.
+        #: Closed instance → the implementation that was chosen.
         self._chosen: dict[str, str] = {}
         self._versions: dict[str, str] = {}
         self._configs: dict[str, Mapping[str, Any]] = {}
@@ -72,7 +73,7 @@ class ProviderPool:
         self._made: dict[str, Any] = {}
         #: The names of those that run in workers.
         self._isolated: set[str] = set()
-        #: Those of ``_made`` that are ready for every call.
+        #: The instances that are ready for every call.
         self._configured: dict[str, Any] = {}
         #: A resource and a function may need an instance at once.
         self._lock = threading.RLock()
@@ -101,29 +102,30 @@ class ProviderPool:
         self.required.update({instance: name for instance, name in required.items() if name})
 
     def implementation(self, instance: str, name: Any, recorded: str | None = None) -> str | None:
-        """Return which of several providers manages a resource; None where the type has one.
+        """Return the implementation that manages a resource, or None where the type has one provider.
 
-        Where none has been chosen yet, that is the ``recorded`` one.
+        Before the choice, it is the ``recorded`` one.
         """
-        found = self.several.get(instance)
-        return None if found is None else found.implementation(name) or recorded
+        implementations = self.several.get(instance)
+        return None if implementations is None else implementations.implementation(name) or recorded
 
     def chosen(self) -> dict[str, str]:
-        """Return the implementations that this machine, or the manifest for an instance, has chosen so far.
-
-        What was chosen stays known when the providers are closed.
-        """
-        return self._chosen | {instance: found.chosen for instance, found in self.several.items() if found.chosen}
+        """Return instance → implementation, as this machine or the manifest chose; also for closed instances."""
+        return self._chosen | {
+            instance: implementations.chosen
+            for instance, implementations in self.several.items()
+            if implementations.chosen
+        }
 
     def suitability(self, instance: str) -> list[Suitability]:
-        """Return whether each of several providers is suitable here; empty for a type with one that always is."""
+        """Return whether each provider is suitable here; empty for a type whose only provider always is."""
         definition = self._definition(instance)
         self._make(instance)
-        found = self.several.get(instance)
-        if found is None:
+        implementations = self.several.get(instance)
+        if implementations is None:
             return []
         with process_guard.contained():
-            return found.suitability(Context(definition, self.run, answering=True))
+            return implementations.suitability(Context(definition, self.run, answering=True))
 
     def configure(self, instance: str, config: Mapping[str, Any]) -> None:
         """Set the configuration of an instance; a different one closes the instance, to be made again."""
@@ -138,14 +140,14 @@ class ProviderPool:
         configured = self._configs.get(definition.instance, {}).get("settle")
         return definition.settle if configured is None else min(MAX_SETTLE, max(0, configured))
 
-    def mark_unavailable(self, instance: str, why: str) -> None:
+    def mark_unavailable(self, instance: str, error: str) -> None:
         """Note why an instance cannot be configured: each call that needs it fails with ``ProviderError``."""
-        self._unavailable[instance] = why
+        self._unavailable[instance] = error
 
     def instance(self, instance: str, *, configured: bool = True) -> Any:
         """Return an instance, made and configured at its first use. Raise ``ProviderError`` when that fails.
 
-        One that need not be ``configured`` is for methods that use nothing but their arguments.
+        One that need not be ``configured`` is for methods that depend on their arguments alone.
         """
         if not configured:
             return self._make(instance)
@@ -158,33 +160,35 @@ class ProviderPool:
         """Return a type's pure functions. Raise ``DefinitionError`` when the type or its provider is broken."""
         if instance not in self._functions:
             definition = self._definition(instance)
-            found = None if self.run.isolates(definition) else self._provider_class(definition)
-            own = None if found is None or issubclass(found, ExecutableProvider) else found
-            calls = _PureCalls(definition, self.run, lambda: self._make(instance), own)
-            if own is None:
+            provider_class = None if self.run.isolates(definition) else self._provider_class(definition)
+            python_class = (
+                None if provider_class is None or issubclass(provider_class, ExecutableProvider) else provider_class
+            )
+            calls = _PureCalls(definition, self.run, lambda: self._make(instance), python_class)
+            if python_class is None:
                 self._make(instance)
             self._pure_contexts.append(calls.context)
             self._functions[instance] = calls.functions(self.check_policies, self._implementation_names(definition))
         return self._functions[instance]
 
     def declared(self, instance: str) -> ProviderFunctions:
-        """Return the pure functions for the resources of a manifest, with the provider made where these need it.
+        """Return the pure functions for a manifest's resources; the provider is made where these need it.
 
-        Where that fails and a resource may install what is missing, the functions are only the type. Raise
+        Where that fails and a resource may install the missing program, only the type is returned. Raise
         ``DefinitionError`` when the type or its provider is broken.
         """
         definition = self._definition(instance)
         can_wait = not (definition.config.attributes or self.run.isolates(definition))
         try:
-            found = self.functions(instance)
-            if can_wait and (found.canonicalize is not None or found.validate is not None):
+            functions = self.functions(instance)
+            if can_wait and (functions.canonicalize is not None or functions.validate is not None):
                 self._make(instance)
         except (MissingModule, ProviderError) as error:
             if not can_wait:
                 raise
-            importlib.invalidate_caches()  # what is installed from now on must be found
+            importlib.invalidate_caches()  # later installations must be visible
             return ProviderFunctions(definition, {}, missing=str(error))
-        return found
+        return functions
 
     def call_function(self, call: FunctionCall, inputs: Mapping[str, Any], secret: bool) -> Any:  # noqa: FBT001 - part of the call
         """Return the result of a function that a type declares; the same inputs are passed once in a transaction.
@@ -225,7 +229,7 @@ class ProviderPool:
         return any(context.wrote_output for context in self._pure_contexts)
 
     def cancel(self) -> None:
-        """Call ``cancel`` of each instance, in a thread each, beside what runs. Safe in a signal handler.
+        """Call ``cancel`` of each instance, in a thread each, beside the current calls. Safe in a signal handler.
 
         In a handler, this thread may hold any lock: of the provider, and those of ``threading`` that starting takes.
         """
@@ -248,7 +252,7 @@ class ProviderPool:
             returned.release()
 
     def close(self, *, interrupted: bool = False) -> None:
-        """Close every instance; after an interruption, ``cancel`` is called before on each that has not had it."""
+        """Close every instance; after an interruption, first call ``cancel`` of each that was not cancelled yet."""
         for instance in list(self._made) if interrupted else ():
             if instance not in self._cancelling:
                 self._call_at_end(instance, "cancel")
@@ -267,8 +271,8 @@ class ProviderPool:
 
     def _provider_class(self, definition: TypeDefinition, implementation: str = "") -> builtins.type[Any]:
         instance = definition.instance
-        wanted = implementation or self.only or self.required.get(instance, "")
-        return self.registry.provider(definition.name, self._versions.get(instance, ""), wanted)
+        name = implementation or self.only or self.required.get(instance, "")
+        return self.registry.provider(definition.name, self._versions.get(instance, ""), name)
 
     def _implementation_names(self, definition: TypeDefinition) -> Sequence[str]:
         versions = self._versions.get(definition.instance, "")
@@ -284,7 +288,7 @@ class ProviderPool:
         self._configured[instance] = provider
 
     def _make(self, instance: str) -> Any:
-        """Return an instance that has perhaps not been configured yet."""
+        """Return an instance, which may not be configured yet."""
         if instance not in self._made:
             definition = self._definition(instance)
             if self.run.isolates(definition):
@@ -297,14 +301,14 @@ class ProviderPool:
         return self._made[instance]
 
     def _make_isolated(self, definition: TypeDefinition) -> Any:
-        """Start the workers of a type; only they load its providers, and report what decides between these."""
+        """Start the workers of a type; only they load its providers, and report their priorities and ``suitable``."""
         names = self._implementation_names(definition)
         first = self._start_worker(definition, names[0])
         if len(names) == 1 and not first.decides:
             return first
-        found = self.several[definition.instance] = self._make_several(definition)
-        found.add_all({names[0]: first, **{name: self._start_worker(definition, name) for name in names[1:]}})
-        return found
+        implementations = self.several[definition.instance] = self._make_several(definition)
+        implementations.add_all({names[0]: first, **{name: self._start_worker(definition, name) for name in names[1:]}})
+        return implementations
 
     def _make_several(self, definition: TypeDefinition) -> Implementations:
         from resource_api.plugins.implementations import Implementations
@@ -320,14 +324,15 @@ class ProviderPool:
 
     def _start_worker(self, definition: TypeDefinition, implementation: str) -> WorkerProvider:
         from resource_api.plugins.worker.process import ProgramWorker, PythonWorker
-        from resource_api.plugins.worker.proxy import WorkerProvider
+        from resource_api.plugins.worker.proxy import WorkerPool, WorkerProvider
 
         versions = self._versions.get(definition.instance, "")
         if executable := self.registry.executable(definition.name, versions, implementation):
-            return WorkerProvider(definition, self.run, partial(ProgramWorker, executable), implementation)
-        directories = self.registry.module_path_of(definition.name, versions)
-        start = partial(PythonWorker, directories, trust=self.registry.trusted_directories)
-        return WorkerProvider(definition, self.run, start, implementation)
+            start: Callable[..., WorkerProcess] = partial(ProgramWorker, executable)
+        else:
+            directories = self.registry.module_path_of(definition.name, versions)
+            start = partial(PythonWorker, directories, trust=self.registry.trusted_directories)
+        return WorkerProvider(WorkerPool(definition, self.run, start, implementation))
 
     def _call_class(self, definition: TypeDefinition, implementation: str = "") -> Any:
         provider_class = self._provider_class(definition, implementation)
@@ -363,13 +368,13 @@ class ProviderPool:
         if instance in self._made:
             self._call_at_end(instance, "close")
             del self._made[instance]
-            if (found := self.several.pop(instance, None)) is not None and found.chosen:
-                self._chosen[instance] = found.chosen
+            if (implementations := self.several.pop(instance, None)) is not None and implementations.chosen:
+                self._chosen[instance] = implementations.chosen
         self._configured.pop(instance, None)
         self._functions.pop(instance, None)
 
     def _call_at_end(self, instance: str, method: str) -> None:
-        """Call ``cancel`` or ``close`` of a provider that has it; an exception of one does not concern the others."""
+        """Call ``cancel`` or ``close`` of a provider that has it; an exception becomes a warning."""
         if (call := self._end_method(instance, method)) is None:
             return
         try:
@@ -383,25 +388,26 @@ class ProviderPool:
         self.run.log.write("warning", instance, text, split_instance(instance)[0])
 
     def _end_method(self, instance: str, method: str) -> Callable[[], None] | None:
-        """Return ``cancel`` or ``close`` of a provider, None where it has none or needs none.
+        """Return ``cancel`` or ``close`` of a provider, or None where it has none or needs none.
 
-        A provider that was used for pure functions only has begun nothing that must be closed.
+        A provider that only answered pure functions holds nothing that must be closed.
         """
-        used = instance in self._configured or instance in self._isolated
-        call: Callable[[], None] | None = getattr(self._made[instance], method, None) if used else None
+        active = instance in self._configured or instance in self._isolated
+        call: Callable[[], None] | None = getattr(self._made[instance], method, None) if active else None
         return call
 
 
 class _PureCalls:
-    """Calls the pure methods of one provider.
+    """The pure methods of one provider, those that depend on their arguments alone, as plain functions for pure stages.
 
-    They are not guarded one by one (``process_guard.protected``): a plan is guarded as a whole.
+    Providers get copies of values, and plain values where a value is secret only in this manifest. The calls are not
+    guarded one by one (``process_guard.protected``): a plan is guarded as a whole.
     """
 
     def __init__(
         self, definition: TypeDefinition, run: RunContext, provider: Callable[[], Any], provider_class: type[Any] | None
     ) -> None:
-        """Prepare calls of what ``provider`` returns, made at the first; ``provider_class`` is None in workers."""
+        """Prepare calls of the provider that ``provider`` returns; ``provider_class`` is None in workers."""
         self.context = Context(definition, run, answering=True)
         self._definition = definition
         self._mask = run.log.mask
@@ -416,15 +422,15 @@ class _PureCalls:
         return ProviderFunctions(
             self._definition,
             {},
-            self.canonicalize if "canonicalize" in features else None,
-            self.validate if "validate" in features else None,
-            self.insync if "custom_insync" in features else None,
-            self.plan if "plan" in features else None,
-            self.upgrade if "upgrade" in features else None,
-            self._config_function("check_config"),
-            self._config_function("diff_config"),
-            check_policies,
-            implementations,
+            canonicalize=self.canonicalize if "canonicalize" in features else None,
+            validate=self.validate if "validate" in features else None,
+            insync=self.insync if "custom_insync" in features else None,
+            plan=self.plan if "plan" in features else None,
+            upgrade=self.upgrade if "upgrade" in features else None,
+            check_config=self._config_function("check_config"),
+            diff_config=self._config_function("diff_config"),
+            check_policies=check_policies,
+            implementations=implementations,
         )
 
     def canonicalize(self, resources: list[Resource]) -> list[Resource]:
@@ -450,7 +456,7 @@ class _PureCalls:
         return canonical
 
     def validate(self, resources: Sequence[Mapping[str, Any]]) -> Iterator[list[Problem] | Exception]:
-        """Yield what is wrong with each resource, or the exception that its check raised."""
+        """Yield the problems of each resource, or the exception that its check raised."""
         self._mask_secrets(resources)
         flat = are_flat(resources)
         if not flat:
@@ -461,15 +467,15 @@ class _PureCalls:
         for resource in map(dict, resources) if flat else map(copy_resource, resources):
             try:
                 answer = process_guard.call_contained(self._provider().validate, self.context, resource)
-                found: list[Problem] | Exception = [] if answer is None or answer == [] else _problems(answer)
-            except Exception as error:  # noqa: BLE001 - what a provider raises is the problem of this resource
+                outcome: list[Problem] | Exception = [] if answer is None or answer == [] else _problems(answer)
+            except Exception as error:  # noqa: BLE001 - its exception is the problem of this resource
                 self.context.log_traceback(error)
-                found = error
-            yield found
+                outcome = error
+            yield outcome
 
     def _mask_secrets(self, resources: Iterable[Mapping[str, Any]]) -> None:
         if self._definition.secret:
-            self._mask.add([(each, declared_secrets(self._definition, each)) for each in resources])
+            self._mask.add([(resource, declared_secrets(self._definition, resource)) for resource in resources])
 
     def insync(self, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
         """Yield the answers of ``insync`` for the attributes of each question, or the exception that it raised."""
@@ -479,7 +485,7 @@ class _PureCalls:
         for question in questions:
             try:
                 answers: list[Any] | Exception = process_guard.call_contained(self._answers, question)
-            except Exception as error:  # noqa: BLE001 - what a provider raises is its answer
+            except Exception as error:  # noqa: BLE001 - its exception is its answer
                 self.context.log_traceback(error)
                 answers = error
             yield answers
@@ -500,9 +506,13 @@ class _PureCalls:
     def _canonicalize(self, copies: list[Resource]) -> list[Resource]:
         count = len(copies)
         answer = self._call("canonicalize", copies)
-        if not isinstance(answer, list) or len(answer) != count or not all(type(each) is dict for each in answer):
+        if (
+            not isinstance(answer, list)
+            or len(answer) != count
+            or not all(type(resource) is dict for resource in answer)
+        ):
             raise WrongAnswer(_not_the_resources(self._definition.name, answer, count))
-        # What a worker has sent is nobody else's.
+        # An answer of a worker is shared with nobody.
         return answer if self._class is None or are_flat(answer) else list(map(copy_resource, answer))
 
     def _config_function(self, method: str) -> Callable[..., Any] | None:
@@ -530,7 +540,7 @@ class _PureCalls:
 
 
 def _not_the_resources(type_name: str, answer: Any, count: int) -> str:
-    """Return what is wrong with an answer of ``canonicalize`` to ``count`` resources."""
+    """Return the error message for a wrong answer of ``canonicalize`` to ``count`` resources."""
     must = f"canonicalize of type '{type_name}' must return"
     if answer is None:
         return f"{must} the resources that it was given, not None; does it end with 'return resources'?"
@@ -538,11 +548,11 @@ def _not_the_resources(type_name: str, answer: Any, count: int) -> str:
         return f"{must} the resources that it was given as a list, not {type(answer).__name__}"
     if len(answer) != count:
         return f"{must} the resources that it was given, {count} in this call, not {len(answer)}"
-    kind = next(type(each).__name__ for each in answer if type(each) is not dict)
+    kind = next(type(resource).__name__ for resource in answer if type(resource) is not dict)
     return f"{must} mappings of attribute to value, not {kind}"
 
 
 def _problems(answer: Any) -> list[Problem]:
     """Return the answer of ``validate`` as problems. Raise ``ProviderError`` for another answer or severity."""
-    found = validation_answers(answer)
-    return [each.checked() if isinstance(each, Problem) else Problem(None, each) for each in found]
+    answers = validation_answers(answer)
+    return [answer.checked() if isinstance(answer, Problem) else Problem(None, answer) for answer in answers]

@@ -16,9 +16,8 @@ from resource_api.model.type_definition import ComponentDefinition, TypeDefiniti
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, MissingModule, UnknownType, UsageError, nearest
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
-from resource_api.plugins.definitions import DefinitionFiles, policy
+from resource_api.plugins.definitions import DefinitionFiles, by_preference, check_interface, policy
 from resource_api.plugins.module_path import OWN, ModulePath, Origin
-from resource_api.plugins.provider_interface import by_preference, interface_problems
 
 if TYPE_CHECKING:
     import builtins
@@ -49,7 +48,7 @@ class Registry:
         self._providers: dict[str, Mapping[str, builtins.type[Any]]] = {}
         self._components: dict[str, Component | None] = {}
         self._policies: list[Policy] = []
-        #: Kind and name of what has been loaded from a file.
+        #: Kind and name of the definitions that were loaded from a file.
         self._from_file: set[tuple[str, str]] = set()
         #: The errors of files that are broken, raised again at each use.
         self._broken: dict[tuple[str, str], DefinitionError] = {}
@@ -68,17 +67,17 @@ class Registry:
     ) -> Self:
         """Return a registry of the types in ``directories``, and of the bundled ones unless ``bundled`` is false.
 
-        Code that others than root and the caller can change is refused (``UntrustedCode``), unless it lies beneath a
+        Code that other users than root and the caller can change is refused (``UntrustedCode``), unless it is beneath a
         directory of ``trust``. Raise ``UsageError`` for a directory that does not exist.
         """
-        if missing := next((each for each in directories if not os.path.isdir(each)), None):
+        if missing := next((directory for directory in directories if not os.path.isdir(directory)), None):
             msg = f"module path: there is no directory {os.fspath(missing)}"
             raise UsageError(msg)
         return cls(ModulePath.resolve(directories, bundled=bundled), trust)
 
     @cached_property
     def trust(self) -> CodeTrust:
-        """What decides whether code may be executed; it looks at each directory once."""
+        """The check whether code may be executed; it looks at each directory once."""
         from resource_api.system.filesystem.code_trust import CodeTrust
 
         return CodeTrust((*OWN, *self.trusted_directories), self._module_path.ways)
@@ -112,16 +111,15 @@ class Registry:
 
         Raise ``DefinitionError`` where it does not fit the type, or has the name of another.
         """
-        own, others = implementation or name, self._providers.get(name, {})
-        if own in others:
-            msg = f"a provider of '{name}' is registered already" + (f" as '{own}'" if implementation else "")
+        key, registered = implementation or name, self._providers.get(name, {})
+        if key in registered:
+            msg = f"a provider of '{name}' is registered already" + (f" as '{key}'" if implementation else "")
             raise DefinitionError(msg)
         if not isinstance(provider, type):
             msg = f"the provider of '{name}' must be a class, not {type(provider).__name__}"
             raise DefinitionError(msg)
-        if problems := interface_problems(self.type(name), provider):
-            raise DefinitionError("\n".join(problems))
-        self._providers[name] = by_preference({**others, own: provider})
+        check_interface(self.type(name), provider)
+        self._providers[name] = by_preference({**registered, key: provider})
 
     def register_component(self, definition: ComponentDefinition, build: Callable[[Any], object]) -> None:
         """Add a component and the function that builds it. Raise ``DefinitionError`` when its name is taken."""
@@ -155,12 +153,12 @@ class Registry:
         return self._types[name]
 
     def provider(self, name: str, versions: str = "", implementation: str = "") -> builtins.type[Any]:
-        """Return the provider class of what ``type`` returns: the preferred one of several, or the one of a name.
+        """Return a provider class of the type that ``type`` returns: the one of a name, or the preferred one.
 
         Raise ``DefinitionError`` as ``type`` does.
         """
-        found = self._provider_classes(name, versions)
-        return found.get(implementation) or next(iter(found.values()))
+        classes = self._provider_classes(name, versions)
+        return classes.get(implementation) or next(iter(classes.values()))
 
     def implementations(self, name: str, versions: str = "", *, load: bool = True) -> Sequence[str]:
         """Return the names of a type's providers in the order of preference. Raise ``DefinitionError`` likewise.
@@ -175,8 +173,8 @@ class Registry:
 
     def needs_choice(self, name: str, versions: str = "") -> bool:
         """Return whether it depends on the machine or the manifest which provider of a type is used, if any."""
-        found = self._provider_classes(name, versions)
-        return len(found) > 1 or any(hasattr(each, "suitable") for each in found.values())
+        classes = self._provider_classes(name, versions)
+        return len(classes) > 1 or any(hasattr(kind, "suitable") for kind in classes.values())
 
     def component(self, name: str) -> Component | None:
         """Return a component; None where the name is that of a type, or of nothing.
@@ -199,8 +197,8 @@ class Registry:
             if name in self._types or self._module_path.find("types", name, installed=False):
                 return self.type(name)
             if self._module_path.find("components", name, installed=False):
-                found = self.component(name)
-                return AttributeSet(found[0].attributes) if found is not None else None
+                component = self.component(name)
+                return AttributeSet(component[0].attributes) if component is not None else None
         return None
 
     def policies(self) -> Sequence[Policy]:
@@ -208,8 +206,11 @@ class Registry:
 
         Installed distributions bring no policies: they would hold for every run.
         """
-        found = self._module_path
-        paths = [found.find("policies", name, installed=False) for name in found.names("policies", installed=False)]
+        module_path = self._module_path
+        paths = [
+            module_path.find("policies", name, installed=False)
+            for name in module_path.names("policies", installed=False)
+        ]
         return [*self._policies, *(self._files.policy(path) for path in paths if path is not None)]
 
     def origin(self, name: str) -> Origin:
@@ -233,11 +234,11 @@ class Registry:
 
     def types_with_function(self, function: str) -> Sequence[str]:
         """Return the types that have a function of this name; a type whose file is broken is left out."""
-        found = []
+        types = []
         for name in self.names():
             with suppress(DefinitionError):
-                found += [name] if function in self.type(name).functions else []
-        return found
+                types += [name] if function in self.type(name).functions else []
+        return types
 
     def module_path_of(self, name: str, versions: str = "") -> list[str]:
         """Return the part of the module path with which another process finds the same type and provider.
@@ -277,11 +278,11 @@ class Registry:
         if not TYPE_NAME.match(name):
             return None
         path = self._module_path.find("components", name, installed=False)
-        other = self._module_path.find("types", name, installed=False)
-        if path is not None and (other is not None or name in self._types):
-            msg = f"{path}: a component cannot be called like a type: {other or f'{name} is one'}"
+        type_file = self._module_path.find("types", name, installed=False)
+        if path is not None and (type_file is not None or name in self._types):
+            msg = f"{path}: a component cannot be called like a type: {type_file or f'{name} is one'}"
             raise DefinitionError(msg)
-        return path if path or other or name in self._types else self._module_path.find("components", name)
+        return path if path or type_file or name in self._types else self._module_path.find("components", name)
 
     def _provider_classes(self, name: str, versions: str) -> Mapping[str, builtins.type[Any]]:
         """Return the provider classes of a type by name, in the order of preference. Raise ``DefinitionError``."""
@@ -305,8 +306,8 @@ class Registry:
             path = f"{directory}/providers/{definition.name}.py"
             msg = f"type '{definition.name}' {definition.version} has no provider beside it; expected {path}"
             raise DefinitionError(msg)
-        found = {name: self._files.provider(path, definition, first=False) for name, path in files.items()}
-        return by_preference(found)
+        classes = {name: self._files.provider(path, definition, first=False) for name, path in files.items()}
+        return by_preference(classes)
 
     def _load(self, kind: str, name: str, load: Callable[[], Any]) -> Any:
         """Load files once; one that failed fails again with the same error, unless it only missed a module."""
@@ -339,7 +340,7 @@ class Registry:
         return files
 
     def _directory(self, name: str, versions: str) -> str | None:
-        """Return the directory that holds what ``type`` returns; None for the first on the module path."""
+        """Return the directory with a type of such a version, or None for the first on the module path."""
         return self._version(name, versions).directory if versions else None
 
     def _version(self, name: str, versions: str) -> _TypeVersion:
@@ -349,9 +350,9 @@ class Registry:
             if not paths and name not in self._types:
                 raise self._unknown_type(name)
             first = self.type(name)
-            others = paths[1:] if ("types", name) in self._from_file else paths
-            found = [_TypeVersion(self._files.type(path, first=False), path.rsplit("/", 2)[0]) for path in others]
-            self._versions[name, versions] = _newest([_TypeVersion(first), *found], versions)
+            later = paths[1:] if ("types", name) in self._from_file else paths
+            candidates = [_TypeVersion(self._files.type(path, first=False), path.rsplit("/", 2)[0]) for path in later]
+            self._versions[name, versions] = _newest([_TypeVersion(first), *candidates], versions)
         return self._versions[name, versions]
 
     def _unknown_type(self, name: str) -> UnknownType:
@@ -365,24 +366,28 @@ class Registry:
         return UnknownType(f"unknown type '{capitalize_type(name)}'" + (f"; {hint}" if hint else ""))
 
 
-def _newest(found: Sequence[_TypeVersion], versions: str) -> _TypeVersion:
-    """Return the newest of ``found`` that fits ``versions``, a range of PEP 440. Raise ``DefinitionError``.
+def _newest(candidates: Sequence[_TypeVersion], versions: str) -> _TypeVersion:
+    """Return the newest of ``candidates`` that fits ``versions``, a range of PEP 440. Raise ``DefinitionError``.
 
     Of two equals it is the first on the module path (Pulumi's provider guide, "Lookup").
     """
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.version import Version
 
-    name = found[0].definition.name
+    name = candidates[0].definition.name
     try:
-        wanted = SpecifierSet(versions)
+        specifiers = SpecifierSet(versions)
     except InvalidSpecifier as error:
         msg = f"'{versions}' is not a range of versions; write '>=1.2', '~=1.4' or '==2.0.1'"
         raise DefinitionError(msg) from error
-    known = [(Version(each.definition.version), each) for each in found if each.definition.version is not None]
-    fitting = [pair for pair in known if wanted.contains(pair[0])]
+    declared = [
+        (Version(candidate.definition.version), candidate)
+        for candidate in candidates
+        if candidate.definition.version is not None
+    ]
+    fitting = [pair for pair in declared if specifiers.contains(pair[0])]
     if not fitting:
-        available = ", ".join(str(version) for version, _ in known) or "none that declares its version"
+        available = ", ".join(str(version) for version, _ in declared) or "none that declares its version"
         msg = f"no version of type '{name}' fits '{versions}'; on the module path: {available}"
         raise DefinitionError(msg)
     return max(fitting, key=lambda pair: pair[0])[1]

@@ -1,14 +1,17 @@
-"""The parent of a worker: adopts what the worker leaves behind, and ends it if the worker crashes.
+"""The parent of a worker: adopts the worker's orphans, and ends them if the worker crashes.
 
-The kernel gives orphans to the nearest ancestor that asks for them, prctl(2). So nothing that a provider has started
-can leave the tree, in whatever session it is. That of a Python worker is forked before anything else is imported, and
-holds no memory of the worker; that of a program is forked from the runtime.
+The kernel gives orphans to the nearest ancestor that asks for them, prctl(2). So no program of a provider can leave the
+tree, whatever its session. The guardian of a Python worker is forked before anything else is imported, and
+holds no memory of the worker; the guardian of a program is forked from the runtime.
 """
 
 from __future__ import annotations
 
 import os
+import resource
+import select
 import signal
+import time
 from typing import Final, NoReturn
 
 #: Seconds until processes that SIGKILL has not ended are left to the kernel.
@@ -18,7 +21,7 @@ _KILL: Final = 5.0
 def fork(lifeline: int) -> None:
     """Return in a child, which is the worker; this process guards it and ends as it does.
 
-    ``lifeline``: a descriptor that is readable once the runtime is gone. What a worker then leaves is not ended.
+    ``lifeline``: a descriptor that is readable once the runtime is gone. The orphans of a worker are then not ended.
     """
     if child := os.fork():
         try:
@@ -37,28 +40,17 @@ def end_with_guardian() -> None:
     process_tree.end_with(os.getppid())
 
 
-def prepare() -> None:
-    """Import what ``guard`` needs: in a process that is forked beside other threads that is not safe."""
-    import resource
-    import select
-    import time
-
-    del resource, select, time
-
-
 def guard(lifeline: int, child: int) -> NoReturn:
     """Wait for the end of ``child`` in this process, a subreaper, and end as it does; see ``fork``."""
     os.closerange(0, lifeline)
     os.closerange(lifeline + 1, os.sysconf("SC_OPEN_MAX"))
     status = None
     while status is None:
-        ended, found = os.wait()
-        status = found if ended == child else None
+        ended, code = os.wait()
+        status = code if ended == child else None
     if status and not _is_gone(lifeline):
         _end_children()
     if os.WIFSIGNALED(status):
-        import resource
-
         # The worker itself has written the core dump.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         number = os.WTERMSIG(status)
@@ -70,21 +62,17 @@ def guard(lifeline: int, child: int) -> NoReturn:
 
 
 def _is_gone(lifeline: int) -> bool:
-    import select
-
     return bool(select.select([lifeline], [], [], 0)[0])
 
 
 def _end_children() -> None:
     """Kill all children; theirs are then children of this process."""
-    import time
-
     until = time.monotonic() + _KILL
     while time.monotonic() < until:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             children = list(map(int, file.read().split()))
         if not children:
             return
-        for each in children:
-            os.kill(each, signal.SIGKILL)
-            os.waitpid(each, 0)
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)

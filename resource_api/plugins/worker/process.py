@@ -1,7 +1,7 @@
-"""A worker process as the runtime sees it: start it, exchange frames, read its output, end it and its programs.
+"""A worker process as the runtime sees it: its start, frames, output and assets, its end and that of its programs.
 
 A Python provider is served by a new interpreter, not by a fork, which would inherit every secret, lock and connection
-of this process; a provider in another language is an executable. What the frames mean is in ``call`` and ``proxy``.
+of this process; a provider in another language is an executable. ``proxy`` gives the frames their meaning.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BOOT: Final = (
 
 
 class WorkerLost(ProviderError):  # noqa: N818 - reads as what it says
-    """A worker has ended, or had to be killed, before it answered: ``how``, and ``more`` about that."""
+    """A worker ended, or had to be killed, before it answered: ``how``, and ``more`` details."""
 
     def __init__(self, how: str, more: str = "") -> None:
         """Keep both; together they are the message."""
@@ -60,7 +60,7 @@ class WorkerLost(ProviderError):  # noqa: N818 - reads as what it says
 
 
 class AssetSender:
-    """The contents that a worker may read during one call, and those that it is reading."""
+    """The assets and archives that a worker may read in one call: frames hold their digests, answers their bytes."""
 
     def __init__(self) -> None:
         """Begin without contents."""
@@ -72,9 +72,9 @@ class AssetSender:
         """Allow the worker to read a content."""
         self._contents[content.word, content.sha256] = content
 
-    def content(self, word: str, sha256: str, origin: str, given: Any) -> Content:
-        """Return the content that a worker sends back: the one that was added, if it was."""
-        return self._contents.get((word, sha256)) or unreadable_content(word, sha256, origin, given)
+    def content(self, word: str, sha256: str, origin: str, source: Any) -> Content:
+        """Return the content that a worker sends back: the one that was added, or one that cannot be read."""
+        return self._contents.get((word, sha256)) or unreadable_content(word, sha256, origin, source)
 
     def answer(self, request: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return the frame that answers ``open``, ``member`` or ``read``.
@@ -133,12 +133,12 @@ class _Reader:
 class WorkerProcess(Process):
     """A process that serves one provider. One thread at a time may use it."""
 
-    #: The descriptor on which it answers, and what it writes to its other streams: descriptor → number of the stream.
+    #: The descriptor of its answers, and those of its other streams: descriptor → number of the stream.
     _answers: int
     _streams: Mapping[int, int]
 
     def __init__(self, invocation: Invocation, requests: int, log: Callable[[int, str], None], mask: Mask) -> None:
-        """Start the process, which reads what is sent from the other end of ``requests``.
+        """Start the process, which reads frames from the other end of ``requests``.
 
         ``log`` is called with each line that it writes to its standard output (1) or error (2), cut at
         no secret of ``mask``. Raise ``OSError`` if it cannot be started.
@@ -189,7 +189,7 @@ class WorkerProcess(Process):
 
         Raise ``WorkerLost`` when the worker has ended, or has sent bytes that are no frame.
         """
-        left = _MAX_CHUNKS
+        chunks = _MAX_CHUNKS
         while True:
             while self._frames:
                 frame = self._frames.popleft()
@@ -200,12 +200,12 @@ class WorkerProcess(Process):
             received = self._read(_TICK)
             if self.has_ended():
                 # Children that it has forked may keep the pipes open and write on for ever.
-                left -= 1
-                if left < 0 or not received:
+                chunks -= 1
+                if chunks < 0 or not received:
                     raise self.lost()
 
     def drain(self) -> None:
-        """Log what it has written until now, also an unfinished line."""
+        """Log its output until now, also an unfinished line."""
         for _ in range(_MAX_CHUNKS):
             if not self._read(0):
                 break
@@ -214,16 +214,16 @@ class WorkerProcess(Process):
                 self._log(stream, line)
 
     def end(self, grace: float) -> Iterable[Frame]:
-        """Wait ``grace`` seconds until it ends, then kill it, but not the programs that it has left running.
+        """Wait ``grace`` seconds until it ends, then kill it, but not the programs that it left running.
 
-        Return the frames that it has sent until then.
+        Return the frames that it sent until then.
         """
         if self._closed:
             return ()
         until = time.monotonic() + grace
         with suppress(WorkerLost):
-            while not self.has_ended() and (left := until - time.monotonic()) > 0:
-                self._read(left)
+            while not self.has_ended() and (seconds := until - time.monotonic()) > 0:
+                self._read(seconds)
             self.drain()
         if not self.has_ended():
             with suppress(ProcessLookupError):
@@ -233,23 +233,25 @@ class WorkerProcess(Process):
         return self._frames
 
     def kill(self) -> None:
-        """Kill it at once, with everything that it has started, also when it has ended by itself."""
+        """Kill it at once, with all its descendants, also when it ended by itself."""
         if self._closed:
             return
         self.stop(0)
         if not self.stopped and self._row is not None:
             programs = self._programs.values()
-            known = [each for each in programs if (now := process_tree.row(each.pid)) and now.start == each.start]
+            alive = [
+                program for program in programs if (row := process_tree.row(program.pid)) and row.start == program.start
+            ]
             with process_tree.adopting():
                 # Its children are no descendants of ours any more: they are found by its session, and the programs
                 # that it has reported lead sessions of their own.
-                process_tree.Tree(self._row, lambda: (process_tree.table(), None), known).kill()
+                process_tree.Tree(self._row, lambda: (process_tree.table(), None), alive).kill()
         # Only now may the system give its process id, which is that of its session, to another process.
         self._reap()
         self._leave()
 
     def lost(self) -> WorkerLost:
-        """Kill what a worker that has ended left running, and return how it ended."""
+        """Kill the programs that an ended worker left running, and return how it ended."""
         self.drain()
         self.kill()
         if self.exit_code == DISCONNECTED:
@@ -260,7 +262,7 @@ class WorkerProcess(Process):
         return WorkerLost(describe_exit(self.exit_code or 0), ", perhaps for want of memory" if memory else "")
 
     def _read(self, seconds: float) -> bool:
-        """Read what arrives within some seconds; return whether anything did. Raise ``WorkerLost`` for no frames."""
+        """Read for some seconds; return whether any bytes arrived. Raise ``WorkerLost`` for bytes that are no frame."""
         ready = [fd for fd, _ in self._poller.poll(1000 * seconds) if fd != self._watch]
         for fd in ready:
             if not (data := os.read(fd, _CHUNK)):
@@ -296,12 +298,11 @@ class WorkerProcess(Process):
 class ProgramWorker(WorkerProcess):
     """An executable that speaks the protocol on its standard input and output, in any language.
 
-    What it writes to standard output without the mark of a frame is logged, as is its standard error.
+    Its lines on standard output without the mark of a frame are logged, as is its standard error.
     """
 
     def __init__(self, path: str, log: Callable[[int, str], None], mask: Mask) -> None:
         """Start the executable at ``path``."""
-        guardian.prepare()
         (source, requests), (lifeline, self._lifeline) = (os.pipe2(os.O_CLOEXEC) for _ in range(2))
         guard = partial(guardian.guard, lifeline)
         invocation = Invocation(path, (), os.environ, str(Path.cwd()), stdin=source, guard=guard)
@@ -318,7 +319,7 @@ class ProgramWorker(WorkerProcess):
         self._watch_streams(self._out, {self._err: STDERR})
 
     def end(self, grace: float) -> Iterable[Frame]:
-        """End it as any worker; what it has left running goes on, whatever its exit code."""
+        """End it as any worker; the programs that it left running go on, whatever its exit code."""
         self._release()
         return super().end(grace)
 
@@ -360,8 +361,8 @@ class PythonWorker(WorkerProcess):
         self._theirs = (requests[0], replies[1], lifeline[0], interrupts[0])
         self._ours = (replies[0], lifeline[1], interrupts[1])
         self._interrupting = threading.Lock()
-        found = {"path": sys.path, "directories": list(directories), "trust": list(trust)}
-        options = json.dumps({**found, "core": core_dumps.callers_limit()})
+        paths = {"path": sys.path, "directories": list(directories), "trust": list(trust)}
+        options = json.dumps({**paths, "core": core_dumps.callers_limit()})
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # noqa: SLF001 - as multiprocessing does
         arguments = (*flags, "-P", "-c", _BOOT, *map(str, self._theirs), options)
         try:

@@ -1,9 +1,9 @@
 """The provider protocol: values, errors and frames as lines and back.
 
 A frame is a line: a mark, and a JSON object with its kind and its values. One that is longer than a line may be is
-sent in parts. Values that JSON does not have are tagged: secrets, unknowns, tuples, sets, assets (their digests, not
-their bytes), and values that are no data at all, of which the class's name and a text are kept. Which side sends which
-frame when is in ``docs/protocol.md``; nothing is sent or received here.
+sent in parts. Values beyond JSON are tagged: secrets, unknowns, tuples, sets, assets (their digests, not
+their bytes), and values that are no data at all, as their class's name and a text. ``docs/protocol.md`` says which
+side sends which frame when; nothing is sent or received here.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class Opaque:
         return self._text
 
 
-def unreadable_content(word: str, sha256: str, origin: str, given: Any) -> Content:
+def unreadable_content(word: str, sha256: str, origin: str, source: Any) -> Content:
     """Return an asset or archive whose contents cannot be read in this process."""
-    return KINDS[word](sha256, origin, given)
+    return KINDS[word](sha256, origin, source)
 
 
 def name(value: Any) -> Name:
@@ -83,23 +83,23 @@ def name(value: Any) -> Name:
     return tuple(value) if type(value) is list else value
 
 
-def problem_fields(found: Problem) -> dict[str, Any]:
-    """Return what a frame holds of a problem: the fields that have a value."""
-    return {name: value for name, value in found._asdict().items() if value != Problem._field_defaults.get(name)}
+def problem_fields(problem: Problem) -> dict[str, Any]:
+    """Return the fields of a problem that have a value, for a frame."""
+    return {name: value for name, value in problem._asdict().items() if value != Problem._field_defaults.get(name)}
 
 
-def problem(found: Any) -> Problem:
-    """Return the problem that a frame holds: a text, or its fields. Raise ``ProviderError`` for anything else."""
-    if isinstance(found, str):
-        return Problem(None, found)
-    if isinstance(found, dict) and found.keys() <= set(Problem._fields) and isinstance(found.get("message"), str):
-        return Problem(**{"attribute": None, **found}).checked()
-    msg = f"a problem is a text, or an object with a message, not {found!r:.80}"
+def problem(value: Any) -> Problem:
+    """Return the problem in a frame: a text, or its fields. Raise ``ProviderError`` for anything else."""
+    if isinstance(value, str):
+        return Problem(None, value)
+    if isinstance(value, dict) and value.keys() <= set(Problem._fields) and isinstance(value.get("message"), str):
+        return Problem(**{"attribute": None, **value}).checked()
+    msg = f"a problem is a text, or an object with a message, not {value!r:.80}"
     raise ProviderError(msg)
 
 
 def side_effect_fields(effect: SideEffect) -> dict[str, Any]:
-    """Return what a frame holds of a side effect. Raise ``ProviderError`` for what is none."""
+    """Return the fields of a side effect, for a frame. Raise ``ProviderError`` for another value."""
     if not isinstance(effect, SideEffect):
         msg = f"side_effects must return pairs of a name and a SideEffect, not {effect!r:.80}"
         raise ProviderError(msg)
@@ -108,7 +108,7 @@ def side_effect_fields(effect: SideEffect) -> dict[str, Any]:
 
 
 def side_effect(fields: Any) -> SideEffect:
-    """Return the side effect that a frame holds. Raise ``ProviderError`` for anything else."""
+    """Return the side effect in a frame. Raise ``ProviderError`` for anything else."""
     if isinstance(fields, dict) and {"name", "action"} <= fields.keys() <= set(SideEffect._fields):
         aliases = tuple(map(name, fields.get("aliases") or ()))
         return SideEffect(**{**fields, "name": name(fields["name"]), "aliases": aliases}).checked()
@@ -116,14 +116,13 @@ def side_effect(fields: Any) -> SideEffect:
     raise ProviderError(msg)
 
 
-def difference_fields(found: Difference) -> dict[str, Any]:
-    """Return what a frame holds of a changed attribute."""
-    attribute, is_, should, message, *_ = found
-    return {"attribute": attribute, "is": is_, "should": should, "message": message}
+def difference_fields(change: Difference) -> dict[str, Any]:
+    """Return the fields of a changed attribute, for a frame."""
+    return {"attribute": change.attribute, "is": change.is_, "should": change.should, "message": change.message}
 
 
 def difference(fields: Mapping[str, Any]) -> Difference:
-    """Return the changed attribute that a frame holds. Raise ``LookupError`` where one of its fields is missing."""
+    """Return the changed attribute in a frame. Raise ``LookupError`` where one of its fields is missing."""
     return Difference(fields["attribute"], fields["is"], fields["should"], fields.get("message", ""))
 
 
@@ -159,13 +158,13 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def _framed(found: str) -> bytes:
-    text = found.encode("ascii")
-    if len(text) > MAX_FRAME:
+def _framed(text: str) -> bytes:
+    data = text.encode("ascii")
+    if len(data) > MAX_FRAME:
         msg = f"sent more than {MAX_FRAME >> 20} MiB at once"
         raise ProviderError(msg)
     size = MAX_LINE - len(_PART) - 1
-    parts = [text[at : at + size] for at in range(0, len(text), size)]
+    parts = [data[at : at + size] for at in range(0, len(data), size)]
     return b"".join([*(b"%b%b\n" % (_PART, part) for part in parts[:-1]), b"%b%b\n" % (_MARK, parts[-1])])
 
 
@@ -179,7 +178,7 @@ class Decoder:
         plain: bool = False,
         largest: Mapping[str, int] | None = None,
     ) -> None:
-        """Begin before the first frame; ``on_other`` is called with lines that are no frames, None: there are none.
+        """Begin before the first frame; ``on_other`` is called with lines that are no frames, or None: there are none.
 
         ``plain``: frames are JSON data, tags in them mean nothing, and ``on_other`` may get several lines at once.
         ``largest``: kind → bytes of such a frame at most.
@@ -190,7 +189,7 @@ class Decoder:
         self._plain = plain
         self._largest = largest
         self._limit = MAX_FRAME if largest is None else max(largest.values())
-        #: Makes assets and archives from what a frame holds of them.
+        #: Builds assets and archives from their digests.
         self.content: Callable[[str, str, str, Any], Content] = unreadable_content
         #: Is called with each secret that arrives.
         self.on_secret: Callable[[Sensitive[Any]], object] = id
@@ -200,13 +199,13 @@ class Decoder:
         if self._plain and not self._parts and _NAME not in data and not self._line.startswith(_NAME[:1]):
             self._skip(data)
             return
-        first, *others = data.split(b"\n")
+        first, *rest = data.split(b"\n")
         self._line += first
-        if others:
+        if rest:
             yield from self._frames(self._line)
-            for line in others[:-1]:
+            for line in rest[:-1]:
                 yield from self._frames(line)
-            self._line = bytearray(others[-1])
+            self._line = bytearray(rest[-1])
         self._check_length()
 
     def _skip(self, data: bytes) -> None:
@@ -263,11 +262,11 @@ class Decoder:
             raise ValueError(msg)
         self._on_other(bytes(line))
 
-    def _decode(self, found: dict[str, Any]) -> Any:
-        tag = found.get(_TAG)
+    def _decode(self, members: dict[str, Any]) -> Any:
+        tag = members.get(_TAG)
         if tag is None:
-            return found
-        value: Any = self.content(tag, *found["value"]) if tag in KINDS else _DECODERS[tag](found["value"])
+            return members
+        value: Any = self.content(tag, *members["value"]) if tag in KINDS else _DECODERS[tag](members["value"])
         if tag == "sensitive":
             self.on_secret(value)
         return value
@@ -369,18 +368,18 @@ _DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "frozenset": frozenset,
     "sensitive": Sensitive,
     "bytes": b64decode,
-    "odd": lambda found: _opaque_class(found[0])(found[1]),
+    "odd": lambda pair: _opaque_class(pair[0])(pair[1]),
     "Problem": Problem._make,
 }
 
 #: The classes of errors that both sides have.
 _BUILT_IN: Final = (Exception, OSError, KeyboardInterrupt, SystemExit, GeneratorExit, BaseException)
 _ERRORS: Final[Mapping[str, type[BaseException]]] = {
-    **{each.__name__: each for each in _BUILT_IN},
+    **{kind.__name__: kind for kind in _BUILT_IN},
     **{
-        name: each
-        for name, each in vars(errors).items()
-        if isinstance(each, type) and issubclass(each, errors.ResourceAPIError)
+        name: kind
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, errors.ResourceAPIError)
     },
 }
 
@@ -390,15 +389,15 @@ def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict
 
     A text that is too long is masked before it is cut.
     """
-    base = next(each for each in type(error).__mro__ if _ERRORS.get(each.__name__) is each)
+    base = next(kind for kind in type(error).__mro__ if _ERRORS.get(kind.__name__) is kind)
     try:
         text = str(error)
         text = text if len(text) <= _MAX_ERROR else mask(text)[:_MAX_ERROR]
     except Exception:  # noqa: BLE001 - a foreign class may do anything
         text = ""
     ours = isinstance(error, errors.ResourceAPIError)
-    more = vars(error) if ours else {errors.ORIGIN: errors.origin(error)}
-    return {"name": type(error).__name__, "base": base.__name__, "text": text, "more": more}
+    fields = vars(error) if ours else {errors.ORIGIN: errors.origin(error)}
+    return {"name": type(error).__name__, "base": base.__name__, "text": text, "more": fields}
 
 
 def decode_error(body: Mapping[str, Any]) -> BaseException:

@@ -1,6 +1,6 @@
-"""A provider that runs in workers, as the runtime calls it, and the pool of its worker processes.
+"""A provider that runs in workers: the provider as the runtime calls it, the pool of its processes, and one call.
 
-A worker makes one call at a time; calls side by side get a worker each. A lost worker loses its own call only.
+A worker makes one call at a time; calls side by side get a worker each. A lost worker loses its current call only.
 """
 
 from __future__ import annotations
@@ -36,39 +36,29 @@ if TYPE_CHECKING:
 
 #: The statuses that a provider may report.
 STATUSES: Final = ("created", "updated", "deleted", "unchanged", "failed")
-#: Seconds that a call may go on after its deadline, once it has been asked to end.
+#: Seconds that a call may go on after its deadline, once it was cancelled.
 GRACE: Final = 5.0
 #: Seconds that a worker has to end by itself.
 CLOSE_TIMEOUT: Final = 2.0
 
 #: Methods whose arguments and answer are sent as they are.
 _PASSED_ON: Final = frozenset({"get", "refresh", "canonicalize"})
-#: The log level of what a worker writes to its standard output and error.
+#: The log level of a worker's lines on standard output and error.
 _LEVELS: Final = {1: "notice", 2: "warning"}
 
 
 class WorkerProvider:
     """A provider that runs in workers: it has the methods of ``BaseProvider``, and each is a call."""
 
-    def __init__(
-        self,
-        definition: TypeDefinition,
-        run: RunContext,
-        start: Callable[[Callable[[int, str], None], Mask], WorkerProcess],
-        implementation: str,
-    ) -> None:
-        """Start the first worker; ``implementation``: one of several providers.
-
-        ``start`` starts a process, with what is called with each line that it writes, and what masks its secrets.
-        Raise ``DefinitionError`` when it cannot load the type and its provider.
-        """
-        self._workers = _WorkerPool(definition, run, start, implementation)
-        self._finalizer = weakref.finalize(self, self._workers.close)
-        self._workers.start_first()
-        #: What decides between several providers: its priority, and whether it has ``suitable``.
-        ready = self._workers.ready
+    def __init__(self, workers: WorkerPool) -> None:
+        """Start the first worker. Raise ``DefinitionError`` when it cannot load the type and its provider."""
+        self._workers = workers
+        self._finalizer = weakref.finalize(self, workers.close)
+        workers.start_first()
+        ready = workers.ready
         self._methods: Sequence[str] = ready.get("methods", ())
         self.priority: int = ready.get("priority", 0)
+        #: Whether it has ``suitable``: with its priority, that decides between several providers.
         self.decides: bool = "suitable" in self._methods
 
     def set(self, context: Context, changes: Mapping[Name, Any], **_noop: bool) -> None:
@@ -77,25 +67,27 @@ class WorkerProvider:
         self._workers.call(context, "set", offered)
 
     def validate_each(self, context: Context, resources: Iterable[Resource]) -> Iterator[list[Problem] | Exception]:
-        """Yield what is wrong with each resource, found in one call."""
+        """Yield the problems of each resource, computed in one call."""
         for answer in self._answers(context, "validate", [[should] for should in resources]):
             try:
-                found = answer if isinstance(answer, Exception) else list(map(protocol.problem, answer or ()))
+                problems = answer if isinstance(answer, Exception) else list(map(protocol.problem, answer or ()))
             except ProviderError as error:
-                found = error
-            yield found
+                problems = error
+            yield problems
 
     def insync_each(self, context: Context, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
-        """Yield the answers of ``insync`` for the attributes of each question, found in one call."""
-        asked = list(questions)
-        calls = [[name, each, is_, should] for name, attributes, is_, should in asked for each in attributes]
+        """Yield the answers of ``insync`` for the attributes of each question, computed in one call."""
+        listed = list(questions)
+        calls = [[name, attribute, is_, should] for name, attributes, is_, should in listed for attribute in attributes]
         answers = iter(self._answers(context, "insync", calls))
-        for _, attributes, _, _ in asked:
-            found = list(islice(answers, len(attributes)))
-            yield next((each for each in found if isinstance(each, Exception)), None) or list(map(_pair, found))
+        for _, attributes, _, _ in listed:
+            part = list(islice(answers, len(attributes)))
+            yield next((attribute for attribute in part if isinstance(attribute, Exception)), None) or list(
+                map(_pair, part)
+            )
 
     def due(self, context: Context, name: Name, should: Mapping[str, Any]) -> Any:
-        """Return whether an imperative resource is to be run, and perhaps why."""
+        """Return whether an imperative resource is due, and perhaps why."""
         return _pair(self._workers.call(context, "due", name, should))
 
     def plan(self, context: Context, name: Name, is_: Resource | None, should: Resource) -> Any:
@@ -104,16 +96,16 @@ class WorkerProvider:
         return Planned(**answer) if isinstance(answer, dict) and answer.keys() <= set(Planned._fields) else answer
 
     def preflight(self, context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what the changes need and this machine lacks."""
+        """Yield the needs of the changes that this machine lacks."""
         listed = [{"name": name, "should": should} for name, should in changes.items()]
-        for name, found in self._workers.call(context, "preflight", listed) or ():
-            yield protocol.name(name), protocol.problem(found)
+        for name, problem in self._workers.call(context, "preflight", listed) or ():
+            yield protocol.name(name), protocol.problem(problem)
 
     def side_effects(self, context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
-        """Yield what the changes do besides."""
+        """Yield the side effects of the changes."""
         listed = [{"name": name, "is": is_, "should": should} for name, (is_, should) in changes.items()]
-        for name, found in self._workers.call(context, "side_effects", listed) or ():
-            yield protocol.name(name), protocol.side_effect(found)
+        for name, effect in self._workers.call(context, "side_effects", listed) or ():
+            yield protocol.name(name), protocol.side_effect(effect)
 
     def suitable(self, context: Context) -> Any:
         """Return True, or why the provider cannot be used on this machine."""
@@ -140,7 +132,7 @@ class WorkerProvider:
         return self._workers.call(context, "diff_config", is_, dict(should))
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method that passes its arguments on as they are, or a function of the type, with named inputs."""
+        """Return a method that passes its arguments on, or a function of the type, with named inputs."""
         if name in _PASSED_ON:
             return lambda context, *arguments: self._workers.call(context, name, *arguments)
         if name.startswith("_") or name not in self._workers.functions:
@@ -148,7 +140,7 @@ class WorkerProvider:
         return lambda context, **inputs: self._workers.call(context, name, inputs)
 
     def cancel(self) -> None:
-        """Have ``cancel`` of each provider called: now, beside what runs, or before it is closed."""
+        """Have ``cancel`` of each provider called: now, beside its call, or before it is closed."""
         self._workers.interrupt()
 
     def begin_close(self) -> None:
@@ -160,7 +152,7 @@ class WorkerProvider:
         self._finalizer()
 
     def _answers(self, context: Context, method: str, calls: list[list[Any]]) -> Iterator[Any]:
-        """Yield what each of many calls of a method, lists of arguments, returned or raised; all are made in one."""
+        """Yield the results or errors of ``calls``, lists of arguments, all made in one call of a worker."""
         try:
             answers = self._workers.call(context, method, calls) if calls else []
         except Exception as error:  # noqa: BLE001 - the answer to each
@@ -178,7 +170,7 @@ def _pair(answer: Any) -> Any:
     return tuple(answer) if type(answer) is list else answer
 
 
-class _WorkerPool:
+class WorkerPool:
     """The worker processes of one provider."""
 
     def __init__(
@@ -188,6 +180,10 @@ class _WorkerPool:
         start: Callable[[Callable[[int, str], None], Mask], WorkerProcess],
         implementation: str,
     ) -> None:
+        """Begin without workers; ``implementation`` is one of several providers, or "".
+
+        ``start`` starts a process, with the function for each line of its output, and the mask of its secrets.
+        """
         self._definition = definition
         self._implementation = implementation
         self._start_process = start
@@ -196,9 +192,9 @@ class _WorkerPool:
         #: The configuration of the provider; None while it has none.
         self.config: Mapping[str, Any] | None = None
         self.interrupted = False
-        #: What the last worker that was started has reported.
+        #: The body of ``ready`` of the last worker that was started.
         self.ready: Mapping[str, Any] = {}
-        #: The context of what belongs to no call of the runtime.
+        #: The context of frames outside of a call.
         self.no_call = Context(definition, run, answering=True)
         self._lock = threading.Lock()
         self._idle: list[WorkerProcess] = []
@@ -213,7 +209,7 @@ class _WorkerPool:
         self._idle.append(self._start())
 
     def call(self, context: Context, method: str, *arguments: Any) -> Any:
-        """Return the answer of a provider's method. Raise what the method raises, and ``WorkerLost``."""
+        """Return the answer of a provider's method. Raise the method's exceptions, and ``WorkerLost``."""
         worker, before = self._take(), self._changes
         call = WorkerCall(self._run, context, method, self.config)
         try:
@@ -228,7 +224,7 @@ class _WorkerPool:
         changed = not context.reading
         with self._lock:
             self._changes += changed
-            # What this worker's provider has cached stays valid if no other call has changed anything meanwhile.
+            # The cache of this worker's provider stays valid if no other call changed anything meanwhile.
             self._seen_changes[worker] = self._changes if self._changes == before + changed else -1
             self._idle.append(worker)
         return result(last)
@@ -325,7 +321,7 @@ class _WorkerPool:
 
 
 class CallTimeout(Exception):  # noqa: N818 - caught by name, never shown
-    """A call has not ended at its deadline, nor in the grace period after it."""
+    """A call did not end at its deadline, nor in the grace period after it."""
 
 
 class WorkerCall:
@@ -343,7 +339,7 @@ class WorkerCall:
         self._begun: set[Name] = set()
 
     def run(self, worker: WorkerProcess, arguments: Sequence[Any], *, fresh: bool) -> Frame:
-        """Conduct the call and return its last frame, see ``result``; ``fresh`` has the provider made anew.
+        """Make the call and return its last frame, see ``result``; ``fresh`` has the provider made anew.
 
         Raise ``WorkerLost`` when the worker ends or sends nonsense, ``CallTimeout``, and ``KeyboardInterrupt`` where
         all workers are being stopped.
@@ -353,7 +349,7 @@ class WorkerCall:
         changes = arguments[0] if self._method == "set" else Changes({}, lambda _name: False, lambda: False)
         blocked, self._begun = changes.blocked, changes.begun
         if self._method == "set":
-            # Until the worker reports it, with each of them may have been begun.
+            # Until the worker reports otherwise, it may have begun with each of them.
             self._begun.update(changes.offered)
             left_out = [name for name in changes.offered if blocked(name)]
             offered = changes.offered.items()
@@ -401,7 +397,7 @@ class WorkerCall:
         }
 
     def _handle(self, worker: WorkerProcess, frame: Frame, blocked: Callable[[Name], bool]) -> None:
-        """Answer a request of the worker, or take over what it reports."""
+        """Answer a request of the worker, or apply its report."""
         if frame.kind == "blocked":
             worker.send("answer", value=blocked(protocol.name(frame.body["name"])))
         elif frame.kind == "begun":
@@ -424,14 +420,14 @@ class WorkerCall:
 
 
 def result(frame: Frame) -> Any:
-    """Return the value of the last frame of a call; raise what the provider raised."""
+    """Return the value of the last frame of a call, or raise the provider's exception."""
     if frame.kind == "raised":
         raise protocol.decode_error(frame.body)
     return frame.body["value"]
 
 
 def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
-    """Log, mask or record what a worker has reported. Raise ``ValueError`` for a frame that is no report."""
+    """Log, mask or record the report in a frame. Raise ``ValueError`` for a frame that is no report."""
     body = frame.body
     if frame.kind == "log":
         _log(run, context, **body)
@@ -481,13 +477,13 @@ def _log(
         raise ValueError(msg)
     if subject is None:
         subject = context.type.name if name is None else context.reference(protocol.name(name))
-    known = {field: fields[field] for field in LOG_FIELDS if field in fields} if fields else {}
+    selected = {field: fields[field] for field in LOG_FIELDS if field in fields} if fields else {}
     difference = None if change is None else protocol.difference(change)
-    run.log.write(level, subject, text, context.type.name, lambda: known, change=difference)
+    run.log.write(level, subject, text, context.type.name, lambda: selected, change=difference)
 
 
 def _subject(name: Name, subject: Subject) -> dict[str, Any]:
-    """Return a subject as an object, without what is as usual: thousands are sent at once."""
+    """Return a subject as an object, without its defaults: thousands are sent at once."""
     title, loglevel, parent, hidden, action, _declaration = subject
     fields: dict[str, Any] = {"name": name, "title": title, "action": str(action)}
     if loglevel != "notice":

@@ -1,6 +1,6 @@
 """A worker's connection to the runtime: frames over two pipes, and the run, outcomes and mask that send them.
 
-A provider in a worker gets an ordinary ``Context``; only what writes, records and requests is replaced here. The rules
+A provider in a worker gets an ordinary ``Context``; only writing, recording and requesting is replaced here. The rules
 of reporting are checked in the worker, where the report is made. The runtime's end is ``process``.
 """
 
@@ -82,7 +82,7 @@ class Connection:
             raise Disconnected from error
 
     def _read(self) -> None:
-        if os.getpid() != self._pid:  # what arrives is for the parent
+        if os.getpid() != self._pid:  # the input is for the parent
             raise Disconnected
         try:
             data = os.read(self._source, _CHUNK)
@@ -187,8 +187,8 @@ class WorkerRun(RunContext):
 
     def _send_event(self, event: LogEvent) -> None:
         level, subject, text, fields, change = event
-        more = {} if change is None else {"change": difference_fields(change)}
-        self._connection.send("log", level=level, subject=subject, text=text, fields=fields, **more)
+        extra = {} if change is None else {"change": difference_fields(change)}
+        self._connection.send("log", level=level, subject=subject, text=text, fields=fields, **extra)
 
 
 class _SendingOutcomes(CallOutcomes):
@@ -198,11 +198,11 @@ class _SendingOutcomes(CallOutcomes):
         super().__init__(*arguments, **keywords)
         self._send = send
 
-    def set_status(self, names: list[Name], status: str, why: object = "", *, tainted: bool = False) -> None:
+    def set_status(self, names: list[Name], status: str, cause: object = "", *, tainted: bool = False) -> None:
         for name in names:
-            super().set_status([name], status, why, tainted=tainted)
-            more = {"tainted": True} if tainted else {}
-            self._send("status", name=name, status=status, reason=self[name].reason, logged=True, **more)
+            super().set_status([name], status, cause, tainted=tainted)
+            fields = {"tainted": True} if tainted else {}
+            self._send("status", name=name, status=status, reason=self[name].reason, logged=True, **fields)
 
     def log_status(self, names: list[Name], status: str, text: object) -> None:
         self._send("status_line", names=list(names), status=status, text=f"{text}")
@@ -232,7 +232,7 @@ class _SendingMask(Mask):
 def _requesting_content(request: Callable[..., Any]) -> Callable[[str, str, str, Any], Content]:
     """Return a function that makes contents in a worker; their bytes are read with ``request``."""
 
-    def content(word: str, sha256: str, origin: str, given: Any) -> Content:
+    def content(word: str, sha256: str, origin: str, source: Any) -> Content:
         def open_asset() -> BinaryIO:
             reader = request("open", word=word, sha256=sha256, limits=None)
             return io.BufferedReader(_RequestedBytes(partial(request, "read", reader=reader)))
@@ -243,7 +243,7 @@ def _requesting_content(request: Callable[..., Any]) -> Callable[[str, str, str,
                 name, kind, mode, target = member
                 yield Member(name, kind, mode, target, iter(partial(request, "read", reader=reader), None))
 
-        return KINDS[word](sha256, origin, given, open_asset if word == Asset.word else members)
+        return KINDS[word](sha256, origin, source, open_asset if word == Asset.word else members)
 
     return content
 

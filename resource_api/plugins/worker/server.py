@@ -123,7 +123,7 @@ class _Server:
             faulthandler.enable()
 
     def await_interrupt(self, interrupts: int) -> None:
-        """Wait in a thread until the run is interrupted, then call ``cancel`` of the provider beside what runs."""
+        """Wait in a thread until the run is interrupted; call ``cancel`` of the provider beside its current call."""
         with suppress(OSError):
             if os.read(interrupts, 1):
                 self._run.interrupted = True
@@ -135,8 +135,8 @@ class _Server:
             return
         while (frame := self._connection.receive()).kind != "close":
             if frame.kind == "call":
-                known = {name: value for name, value in frame.body.items() if name in _CALL}
-                self._answer("done", partial(self._call_frame, known), id=frame.body["id"])
+                members = {name: value for name, value in frame.body.items() if name in _CALL}
+                self._answer("done", partial(self._call_frame, members), id=frame.body["id"])
         self._answer("closed", lambda: self._close(interrupted=frame.body.get("interrupted", False)))
 
     def _load(self) -> Mapping[str, Any]:
@@ -209,13 +209,13 @@ class _Server:
         """Call one method with the arguments that it expects; return plain data."""
         call = getattr(provider, method)
         if method in _BATCHED:
-            return [_answer(context, method, call, each) for each in arguments[0]]
+            return [_answer(context, method, call, item) for item in arguments[0]]
         if method in context.type.functions:
             return call(context, **arguments[0])
         if method == "preflight":
-            arguments = [{each["name"]: each["should"] for each in arguments[0]}]
+            arguments = [{item["name"]: item["should"] for item in arguments[0]}]
         if method == "side_effects":
-            arguments = [{each["name"]: Change(each["is"], each["should"]) for each in arguments[0]}]
+            arguments = [{item["name"]: Change(item["is"], item["should"]) for item in arguments[0]}]
         if method == "set":
             extra = {"noop": context.noop} if "noop_handler" in context.type.features else {}
             changes = self._changes(**arguments[0])
@@ -233,7 +233,7 @@ class _Server:
         return Context(
             self._definition(),
             self._run,
-            subjects={each["name"]: Subject(**_without(each, "name")) for each in subjects},
+            subjects={subject["name"]: Subject(**_without(subject, "name")) for subject in subjects},
             noop=noop,
             reading=reading,
             answering=answering,
@@ -241,17 +241,17 @@ class _Server:
         )
 
     def _changes(self, changes: Sequence[Mapping[str, Any]], blocked: Sequence[Name]) -> Changes:
-        offered = {each["name"]: Change(each["is"], each["should"]) for each in changes}
-        before = set(blocked)
+        offered = {change["name"]: Change(change["is"], change["should"]) for change in changes}
+        blocked_names = set(blocked)
 
         def is_blocked(name: Name) -> bool:
-            return name in before or self._run.blocked(name)
+            return name in blocked_names or self._run.blocked(name)
 
         return Changes(offered, is_blocked, lambda: self._run.cancelled)
 
 
-def _without(fields: Mapping[str, Any], left_out: str) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if key != left_out}
+def _without(fields: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != key}
 
 
 def _answer(context: Context, method: str, call: Callable[..., Any], arguments: Sequence[Any]) -> Mapping[str, Any]:
@@ -275,8 +275,8 @@ def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> Any:
     if method == "side_effects":
         return [[name, protocol.side_effect_fields(effect)] for name, effect in (() if answer is None else answer)]
     if method == "validate":
-        found = validation_answers(answer)
-        return [protocol.problem_fields(each) if isinstance(each, Problem) else each for each in found]
+        answers = validation_answers(answer)
+        return [protocol.problem_fields(part) if isinstance(part, Problem) else part for part in answers]
     if method == "plan" and isinstance(answer, Planned):
         state = dict(answer.state) if hasattr(answer.state, "items") else answer.state
         return {**answer._asdict(), "state": state, "unknown": list(answer.unknown), "replace": list(answer.replace)}
