@@ -206,7 +206,9 @@ class Implementations:
                 self.chosen = self._choose(context)
             name = implementation or self.chosen
             if error := self._unsuitable(context, name):
-                msg = f"the implementation '{name}' of {capitalize_type(self._definition.name)} is not suitable: {error}"
+                msg = (
+                    f"the implementation '{name}' of {capitalize_type(self._definition.name)} is not suitable: {error}"
+                )
                 raise ProviderError(msg)
             provider = self._provider(name)
             if self._config is not None and name not in self._configured:

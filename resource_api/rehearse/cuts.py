@@ -1,4 +1,4 @@
-"""Cut a run short by killing it as a whole, and whether the next run comes to what the uncut one has come to."""
+"""Kill a run at a change of a file, and check that the next run reaches the state of an uncut one."""
 
 from __future__ import annotations
 
@@ -25,36 +25,38 @@ if TYPE_CHECKING:
 
 #: The same cuts in every rehearsal.
 _SEED: Final = 18
-#: State must outlive the cut. Nothing of ``/run`` is that of the machine.
+#: State must outlive the cut. ``/run`` of an overlay is empty at first.
 _STATE: Final = "/run/rehearsal/state.db"
-#: The number of the writing of state that goes on, which is 0 where none does, before the subject of the call.
+#: The number of the current write of state, or 0, before the subject of the call.
 _NUMBER: Final = struct.Struct("I")
 _LONGEST: Final = 4096
 _NOT_REPEATED: Final = "the run has succeeded, and fails when it is made once more on a new overlay"
 
 
 def run(runtime: Runtime, apply: Callable[[Runtime], Report], layers: int, point: int) -> dict[str, Any]:
-    """Apply on an overlay; with ``point`` be cut before that change of a file, and apply again. Return a document."""
+    """Apply on an overlay, with ``point`` kill it before that change of a file and apply again. Return a document."""
     runtime.with_copied_state(SqliteStore(_STATE))
-    noted = _Noted()
+    monitor = _Monitor()
 
     def work() -> int:
-        mine = runtime.with_store(_NotedStore(SqliteStore(_STATE), noted))
-        mine.run.progress = lambda: noted
+        mine = runtime.with_store(_MonitoredStore(SqliteStore(_STATE), monitor))
+        mine.run.progress = lambda: monitor
         return apply(mine).exit_code
 
-    held = changing_calls.run(work, point, noted.writing, lambda: runtime.run.cancelled)
-    found = {"changes": held.changes, "at": held.killed_at, "failed": [], "subject": noted.subject}
+    held = changing_calls.run(work, point, monitor.writing, lambda: runtime.run.cancelled)
+    document = {"changes": held.changes, "at": held.killed_at, "failed": [], "subject": monitor.subject}
     if held.killed_at:
         report = apply(runtime.with_store(SqliteStore(_STATE)))
-        found["failed"] = [finding(each.step, each.error) for each in report.steps if each.status == "failed"]
+        document["failed"] = [
+            finding(outcome.step, outcome.error) for outcome in report.steps if outcome.status == "failed"
+        ]
     elif held.exit_code and not runtime.run.cancelled:
         raise RehearsalError(_NOT_REPEATED)
-    return {**found, "contents": contents.read(layers)}
+    return {**document, "contents": contents.read(layers)}
 
 
-class _Noted:
-    """Notes in memory that processes share which call of a provider is made, and when state is written."""
+class _Monitor:
+    """Record, in memory that processes share, the current provider call and the current write of state."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _LONGEST)
@@ -62,7 +64,7 @@ class _Noted:
 
     @property
     def subject(self) -> str:
-        """What the call is about; empty: none is made."""
+        """The subject of the current call, or ""."""
         return self._memory[_NUMBER.size :].partition(b"\0")[0].decode(errors="replace")
 
     @contextmanager
@@ -78,7 +80,7 @@ class _Noted:
         return nullcontext(lambda: None)
 
     def writing(self) -> int:
-        """Return the number of the writing of state that goes on; 0: none does."""
+        """Return the number of the current write of state, or 0."""
         return int(_NUMBER.unpack_from(self._memory)[0])
 
     def write(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -91,25 +93,25 @@ class _Noted:
             _NUMBER.pack_into(self._memory, 0, 0)
 
 
-class _NotedStore:
-    """A store that notes when it writes."""
+class _MonitoredStore:
+    """A store that records its writes."""
 
-    def __init__(self, store: SqliteStore, noted: _Noted) -> None:
+    def __init__(self, store: SqliteStore, monitor: _Monitor) -> None:
         self._store = store
-        self._noted = noted
+        self._monitor = monitor
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:
         held = self._store.lock(command, timeout)
-        self._noted.write(held.__enter__)
+        self._monitor.write(held.__enter__)
         try:
             yield
         finally:
-            self._noted.write(held.__exit__, None, None, None)
+            self._monitor.write(held.__exit__, None, None, None)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-        return partial(self._noted.write, found) if callable(found) else found
+        member = getattr(self._store, name)
+        return partial(self._monitor.write, member) if callable(member) else member
 
 
 def points(changes: int, count: int) -> list[int]:
@@ -127,43 +129,45 @@ def survives_cuts(
     writers: Mapping[str, Sequence[str]],
     place_of: Callable[[str], str],
 ) -> Verdict:
-    """Return whether runs that are cut ``count`` times, once each, come to the same by the next run.
+    """Return whether the next run reaches the same state after each of ``count`` runs that are cut once.
 
-    ``first`` are the contents after the first run: what differs in a second uncut one too is not compared.
-    ``attempt`` makes a run and cuts it at a point, 0: at none. ``writers``: who has written a path.
+    ``first`` are the contents after the first run: paths that differ in a second uncut run too are not compared.
+    ``attempt`` makes a run and cuts it at a point, or nowhere for 0. ``writers``: path → its writers.
     """
     whole = attempt(0)
     compared = whole["contents"].keys() | first.keys()
     compared -= contents.differing(first, whole["contents"])
     chosen = points(whole["changes"], count)
-    found: dict[tuple[str, str], Finding] = {}
+    findings: dict[tuple[str, str], Finding] = {}
     cut = 0
     for point in chosen:
-        tried = attempt(point)
-        cut += bool(tried["at"])
-        for each in _findings(tried, whole, compared, writers) if tried["at"] else ():
-            where = f"cut before change {point} of {whole['changes']} ({tried['at']}): {each.text}"
-            full = each._replace(text=where, place=each.place or place_of(each.reference))
-            found.setdefault((each.reference, each.text), full)
-    bad = list(found.values())
-    return Verdict("survives cuts", not bad, f"{cut} cuts in a run of {whole['changes']} changes of files", bad)
+        outcome = attempt(point)
+        cut += bool(outcome["at"])
+        for problem in _findings(outcome, whole, compared, writers) if outcome["at"] else ():
+            text = f"cut before change {point} of {whole['changes']} ({outcome['at']}): {problem.text}"
+            complete = problem._replace(text=text, place=problem.place or place_of(problem.reference))
+            findings.setdefault((problem.reference, problem.text), complete)
+    problems = list(findings.values())
+    return Verdict(
+        "survives cuts", not problems, f"{cut} cuts in a run of {whole['changes']} changes of files", problems
+    )
 
 
 def _findings(
-    tried: Mapping[str, Any], whole: Mapping[str, Any], compared: set[str], writers: Mapping[str, Sequence[str]]
+    outcome: Mapping[str, Any], whole: Mapping[str, Any], compared: set[str], writers: Mapping[str, Sequence[str]]
 ) -> Iterator[Finding]:
-    """Yield what the next run has not mended after a cut: the steps that fail, or else the paths that differ."""
-    if tried["failed"]:
-        for each in tried["failed"]:
-            named = Finding(*each)
-            yield named._replace(text=f"the next run fails: {named.text}")
+    """Yield the damage that the next run did not mend after a cut: failed steps, or else paths that differ."""
+    if outcome["failed"]:
+        for fields in outcome["failed"]:
+            failure = Finding(*fields)
+            yield failure._replace(text=f"the next run fails: {failure.text}")
         return
-    different = contents.differing(whole["contents"], tried["contents"])
-    # What only the cut run has left is not among what was compared.
+    different = contents.differing(whole["contents"], outcome["contents"])
+    # Paths that only the cut run left are compared too.
     paths = sorted(path for path in different if path in compared or path not in whole["contents"])
     by_reference: dict[str, list[str]] = {}
     for path in paths:
         if not side_effects.is_common(path):
-            by_reference.setdefault((writers.get(path) or [tried["subject"]])[-1], []).append(path)
-    for reference, those in by_reference.items():
-        yield Finding(reference, f"{contents.differ(those)} after the next run")
+            by_reference.setdefault((writers.get(path) or [outcome["subject"]])[-1], []).append(path)
+    for reference, group in by_reference.items():
+        yield Finding(reference, f"{contents.differ(group)} after the next run")

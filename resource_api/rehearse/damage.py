@@ -1,6 +1,6 @@
-"""Damage what a manifest has made, and whether the next run sees and mends it.
+"""Damage the resources of a manifest, and check that the next run detects and repairs it.
 
-What was created is removed, and each declared attribute gets another value, one after another and by the provider
+Created resources are removed, and each declared attribute gets another value, one after another and by the provider
 itself, as ``resource-api resource`` would. It counts as damage if a file is different afterwards.
 """
 
@@ -29,77 +29,77 @@ if TYPE_CHECKING:
     from resource_api.model.step import Step
     from resource_api.rehearse.contents import Contents
 
-    #: The declarations that are tried, until one has changed something: attribute → value.
+    #: The declarations that are tried until one changes a file: attribute → value.
     Bodies = Sequence[Mapping[str, Any]]
 
 _UNREADABLE: Final = "what it does cannot be read back"
 _WRITE_ONLY: Final = "its value cannot be read back"
-#: What many data types and machines accept: the name of a user and of a group, numbers, a path.
+#: Values that many data types and machines accept: the name of a user and of a group, numbers, a path.
 _COMMON: Final = ("daemon", "1", "/", True, False, 1)
 _MOST_VALUES: Final = 12
-#: What is for programmers in a reason: the number of an error of the system, and the line of a provider.
+#: Parts of a reason for programmers: the number of a system error, and the line of a provider.
 _INTERNAL: Final = regex(r"\[Errno \d+\] | \([^()\s]+:\d+ in \w+\)$")
 
 
 class Damage(NamedTuple):
-    """One thing that is damaged."""
+    """One damage to a resource."""
 
     step: Step
-    #: The attribute that gets another value; empty: the resource is removed, or made again where it was removed.
+    #: The attribute that gets another value; empty: the resource is removed, or created where it was removed.
     attribute: str
     bodies: Bodies
-    #: Why it cannot be damaged; empty: it can be tried.
+    #: Why it cannot be damaged, or "".
     why_not: str = ""
 
     @property
     def name(self) -> str:
-        """What is done to it, as the beginning of a sentence."""
+        """The damage, as the beginning of a sentence."""
         if self.attribute:
             return f"{self.attribute} was changed"
         return "it was removed" if exists(self.step.should) else "it was made again"
 
     @property
     def act(self) -> str:
-        """What the provider is to do for it, as the subject of a sentence."""
+        """The provider's action for it, as the subject of a sentence."""
         if self.attribute:
             return f"an update of {self.attribute}"
         return "a removal" if exists(self.step.should) else "a creation"
 
 
 class Damaged(NamedTuple):
-    """What has come of the damages that were tried on one overlay."""
+    """The results of the damages that were tried on one overlay."""
 
     tried: int
     not_restored: Sequence[Finding]
     not_damaged: Sequence[Finding]
-    #: The number of the damage to go on with, on another overlay; None: all were tried.
+    #: The number of the next damage, for another overlay, or None after the last.
     rest: int | None
 
 
 def damages(steps: Sequence[Step], first: Report) -> Iterator[Damage]:
-    """Yield what can be damaged after the run ``first``; ``steps``: what is planned then."""
-    done = {each.reference: each for each in first.steps if each.status == "success"}
+    """Yield the possible damages after the run ``first``; ``steps``: the plan after it."""
+    successes = {report.reference: report for report in first.steps if report.status == "success"}
     for step in steps:
         if step.noop or is_unknown(list(step.should.values())):
             continue
         if "imperative" in step.definition.features:
             yield Damage(step, "", (), _UNREADABLE)
             continue
-        before = done.get(str(step.reference))
+        before = successes.get(str(step.reference))
         yield from _whole(step, before)
         if exists(step.should):
-            yield from _attributes(step, before, [each for each in steps if each.definition.name == step.entry.type])
+            yield from _attributes(step, before, [peer for peer in steps if peer.definition.name == step.entry.type])
 
 
 def _whole(step: Step, before: StepReport | None) -> Iterator[Damage]:
-    """Yield the removal of a resource that the run has created, or the return of one that it has removed."""
+    """Yield the removal of a resource that the run created, or the return of one that it removed."""
     if before is None:
         return
     if exists(step.should) and before.action in CREATING and step.definition.ensurable:
         yield Damage(step, "", [_removal(step)])
     elif not exists(step.should) and (row := before.step.is_) is not None:
-        kept = {name: row[name] for name in step.definition.managed if row.get(name) is not None}
-        yield Damage(step, "", [{**step.should, **kept}])
+        values = {name: row[name] for name in step.definition.managed if row.get(name) is not None}
+        yield Damage(step, "", [{**step.should, **values}])
 
 
 def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) -> Iterator[Damage]:
@@ -111,10 +111,12 @@ def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) ->
         if name in definition.write_only:
             yield Damage(step, name, (), _WRITE_ONLY)
             continue
-        known = [difference.is_ for difference in (before.changes if before else ()) if difference.attribute == name]
-        known += [each.should.get(name) for each in alike]
-        plain, *plain_known = (literal(reveal(each)) for each in (should[name], *known))
-        values = other_values(definition.attributes[name].datatype, plain, plain_known)
+        candidates = [
+            difference.is_ for difference in (before.changes if before else ()) if difference.attribute == name
+        ]
+        candidates += [peer.should.get(name) for peer in alike]
+        plain, *plain_candidates = (literal(reveal(value)) for value in (should[name], *candidates))
+        values = other_values(definition.attributes[name].datatype, plain, plain_candidates)
         bodies: list[dict[str, Any]] = [{**should, name: value} for value in values]
         if name not in definition.mandatory:
             bodies.append({key: value for key, value in should.items() if key != name})
@@ -123,15 +125,15 @@ def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) ->
 
 def _removal(step: Step) -> dict[str, Any]:
     definition = step.definition
-    kept = {*definition.namevars, *definition.names_of_kind("parameter")}
-    return {**{name: value for name, value in step.should.items() if name in kept}, "ensure": "absent"}
+    identity = {*definition.namevars, *definition.names_of_kind("parameter")}
+    return {**{name: value for name, value in step.should.items() if name in identity}, "ensure": "absent"}
 
 
 class Compared:
-    """How the contents of an overlay are compared with what was there before a damage."""
+    """Compares the contents of an overlay before a damage and after its repair."""
 
     def __init__(self, first: Contents, second: Contents, shared: Collection[str]) -> None:
-        """Take what two creations have made; what they make differently is not compared.
+        """Take the contents after two creations; paths that differ between these are not compared.
 
         Of the parts of a file in ``shared`` the order is not compared.
         """
@@ -140,22 +142,22 @@ class Compared:
         self._gone = first.keys() ^ second.keys()
 
     def differing(self, before: Contents, after: Contents) -> set[str]:
-        """Return the paths at which contents differ, as far as they are compared."""
-        found = contents.differing(before, after) - self._gone
-        return {path for path in found if self._part(path, before.get(path)) != self._part(path, after.get(path))}
+        """Return the paths at which contents differ, except those that are not compared."""
+        paths = contents.differing(before, after) - self._gone
+        return {path for path in paths if self._part(path, before.get(path)) != self._part(path, after.get(path))}
 
-    def _part(self, path: str, each: Any) -> Any:
+    def _part(self, path: str, entry: Any) -> Any:
         """Return the part of a path's contents that is compared; None for nothing."""
-        found = contents.comparable(each)
-        if found is None:
+        fields = contents.comparable(entry)
+        if fields is None:
             return None
-        *about, digest = found
-        kept = "" if path in self._unsteady else contents.in_any_order(digest) if path in self._shared else digest
-        return *about, kept
+        *status, digest = fields
+        compared = "" if path in self._unsteady else contents.in_any_order(digest) if path in self._shared else digest
+        return *status, compared
 
 
 class Damager:
-    """Damages one thing after another on an overlay, and mends each by a run."""
+    """Damages a resource on an overlay, and repairs it by a run, one after another."""
 
     def __init__(self, runtime: Runtime, layers: int, apply: Callable[[], Report], compared: Compared) -> None:
         """Use the types of ``runtime`` and the ``layers`` of the overlay; ``apply`` makes a run of the manifest."""
@@ -165,28 +167,28 @@ class Damager:
         self._compared = compared
         self._contents: Contents = {}
 
-    def try_from(self, found: Sequence[Damage], start: int) -> Damaged:
-        """Try one damage after another from number ``start`` on, until one is not mended."""
+    def try_from(self, candidates: Sequence[Damage], start: int) -> Damaged:
+        """Try one damage after another from number ``start`` on, until one is not repaired."""
         self._contents = contents.read(self._layers)
         tried, not_damaged = 0, []
-        for number, damage in enumerate(found[start:], start + 1):
+        for number, damage in enumerate(candidates[start:], start + 1):
             changed, why_not = self._damage(damage)
             ineffective = why_not.startswith(NOT_CONVERGED)
             if not (changed or ineffective):
-                what = f"{damage.attribute}: {why_not}" if damage.attribute else why_not
-                not_damaged.append(finding(damage.step, what, damage.attribute))
+                text = f"{damage.attribute}: {why_not}" if damage.attribute else why_not
+                not_damaged.append(finding(damage.step, text, damage.attribute))
                 continue
             tried += 1
             problem = f"{damage.act} {why_not}" if ineffective else self._run_after(damage, changed)
             if problem:
                 bad = finding(damage.step, problem, damage.attribute)
-                return Damaged(tried, [bad], not_damaged, number if number < len(found) else None)
+                return Damaged(tried, [bad], not_damaged, number if number < len(candidates) else None)
         return Damaged(tried, (), not_damaged, None)
 
     def _damage(self, damage: Damage) -> tuple[set[str], str]:
-        """Do a damage; return the paths that are different now, or none and why.
+        """Do a damage; return the changed paths, or none and the reason.
 
-        That no update converges is a reason that goes before all others.
+        A reason that no update converges goes before all others.
         """
         why_not, without_error = damage.why_not, []
         for body in damage.bodies:
@@ -197,8 +199,8 @@ class Damager:
             without_error += [] if error else [body]
         if why_not.startswith(NOT_CONVERGED):
             return set(), why_not
-        # Where the provider says that all is so already: a false answer must not hide the damage.
-        # What any other creation makes differently is none.
+        # The provider reports no change: a false answer must not hide the damage. Differences between two creations are
+        # no damage.
         for body in without_error:
             self._set(damage.step, body, replaced=True)
             changed = self._changed()
@@ -210,52 +212,56 @@ class Damager:
         return {path for path in self._read() if not side_effects.is_cache(path)}
 
     def _set(self, step: Step, body: Mapping[str, Any], *, replaced: bool = False) -> str:
-        """Make a resource what ``body`` says, ``replaced``: anew; return why that has failed, empty if it has not."""
+        """Apply ``body`` to a resource, ``replaced``: by a new creation; return why that failed, or ""."""
         reference = str(Reference(step.definition.name, step.entry.title))
         runtime = Runtime(self._runtime.registry, run=self._runtime.run, facts=self._runtime.facts)
         manifest = {"project": "damage", "resources": {reference: literal(reveal(body))}}
         try:
             report = runtime.apply(manifest, replace=[reference] if replaced else [])
         except ManifestError as error:
-            return "; ".join(each.message for each in error.problems)
+            return "; ".join(problem.message for problem in error.problems)
         except ResourceAPIError as error:
             return _INTERNAL.sub("", str(error))
-        return _INTERNAL.sub("", next((each.error for each in report.steps if each.error), ""))
+        return _INTERNAL.sub("", next((outcome.error for outcome in report.steps if outcome.error), ""))
 
     def _run_after(self, damage: Damage, changed: set[str]) -> str:
-        """Let the next run mend a damage; return what is wrong after it, empty if nothing is."""
+        """Let the next run repair a damage; return the remaining problem, or ""."""
         before, damaged = self._before, self._contents
         report = self._apply()
         self._read()
         after = self._contents
-        failed = next((each for each in report.steps if each.status == "failed"), None)
+        failed = next((step for step in report.steps if step.status == "failed"), None)
         if failed is not None:
             who = "" if failed.reference == str(damage.step.reference) else f" of {failed.reference}"
             return f"{damage.name}; the next run{who} fails: {failed.error}"
-        seen = any(each.reference == str(damage.step.reference) for each in report.steps)
+        detected = any(step.reference == str(damage.step.reference) for step in report.steps)
         differing = changed & self._compared.differing(before, after)
-        left = sorted(path for path in differing if not side_effects.is_common(path))
-        if seen:
-            return f"{damage.name}; after the next run {contents.differ(left)} still" if left else ""
-        # Nothing may have mended it, also where its content is not compared.
+        remaining = sorted(path for path in differing if not side_effects.is_common(path))
+        if detected:
+            return f"{damage.name}; after the next run {contents.differ(remaining)} still" if remaining else ""
+        # A path whose content is not compared may be unrepaired too.
         untouched = changed - contents.differing(damaged, after)
-        return f"{damage.name}; the next run does not see it" if left or untouched else ""
+        return f"{damage.name}; the next run does not see it" if remaining or untouched else ""
 
     def _read(self) -> set[str]:
-        """Read the overlay again; return the paths that differ from what was read before."""
+        """Read the overlay again; return the paths that differ from the previous reading."""
         self._before, self._contents = self._contents, contents.read(self._layers, self._contents)
         return contents.differing(self._before, self._contents)
 
 
-def other_values(datatype: DataType, value: Any, known: Iterable[Any] = ()) -> list[Any]:
-    """Return other values than ``value`` that the data type accepts, the likeliest first, ``known`` ones before."""
-    found: list[Any] = []
+def other_values(datatype: DataType, value: Any, candidates: Iterable[Any] = ()) -> list[Any]:
+    """Return values other than ``value`` that the data type accepts, ``candidates`` first, then the likeliest."""
+    values: list[Any] = []
     words = [word for leaf in datatype.leaves for word in leaf.words]
-    for each in (*known, *words, *_near(value), *_COMMON):
-        new = each is not None and not same_value(each, value) and not any(same_value(each, other) for other in found)
-        if new and datatype.accepts(each):
-            found.append(each)
-    return found[:_MOST_VALUES]
+    for candidate in (*candidates, *words, *_near(value), *_COMMON):
+        new = (
+            candidate is not None
+            and not same_value(candidate, value)
+            and not any(same_value(candidate, former) for former in values)
+        )
+        if new and datatype.accepts(candidate):
+            values.append(candidate)
+    return values[:_MOST_VALUES]
 
 
 def _near(value: Any) -> Iterator[Any]:
@@ -267,19 +273,21 @@ def _near(value: Any) -> Iterator[Any]:
     elif isinstance(value, str):
         yield from _near_text(value)
     elif isinstance(value, list):
-        yield from ([[each] for each in _COMMON] if not value else [value[:-1]])
-        yield from ([*value[:-1], each] for last in value[-1:] for each in _near(last))
+        yield from ([[member] for member in _COMMON] if not value else [value[:-1]])
+        yield from ([*value[:-1], member] for last in value[-1:] for member in _near(last))
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield {other: each for other, each in value.items() if other != key}
-            yield from ({**value, key: each} for each in _near(item))
+            yield {name: member for name, member in value.items() if name != key}
+            yield from ({**value, key: member} for member in _near(item))
 
 
 def _near_text(text: str) -> Iterator[str]:
     """Yield texts with another last letter or digit, or one more."""
-    for place in range(len(text) - 1, -1, -1):
-        if text[place].isalnum():
-            other = str((int(text[place]) + 1) % 8) if text[place].isdecimal() else "b" if text[place] == "a" else "a"
-            yield f"{text[:place]}{other}{text[place + 1 :]}"
+    for index in range(len(text) - 1, -1, -1):
+        if text[index].isalnum():
+            character = (
+                str((int(text[index]) + 1) % 8) if text[index].isdecimal() else "b" if text[index] == "a" else "a"
+            )
+            yield f"{text[:index]}{character}{text[index + 1 :]}"
             break
     yield from (f"{text}x", f"x{text}", f"{text}1")

@@ -35,31 +35,31 @@ _MOST_CAUSES: Final = 50
 
 
 class FirstRun(NamedTuple):
-    """What the order of the file has come to."""
+    """The result of the order of the file."""
 
     catalog: Catalog
-    #: The references of what is not rehearsed.
+    #: The references that are not rehearsed.
     left_out: Collection[str]
-    #: As of ``once``: reference → why it has failed, and contents.
+    #: As of ``once``: reference → error, and contents.
     document: Mapping[str, Any]
-    #: Path → the references of those that have written it, in their order.
+    #: Path → the references of its writers, in their order.
     writers: Mapping[str, Sequence[str]]
 
 
 class Tried(NamedTuple):
-    """What has come of one order."""
+    """The result of one order."""
 
-    #: Reference → why it has failed.
+    #: Reference → error.
     failed: Mapping[str, str]
-    #: Path → what is there afterwards, comparable.
+    #: Path → comparable contents.
     contents: Mapping[str, object]
 
 
 class Relationships:
-    """Which resources come before which, and which pairs without a relationship have not yet been turned round."""
+    """The order between resources, and the unrelated pairs that no order has turned round yet."""
 
     def __init__(self, count: int, pairs: Collection[tuple[int, int]], aside: Collection[int] = ()) -> None:
-        """Take ``count`` resources and ``pairs`` of first and then; those ``aside`` are not run."""
+        """Take ``count`` resources and ``pairs`` of first and then; those in ``aside`` are not run."""
         self.count = count
         self._edges = [Edge(*pair) for pair in pairs]
         #: Index → the later ones that have come after it in each order so far, as bits.
@@ -75,7 +75,7 @@ class Relationships:
 
     @property
     def unturned(self) -> int:
-        """How many pairs without a relationship have been in the order of the file each time."""
+        """The number of unrelated pairs that were in the order of the file in each try."""
         return sum(bits.bit_count() for bits in self._unturned)
 
     def note(self, order: Order) -> None:
@@ -85,12 +85,12 @@ class Relationships:
             self._unturned[index] &= ~before
             before |= 1 << index
 
-    def arranged(self, wanted: Order) -> list[int]:
-        """Return the order that the relationships allow in which what is early in ``wanted`` is as early as can be."""
-        return _arranged(wanted, self._edges)
+    def arranged(self, preferred: Order) -> list[int]:
+        """Return the order nearest to ``preferred`` that the relationships allow."""
+        return _arranged(preferred, self._edges)
 
     def turning(self) -> list[int]:
-        """Return an order that turns round all pairs of one resource, which comes as late as can be, and many more."""
+        """Return an order that turns round all pairs of one resource, which comes as late as it may, and many more."""
         last = max(range(self.count), key=lambda index: self._unturned[index].bit_count())
         after = self._after()
         late = sorted(range(self.count), key=lambda index: -self._unturned[index].bit_count())
@@ -98,90 +98,91 @@ class Relationships:
         return _arranged(late, [Edge(then, first) for first, then, *_ in self._edges])[::-1]
 
     def is_before(self, first: int, then: int) -> bool:
-        """Return whether a relationship, or several, say that ``first`` comes before ``then``."""
+        """Return whether relationships, direct or not, order ``first`` before ``then``."""
         return bool(self._after()[first] >> then & 1)
 
     def _leave_out_related(self) -> None:
         self._unturned = [bits & ~related for bits, related in zip(self._unturned, self._after(), strict=True)]
 
     def _after(self) -> list[int]:
-        """Return index → what comes after it, directly or not, as bits. In the file, too, it comes after it."""
+        """Return index → the later indexes that depend on it, directly or not, as bits."""
         after = [0] * self.count
         for first, then, *_ in sorted(self._edges, reverse=True):
             after[first] |= after[then] | 1 << then
         return after
 
 
-def _arranged(wanted: Order, edges: Sequence[Edge]) -> list[int]:
-    place = {index: number for number, index in enumerate(wanted)}
-    found = graph.order(len(wanted), [Edge(place[first], place[then]) for first, then, *_ in edges])
-    return [wanted[number] for number in found.sequence]
+def _arranged(preferred: Order, edges: Sequence[Edge]) -> list[int]:
+    rank = {index: number for number, index in enumerate(preferred)}
+    arranged = graph.order(len(preferred), [Edge(rank[first], rank[then]) for first, then, *_ in edges])
+    return [preferred[number] for number in arranged.sequence]
 
 
-def orders(known: Relationships, count: int) -> Iterator[list[int]]:
+def orders(relationships: Relationships, count: int) -> Iterator[list[int]]:
     """Yield up to ``count`` different orders; meanwhile relationships may be added, and turned pairs be noted.
 
-    First the reversed one, then until each pair without a relationship has been turned round those that do it, then
-    shuffled ones.
+    First the reversed one, then orders that turn round unrelated pairs until all were turned, then shuffled ones.
     """
     chance = random.Random(_SEED)  # noqa: S311 - no secret
-    yielded = {tuple(range(known.count))}
-    order = known.arranged(range(known.count)[::-1])
+    yielded = {tuple(range(relationships.count))}
+    order = relationships.arranged(range(relationships.count)[::-1])
     for _ in range(4 * count):
         if tuple(order) not in yielded:
             yielded.add(tuple(order))
             yield order
         if len(yielded) > count:
             break
-        shuffled = chance.sample(range(known.count), known.count)
-        order = known.turning() if known.unturned else known.arranged(shuffled)
+        shuffled = chance.sample(range(relationships.count), relationships.count)
+        order = relationships.turning() if relationships.unturned else relationships.arranged(shuffled)
 
 
 class Search:
-    """Tries orders, and finds which relationships are missing."""
+    """Tries orders, and finds the missing relationships."""
 
     def __init__(
         self,
-        known: Relationships,
+        relationships: Relationships,
         first: Tried,
         attempt: Callable[[Order], Tried],
         missing: Callable[[int, int, Tried, Sequence[str]], Finding],
     ) -> None:
-        """Compare with ``first``, what has come of the order of the file.
+        """Compare with ``first``, the result of the order of the file.
 
-        ``missing`` returns the finding for a first resource and another that must not come before it, from what has
-        come of that, with the paths where it differs.
+        ``missing`` returns the finding for a first resource and another that must not come before it, from the result
+        of the wrong order and the paths that differ in it.
         """
-        self._known = known
+        self._relationships = relationships
         self._first = first
         self._attempt = attempt
         self._missing = missing
         self._bad = first
-        #: How many orders were tried, beside those that were tried to find a cause.
+        #: The number of orders that were tried, without those that were tried to find a cause.
         self.tried = 0
 
     def run(self, count: int) -> list[Finding]:
-        """Try up to ``count`` orders; return what is wrong.
+        """Try up to ``count`` orders; return the findings.
 
-        An order is tried again with each relationship that was found missing, until it ends as that of the file.
+        An order is tried again with each relationship that was found missing, until its result equals the first.
         """
-        found: list[tuple[int, int, Finding]] = []
-        for order in orders(self._known, count):
+        causes: list[tuple[int, int, Finding]] = []
+        for order in orders(self._relationships, count):
             self.tried += 1
-            wanted = order
-            while len(found) < _MOST_CAUSES and self._is_bad(wanted):
+            arranged = order
+            while len(causes) < _MOST_CAUSES and self._is_bad(arranged):
                 if self._unsteady.failed:
-                    return [Finding(*each) for each in self._unsteady.failed.items()]
-                found.append(self._cause(wanted))
-                wanted = self._known.arranged(wanted)
-            self._known.note(wanted)
-        return list(dict.fromkeys(each for *_, each in sorted(found)))
+                    return [Finding(*failure) for failure in self._unsteady.failed.items()]
+                causes.append(self._cause(arranged))
+                arranged = self._relationships.arranged(arranged)
+            self._relationships.note(arranged)
+        return list(dict.fromkeys(cause for *_, cause in sorted(causes)))
 
     @cached_property
     def _unsteady(self) -> Tried:
-        """What differs when the order of the file is tried once more, on another overlay."""
-        again = self._attempt(range(self._known.count))
-        failed = {failed_reference: f"fails when applied anew: {why}" for failed_reference, why in again.failed.items()}
+        """The differences when the order of the file is tried once more, on another overlay."""
+        again = self._attempt(range(self._relationships.count))
+        failed = {
+            failed_reference: f"fails when applied anew: {error}" for failed_reference, error in again.failed.items()
+        }
         return Tried(failed, dict.fromkeys(_differing(self._first, again)))
 
     def _is_bad(self, order: Order) -> bool:
@@ -192,17 +193,15 @@ class Search:
         return True
 
     def _changed(self, tried: Tried) -> list[str]:
-        """Return the paths at which something else is there, though it is the same whenever the order is."""
-        found = [] if tried.failed else _differing(self._first, tried)
-        return [path for path in found if path not in self._unsteady.contents]
+        """Return the paths that an order changes, without those that differ between two equal orders."""
+        paths = [] if tried.failed else _differing(self._first, tried)
+        return [path for path in paths if path not in self._unsteady.contents]
 
     def _cause(self, order: Order) -> tuple[int, int, Finding]:
-        """Return two neighbours that make the difference between the order of the file and another, and the finding.
+        """Return two neighbours whose swap makes an order wrong, first the one that must come later, and the finding.
 
-        Neighbours: first the one that must come later.
-
-        Neighbours are exchanged one after another until the other order is there. Of these steps the one is searched,
-        by halving, before which all is well and after which it is not.
+        The way from the order of the file to ``order`` is a sequence of swaps of neighbours; the first wrong swap is
+        found by bisection.
         """
         good, bad = 0, _distance(order)
         while bad - good > 1:
@@ -213,7 +212,7 @@ class Search:
                 good = middle
         before, after = _on_the_way(order, good), _on_the_way(order, bad)
         first, then = next((ours, theirs) for ours, theirs in zip(before, after, strict=True) if ours != theirs)
-        self._known.add(first, then)
+        self._relationships.add(first, then)
         return then, first, self._missing(first, then, self._bad, self._changed(self._bad))
 
 
@@ -223,88 +222,88 @@ def _differing(first: Tried, second: Tried) -> list[str]:
 
 
 def _distance(order: Order) -> int:
-    """Return how many exchanges of neighbours make an order of that of the file."""
-    left, found = list(range(len(order))), 0
+    """Return the number of swaps of neighbours from the order of the file to ``order``."""
+    remaining, distance = list(range(len(order))), 0
     for index in order:
-        place = left.index(index)
-        found += place
-        left.pop(place)
-    return found
+        position = remaining.index(index)
+        distance += position
+        remaining.pop(position)
+    return distance
 
 
 def _on_the_way(order: Order, exchanges: int) -> list[int]:
-    """Return what so many exchanges of neighbours make of the order of the file, on the way to another."""
-    found = list(range(len(order)))
+    """Return the order after the first ``exchanges`` swaps of neighbours from the order of the file to ``order``."""
+    current = list(range(len(order)))
     for target, index in enumerate(order):
-        place = found.index(index, target)
-        steps = min(place - target, exchanges)
-        found.insert(place - steps, found.pop(place))
+        position = current.index(index, target)
+        steps = min(position - target, exchanges)
+        current.insert(position - steps, current.pop(position))
         exchanges -= steps
         if not exchanges:
             break
-    return found
+    return current
 
 
 def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]], Mapping[str, Any]]) -> Verdict:
-    """Return whether up to ``count`` other orders come to the same; ``attempt`` applies references in an order."""
+    """Return whether up to ``count`` other orders have the same result; ``attempt`` applies references in an order."""
     names = [str(entry.reference) for entry in run.catalog.entries]
     pairs = [(first, then) for then, before in run.catalog.requires.items() for first in before]
     aside = [index for index, name in enumerate(names) if name in run.left_out]
-    known = Relationships(len(names), pairs, aside)
+    relationships = Relationships(len(names), pairs, aside)
     shared = shared_paths(run.catalog.entries, run.writers)
 
     def tried(order: Sequence[int]) -> Tried:
         return _tried(attempt(tuple(names[index] for index in order)), shared)
 
     def missing(first: int, then: int, worse: Tried, changed: Sequence[str]) -> Finding:
-        return _missing(run, (first, then), worse, changed, known)
+        return _missing(run, (first, then), worse, changed, relationships)
 
-    search = Search(known, _tried(run.document, shared), tried, missing)
-    found = search.run(count)
+    search = Search(relationships, _tried(run.document, shared), tried, missing)
+    findings = search.run(count)
     text = f"{search.tried} other order{'s' * (search.tried != 1)}"
-    if known.unturned:
-        text += f", {known.unturned} pairs of resources in the order of the file each time"
-    return Verdict("free in order", not found, text, found)
+    if relationships.unturned:
+        text += f", {relationships.unturned} pairs of resources in the order of the file each time"
+    return Verdict("free in order", not findings, text, findings)
 
 
 def _tried(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
-    """Return what has come of one order: the owners are left out, as numbers are given to users in their order."""
-    found = {
+    """Return the result of one order, without owners: numbers are given to users in their order."""
+    compared = {
         path: (fields[0], fields[1], contents.in_any_order(digest) if path in shared else digest)
         for path, (fields, digest) in document["contents"].items()
         if not side_effects.is_common(path)
     }
-    return Tried({each[0]: each[1] for each in document["run"]}, found)
+    return Tried({failure[0]: failure[1] for failure in document["run"]}, compared)
 
 
-def shared_paths(found: Sequence[Entry], writers: Mapping[str, Collection[str]]) -> set[str]:
-    """Return the paths of files in which resources have parts, so that the order of the parts is of no account.
+def shared_paths(catalog_entries: Sequence[Entry], writers: Mapping[str, Collection[str]]) -> set[str]:
+    """Return the paths of files that hold parts of resources, so that the order of the parts is irrelevant.
 
-    ``writers``: the references of those that have written a path.
+    ``writers``: path → the references of its writers.
     """
-    entries = {str(entry.reference): entry for entry in found}
+    entries = {str(entry.reference): entry for entry in catalog_entries}
     imperative = {name for name, entry in entries.items() if "imperative" in entry.definition.features}
     return {
         path
-        for path, those in writers.items()
-        if not any(each in imperative or (each in entries and entries[each].name == path) for each in those)
+        for path, names in writers.items()
+        if not any(name in imperative or (name in entries and entries[name].name == path) for name in names)
     }
 
 
 def _missing(
-    run: FirstRun, pair: tuple[int, int], worse: Tried, changed: Sequence[str], known: Relationships
+    run: FirstRun, pair: tuple[int, int], worse: Tried, changed: Sequence[str], relationships: Relationships
 ) -> Finding:
-    """Return that the second of a pair needs a relationship to the first, and how that is seen."""
+    """Return the finding that the second of a pair needs a relationship to the first, with its symptom."""
     first, then = (run.catalog.entries[index] for index in pair)
     outer_first, outer = _siblings(run.catalog, first, then)
-    if _may_require(outer, outer_first, known):
+    if _may_require(outer, outer_first, relationships):
         text = needs(_own_name(outer_first))
     else:
         outer, text = then, f"must come after {first.reference}"
-    failed = next((each for each in worse.failed if each != str(then.reference)), "")
+    failed = next((name for name in worse.failed if name != str(then.reference)), "")
     if changed:
         wrote = [
-            each for each in (str(first.reference), str(then.reference)) if each in run.writers.get(changed[0], ())
+            name for name in (str(first.reference), str(then.reference)) if name in run.writers.get(changed[0], ())
         ]
         both = len(wrote) == 2  # noqa: PLR2004 - of the pair
         text = f"writes {changed[0]}, as {first.reference} does: {text}" if both else f"{text}, or {changed[0]} differs"
@@ -314,27 +313,29 @@ def _missing(
 
 
 def _siblings(catalog: Catalog, first: Entry, then: Entry) -> tuple[Declared, Declared]:
-    """Return those that the same file declares: the resources themselves, or the components around them."""
+    """Return the declarations of a pair in the same file: the resources, or the components around them."""
     pair = list(zip(_path(catalog, first), _path(catalog, then), strict=False))
     return next(((ours, theirs) for ours, theirs in pair if ours is not theirs), (first, then))
 
 
 def _path(catalog: Catalog, entry: Entry) -> list[Declared]:
     """Return the components around a resource, the outermost first, and the resource."""
-    around = [reference.parse(each) for each in reference.enclosing_components(entry.parent)]
-    return [*(catalog.components[each] for each in reversed(around)), entry]
+    components = [reference.parse(component) for component in reference.enclosing_components(entry.parent)]
+    return [*(catalog.components[component] for component in reversed(components)), entry]
 
 
-def _may_require(then: Declared, first: Declared, known: Relationships) -> bool:
-    """Return whether no resource of the first must come after one of the other."""
-    return not any(known.is_before(later.index, each.index) for later in _members(then) for each in _members(first))
+def _may_require(then: Declared, first: Declared, relationships: Relationships) -> bool:
+    """Return whether no resource of the first depends on one of the other."""
+    return not any(
+        relationships.is_before(later.index, earlier.index) for later in _members(then) for earlier in _members(first)
+    )
 
 
-def _members(each: Any) -> Sequence[Entry]:
-    return getattr(each, "members", None) or [each]
+def _members(declared: Any) -> Sequence[Entry]:
+    return getattr(declared, "members", None) or [declared]
 
 
-def _own_name(each: Declared) -> str:
-    """Return a name as the file that declares it writes it."""
-    declared: Declaration = each.declaration
-    return str(reference.Reference(declared.type, each.title))
+def _own_name(declared: Declared) -> str:
+    """Return the name as its own file spells it."""
+    declaration: Declaration = declared.declaration
+    return str(reference.Reference(declaration.type, declared.title))

@@ -20,7 +20,7 @@ _PACKAGE_LISTS: Final = "/var/lib/dpkg/info/"
 
 
 class PathChange(NamedTuple):
-    """One path that a call has changed. ``first``: it was not in the layer before; no ``written``: it is gone again."""
+    """One path that a call changed. ``first``: it was not in the layer before; no ``written``: it is gone again."""
 
     path: str
     first: bool
@@ -35,7 +35,7 @@ class DeclaredPaths(NamedTuple):
 
 
 class RecordedCall(NamedTuple):
-    """What one call of ``set`` or ``refresh`` has changed."""
+    """The paths that one call of ``set`` or ``refresh`` changed."""
 
     references: Sequence[str]
     #: By reference.
@@ -44,21 +44,23 @@ class RecordedCall(NamedTuple):
 
 
 class EffectRecorder:
-    """Takes the place of what shows the calls of a run, and passes everything on to it."""
+    """Records the files that each call of a run changes, and passes each activity on to the display of the run."""
 
-    def __init__(self, descriptor: int, shown: Callable[[], ActivityDisplay] | None) -> None:
-        """Read the layers of ``descriptor``; ``shown`` returns what shows the calls, None: nothing does."""
+    def __init__(self, descriptor: int, display: Callable[[], ActivityDisplay] | None) -> None:
+        """Read the layers of ``descriptor``; ``display`` returns the display of the run, or is None."""
         self.calls: list[RecordedCall] = []
         self._descriptor = descriptor
-        self._shown = shown
+        self._display = display
 
     @contextmanager
     def running(self, activity: Activity) -> Iterator[None]:
-        """Record what is changed in the ``with`` block."""
+        """Record the changes in the ``with`` block."""
         before = written_files.read(self._descriptor)
-        shown: AbstractContextManager[None] = nullcontext() if self._shown is None else self._shown().running(activity)
+        display: AbstractContextManager[None] = (
+            nullcontext() if self._display is None else self._display().running(activity)
+        )
         try:
-            with shown:
+            with display:
                 yield
         finally:
             if changes := list(_changes(before, written_files.read(self._descriptor))):
@@ -66,25 +68,25 @@ class EffectRecorder:
 
     def waiting(self, activity: Activity) -> AbstractContextManager[Callable[[], None]]:
         """Return a context around a wait, which changes nothing."""
-        return nullcontext(lambda: None) if self._shown is None else self._shown().waiting(activity)
+        return nullcontext(lambda: None) if self._display is None else self._display().waiting(activity)
 
 
 def packages(calls: Sequence[RecordedCall]) -> Mapping[str, str]:
-    """Return path → package of the files of the packages that calls have installed or upgraded."""
-    found: dict[str, str] = {}
-    lists = {each.path for call in calls for each in call.changes if each.path.startswith(_PACKAGE_LISTS)}
-    for path in sorted(each for each in lists if each.endswith(".list")):
+    """Return path → package of the files of the packages that calls installed or upgraded."""
+    owners: dict[str, str] = {}
+    lists = {change.path for call in calls for change in call.changes if change.path.startswith(_PACKAGE_LISTS)}
+    for path in sorted(path for path in lists if path.endswith(".list")):
         name = path.removeprefix(_PACKAGE_LISTS).removesuffix(".list").partition(":")[0]
         try:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                found |= dict.fromkeys(file.read().split("\n"), name)
+                owners |= dict.fromkeys(file.read().split("\n"), name)
         except FileNotFoundError:  # it was removed
             continue
-    return found
+    return owners
 
 
 def _changes(before: Mapping[str, Written], after: Mapping[str, Written]) -> Iterator[PathChange]:
-    """Yield what differs, sorted by path."""
+    """Yield the differences, sorted by path."""
     for path in sorted(before.keys() | after.keys()):
         written = after.get(path)
         if before.get(path) != written:
@@ -92,7 +94,7 @@ def _changes(before: Mapping[str, Written], after: Mapping[str, Written]) -> Ite
 
 
 def _call(activity: Any, changes: Sequence[PathChange]) -> RecordedCall:
-    """Return a record of a call; another activity than a call is only known by its subject."""
+    """Return the record of a call; an activity other than a call has a subject only."""
     runs = getattr(activity, "runs", ())
     declared = {str(run.step.reference): DeclaredPaths(_path(run.name), _paths(run.should.values())) for run in runs}
     return RecordedCall(list(declared) or [activity.subject], declared, changes)
@@ -103,5 +105,5 @@ def _paths(values: Iterable[Any]) -> list[str]:
 
 
 def _path(value: Any) -> str:
-    """Return a value that is an absolute path; empty: it is none."""
+    """Return a value that is an absolute path, or ""."""
     return value.rstrip("/") if isinstance(value, str) and value.startswith("/") else ""

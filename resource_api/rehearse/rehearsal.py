@@ -1,7 +1,7 @@
-"""Rehearse a manifest: what runs on the overlay, and what follows from it outside.
+"""Rehearse a manifest: its runs on the overlay, and their evaluation outside.
 
-Inside, the manifest is applied, applied again, and destroyed if that is asked for; what was written is recorded for
-each call. Outside, that is compared with the machine, and the verdicts are given.
+Inside, the manifest is applied, applied again, and destroyed if requested; the writes of each call are recorded.
+Outside, they are compared with the machine, and the verdicts are given.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _KILLED: Final = "the rehearsal was killed from inside; nothing of it is left"
 _GREETING: Final = "A shell inside the rehearsal; all that it changes is discarded. 'exit' ends it."
 _OFFLINE: Final = "is read with '--network host' only"
 
-#: The attributes by which an imperative resource says that it is done.
+#: The attributes that state when an imperative resource is done.
 _GUARDS: Final = ("creates", "unless", "onlyif")
-#: What an action does to a resource as a whole.
-_DONE: Final[Mapping[Action, str]] = {
+#: Action → its participle.
+_PARTICIPLES: Final[Mapping[Action, str]] = {
     Action.CREATE: "created",
     Action.REPLACE: "replaced",
     Action.DELETE: "deleted",
@@ -59,7 +59,7 @@ _DONE: Final[Mapping[Action, str]] = {
 
 
 class Request(NamedTuple):
-    """What is to be rehearsed, and how."""
+    """A manifest to rehearse, and the options."""
 
     source: Source
     inputs: Mapping[str, Any] = {}
@@ -69,22 +69,22 @@ class Request(NamedTuple):
     #: Commands that must succeed afterwards.
     tests: Sequence[str] = ()
     destroy: bool = False
-    #: How many other orders are tried.
+    #: The number of other orders to try.
     orders: int = 0
-    #: Whether everything that was made is damaged, to see whether the next run mends it.
+    #: Whether each result is damaged, to check that the next run repairs it.
     damage: bool = False
-    #: How many times a run is cut.
+    #: The number of cut runs.
     kills: int = 0
-    #: A descriptor of a terminal on which a shell is opened inside; None: no shell.
+    #: The descriptor of a terminal for a shell inside, or None.
     terminal: int | None = None
-    #: The directory in which what was written is kept; empty: none.
+    #: The directory that keeps the written files, or "".
     keep: str = ""
 
 
 def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None]) -> Rehearsal:
     """Rehearse a manifest and return the verdicts. ``show`` is called inside with the report of the first run.
 
-    Raise ``ManifestError`` for a wrong manifest, ``IsolationError`` where this machine or user lacks what is needed.
+    Raise ``ManifestError`` for a wrong manifest, ``IsolationError`` where this machine or user lacks a prerequisite.
     The process must have one thread.
     """
     catalog, left_out = _compiled(runtime, request)
@@ -96,59 +96,59 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     except _Interrupted as error:
         stopped = Rehearsal((), (), ()) if error.document is None else _result(error.document, place_of)
         return stopped._replace(interrupted=error.exit_code)
-    made = time.monotonic()
-    found = _result(document, place_of)._replace(not_rehearsed=planned)
-    if found.exit_code == 1:
-        return found
+    end = time.monotonic()
+    rehearsal = _result(document, place_of)._replace(not_rehearsed=planned)
+    if rehearsal.exit_code == 1:
+        return rehearsal
     try:
         if request.orders:
-            found = found.with_verdict(_free_in_order(inside, request, catalog, left_out, document))
+            rehearsal = rehearsal.with_verdict(_free_in_order(inside, request, catalog, left_out, document))
         if request.kills:
-            found = found.with_verdict(_survives_cuts(inside, request, left_out, document, place_of))
+            rehearsal = rehearsal.with_verdict(_survives_cuts(inside, request, left_out, document, place_of))
         if request.damage:
             # Another creation has other times in whole seconds.
-            time.sleep(max(0.0, made + _SECOND - time.monotonic()))
+            time.sleep(max(0.0, end + _SECOND - time.monotonic()))
             shared = orders.shared_paths(catalog.entries, _writers(document))
-            found = _damaged(inside, request, left_out, found, (document["contents"], shared))
+            rehearsal = _damaged(inside, request, left_out, rehearsal, (document["contents"], shared))
     except _Interrupted as error:
-        return found._replace(interrupted=error.exit_code)
-    return found
+        return rehearsal._replace(interrupted=error.exit_code)
+    return rehearsal
 
 
 def _planned(
     runtime: Runtime, request: Request, catalog: Catalog, left_out: Sequence[str], place_of: Callable[[str], str]
 ) -> list[Finding]:
-    """Return what a run would change of what is left out; what has a configuration is read with the network only."""
+    """Return the planned changes of the resources that are left out; those with a configuration need the network."""
     entries = [entry for entry in catalog.entries if str(entry.reference) in left_out]
-    read = [
-        str(each.reference) for each in entries if request.isolation.network or not each.definition.config.attributes
+    readable = [
+        str(entry.reference) for entry in entries if request.isolation.network or not entry.definition.config.attributes
     ]
 
     def plan() -> Plan:
-        return runtime.plan(request.source, request.inputs, **{**request.options, "targets": read})
+        return runtime.plan(request.source, request.inputs, **{**request.options, "targets": readable})
 
     with _silent(runtime):
-        found = {each.reference: each for each in _unrehearsed(read, plan)}
-    return [found.get(name, Finding(name, _OFFLINE))._replace(place=place_of(name)) for name in left_out]
+        findings = {row.reference: row for row in _unrehearsed(readable, plan)}
+    return [findings.get(name, Finding(name, _OFFLINE))._replace(place=place_of(name)) for name in left_out]
 
 
 def _first_run(inside: Runtime, request: Request, left_out: Sequence[str], show: Callable[[Report], None]) -> Any:
-    """Do all that is done on the first overlay; return its document."""
+    """Do all work on the first overlay; return its document."""
     with written_files.stored(request.keep) as file:
-        used = {descriptor for descriptor in (file, request.terminal) if descriptor is not None}
-        others = request.isolation.open_descriptors
-        isolation = request.isolation._replace(open_descriptors=lambda: {*others(), *used})
+        descriptors = {descriptor for descriptor in (file, request.terminal) if descriptor is not None}
+        inherited = request.isolation.open_descriptors
+        isolation = request.isolation._replace(open_descriptors=lambda: {*inherited(), *descriptors})
         first = request._replace(isolation=isolation)
         return _isolated(inside, first, left_out, lambda doing: doing.run(show, file))
 
 
 class _Interrupted(Exception):  # noqa: N818 - no error
-    """A signal has ended what ran inside."""
+    """A signal ended the process inside."""
 
     def __init__(self, number: int, document: Any) -> None:
         super().__init__(number)
         self.exit_code = 128 + number
-        #: What it has returned all the same; None: nothing.
+        #: Its document all the same, or None.
         self.document = document
 
 
@@ -178,12 +178,12 @@ def _isolated(
 def _free_in_order(
     inside: Runtime, request: Request, catalog: Catalog, left_out: Sequence[str], document: Mapping[str, Any]
 ) -> Verdict:
-    """Return whether other orders come to what the first run has come to, which ``document`` tells."""
+    """Return whether other orders have the same result as the first run, ``document``."""
 
     def attempt(order: tuple[str, ...]) -> Any:
         options = {**request.options, "parallel": 1}
-        other = request._replace(source=catalog.manifest._replace(order=order), options=options)
-        return _isolated(inside, other, left_out, _Inside.once)
+        reordered = request._replace(source=catalog.manifest._replace(order=order), options=options)
+        return _isolated(inside, reordered, left_out, _Inside.once)
 
     spawn.starter()  # what it imports is then there in the process of each attempt
     first = FirstRun(catalog, left_out, document, _writers(document))
@@ -197,7 +197,7 @@ def _survives_cuts(
     document: Mapping[str, Any],
     place_of: Callable[[str], str],
 ) -> Verdict:
-    """Return whether runs that are cut, each on an overlay of its own, come to the same by the next run."""
+    """Return whether the next run reaches the same state after cut runs, each on its own overlay."""
 
     def attempt(point: int) -> Any:
         return _isolated(inside, request, left_out, lambda doing: doing.cut(point))
@@ -209,33 +209,35 @@ def _damaged(
     inside: Runtime,
     request: Request,
     left_out: Sequence[str],
-    found: Rehearsal,
-    known: tuple[Contents, Collection[str]],
+    rehearsal: Rehearsal,
+    baseline: tuple[Contents, Collection[str]],
 ) -> Rehearsal:
-    """Return the result with the verdict on damages; after one that is not mended a new overlay is begun.
+    """Return the rehearsal with the verdict on damages; each one that is not repaired begins a new overlay.
 
-    ``known``: the contents after the first run, and the paths of files in which resources have parts.
+    ``baseline``: the contents after the first run, and the files that hold parts of resources.
     """
-    first, shared = known
-    bad: list[Finding] = []
+    first, shared = baseline
+    problems: list[Finding] = []
     untouched: list[Finding] = []
     tried, rest = 0, 0
     while rest is not None:
         start = rest
         document = _isolated(inside, request, left_out, lambda doing: doing.damage(start, first, shared))  # noqa: B023
-        bad += _findings(document["not_restored"])
+        problems += _findings(document["not_restored"])
         untouched += _findings(document["not_damaged"])
         tried, rest = tried + document["tried"], document["rest"]
-    return found.with_verdict(Verdict("mended", not bad, f"{tried} damages", bad))._replace(not_damaged=untouched)
+    return rehearsal.with_verdict(Verdict("mended", not problems, f"{tried} damages", problems))._replace(
+        not_damaged=untouched
+    )
 
 
 def _writers(document: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return path → the references of those that have written it in the first run."""
-    found: dict[str, list[str]] = {}
+    """Return path → the references of its writers in the first run."""
+    writers: dict[str, list[str]] = {}
     for references, _, changes in document["calls"][: document["effects"]]:
         for path, *_ in changes:
-            found.setdefault(path, []).extend(references)
-    return found
+            writers.setdefault(path, []).extend(references)
+    return writers
 
 
 def _compiled(runtime: Runtime, request: Request) -> tuple[Catalog, list[str]]:
@@ -251,7 +253,7 @@ def _compiled(runtime: Runtime, request: Request) -> tuple[Catalog, list[str]]:
 
 
 class _Inside:
-    """What is done on the overlay."""
+    """The work on the overlay."""
 
     def __init__(self, runtime: Runtime, request: Request, left_out: Sequence[str], overlay: Overlay) -> None:
         excludes = [*request.options.get("excludes", ()), *left_out]
@@ -265,27 +267,29 @@ class _Inside:
         return (runtime or self._runtime).apply(self._request.source, self._request.inputs, **self._options)
 
     def once(self) -> dict[str, Any]:
-        """Apply and show nothing; return what has failed and what is there."""
+        """Apply and show nothing; return the failures and the contents."""
         with _silent(self._runtime):
             report = self._apply()
         return {"run": _failed(report), "contents": contents.read(self._layers)}
 
     def cut(self, point: int) -> dict[str, Any]:
-        """Apply, with ``point`` be cut there, and apply again; return what came of it."""
+        """Apply, with ``point`` cut there, and apply again; return the document of the outcome."""
         with _silent(self._runtime):
             return cuts.run(self._runtime, self._apply, self._layers, point)
 
     def damage(self, start: int, first: Contents, shared: Collection[str]) -> dict[str, Any]:
-        """Apply, damage what was made from number ``start`` on, and let runs mend it; return what came of it."""
+        """Apply, do the damages from number ``start`` on, and let runs repair them; return the outcome."""
         with _silent(self._runtime):
             report = self._apply()
             planned = self._runtime.plan(self._request.source, self._request.inputs, **self._options)
-            found = list(damage.damages(planned.steps, report))
+            candidates = list(damage.damages(planned.steps, report))
             compared = damage.Compared(first, contents.read(self._layers), shared)
-            return damage.Damager(self._runtime, self._layers, self._apply, compared).try_from(found, start)._asdict()
+            return (
+                damage.Damager(self._runtime, self._layers, self._apply, compared).try_from(candidates, start)._asdict()
+            )
 
-    def run(self, show: Callable[[Report], None], kept: int | None) -> dict[str, Any]:
-        """Do all that is asked for, and pack what was written into the file ``kept``; return what happened."""
+    def run(self, show: Callable[[Report], None], archive: int | None) -> dict[str, Any]:
+        """Do all requested work, and pack the written files into ``archive``; return the document."""
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
         runtime.run.progress = lambda: recorder
@@ -295,7 +299,7 @@ class _Inside:
         runtime.on_document = None
         show(report)
         effects = len(recorder.calls)
-        found: dict[str, Any] = {
+        document: dict[str, Any] = {
             "run": _failed(report),
             "document": documents[0],
             "contents": contents.read(self._layers) if request.orders or request.kills or request.damage else {},
@@ -306,32 +310,32 @@ class _Inside:
         if not report.exit_code:
             with _silent(runtime):
                 again = self._apply()
-            found["again"] = _repetitions(again, recorder.calls[:effects])
-        found["tests"] = [[command, interactive.shell(command)] for command in request.tests]
+            document["again"] = _repetitions(again, recorder.calls[:effects])
+        document["tests"] = [[command, interactive.shell(command)] for command in request.tests]
         if request.terminal is not None and not runtime.run.cancelled:
             interactive.run_shell(request.terminal, _GREETING, lambda: runtime.run.cancelled)
-        if kept is not None:
-            written_files.pack(self._layers, kept)
-        found["calls"] = recorder.calls
-        found["packages"] = recorded_effects.packages(recorder.calls)
+        if archive is not None:
+            written_files.pack(self._layers, archive)
+        document["calls"] = recorder.calls
+        document["packages"] = recorded_effects.packages(recorder.calls)
         if request.destroy and not report.exit_code:
-            made = [each for each in report.steps if each.status == "success" and each.action is not Action.DELETE]
-            found["destroy"] = self._destroy({each.reference for each in made})
-            found["left"] = contents.read(self._layers)
-        found["full"] = written_files.is_full(self._layers)
-        return found
+            created = [step for step in report.steps if step.status == "success" and step.action is not Action.DELETE]
+            document["destroy"] = self._destroy({step.reference for step in created})
+            document["left"] = contents.read(self._layers)
+        document["full"] = written_files.is_full(self._layers)
+        return document
 
-    def _destroy(self, made: set[str]) -> list[Finding]:
-        """Destroy what the first run has made, and nothing else that is recorded; return what has failed."""
+    def _destroy(self, created: set[str]) -> list[Finding]:
+        """Destroy the resources that the first run created, and no other recorded ones; return the failures."""
         store = self._runtime.store
         for name in store.stacks():
             state = store.load(name)
-            records = {key: record for key, record in state.records.items() if str(record.reference) in made}
+            records = {key: record for key, record in state.records.items() if str(record.reference) in created}
             store.overwrite(name, state._replace(records=records))
         with _silent(self._runtime):
-            gone = self._runtime.destroy(self._request.source, self._request.inputs)
-        wrong = [each for each in gone.steps if each.status in {"failed", "skipped"}]
-        return [finding(each.step, each.error or each.status) for each in wrong]
+            report = self._runtime.destroy(self._request.source, self._request.inputs)
+        failures = [outcome for outcome in report.steps if outcome.status in {"failed", "skipped"}]
+        return [finding(outcome.step, outcome.error or outcome.status) for outcome in failures]
 
 
 @contextmanager
@@ -347,18 +351,18 @@ def _silent(runtime: Runtime) -> Iterator[None]:
 
 
 def _failed(report: Report) -> list[Finding]:
-    return [finding(each.step, each.error or each.status) for each in report.steps if each.status == "failed"]
+    return [finding(outcome.step, outcome.error or "failed") for outcome in report.steps if outcome.status == "failed"]
 
 
 def _place_of(catalog: Catalog) -> Callable[[str], str]:
-    """Return a function: where a reference is declared, ``site.yaml:14``; empty where that is not known."""
-    places = {str(entry.reference): entry.declaration.place for entry in catalog.entries}
-    return lambda reference: places[reference]().line_text if reference in places else ""
+    """Return the function from a reference to the position of its declaration, ``site.yaml:14``, or ""."""
+    positions = {str(entry.reference): entry.declaration.place for entry in catalog.entries}
+    return lambda reference: positions[reference]().line_text if reference in positions else ""
 
 
 def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehearsal:
-    """Return the result that follows from what happened inside."""
-    calls = [_call(*each) for each in document["calls"]]
+    """Return the rehearsal that follows from the document."""
+    calls = [_call(*call) for call in document["calls"]]
     verdicts = [Verdict("run", not document["failed"], document["summary"], _findings(document["run"]))]
     if "again" in document:
         again = _findings(document["again"])
@@ -366,9 +370,9 @@ def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehe
     for command, code in document["tests"]:
         verdicts.append(Verdict(f"test {command}", code == 0, f"exit code {code}"))
     if "left" in document:
-        gone = [each._replace(place=place_of(each.reference)) for each in _findings(document["destroy"])]
-        left = [*gone, *_left(document["left"], calls, document["packages"], place_of)]
-        verdicts.append(Verdict("clean after destroy", not left, "nothing is left", left))
+        findings = [finding._replace(place=place_of(finding.reference)) for finding in _findings(document["destroy"])]
+        remaining = [*findings, *_left(document["left"], calls, document["packages"], place_of)]
+        verdicts.append(Verdict("clean after destroy", not remaining, "nothing is left", remaining))
     if document["full"]:
         verdicts.append(Verdict("layer", ok=False, text="what may be written (--size) was full"))
     effects = side_effects.effects(calls[: document["effects"]], document["packages"], place_of)
@@ -376,36 +380,39 @@ def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehe
 
 
 def _left(
-    left: Mapping[str, Any], calls: Sequence[RecordedCall], packages: Mapping[str, str], place_of: Callable[[str], str]
+    remaining: Mapping[str, Any],
+    calls: Sequence[RecordedCall],
+    packages: Mapping[str, str],
+    place_of: Callable[[str], str],
 ) -> Iterator[Finding]:
-    """Yield what differs from the machine after ``destroy``, but for caches and logs; files of packages come last."""
+    """Yield the differences from the machine after ``destroy`` but for caches and logs, files of packages last."""
     is_declared = side_effects.declared_paths(calls)
     changed_by = {change.path: tuple(call.references) for call in calls for change in call.changes}
-    found = []
-    for path, (fields, digest) in sorted(left.items()):
+    undeclared = []
+    for path, (fields, digest) in sorted(remaining.items()):
         verb = side_effects.difference(path, Written(*fields), partial(_content_differs, path, digest))
-        wanted = verb == "deleted" and is_declared(path)
-        if verb is not None and path in changed_by and not wanted:
+        expected = verb == "deleted" and is_declared(path)
+        if verb is not None and path in changed_by and not expected:
             references = changed_by[path]
-            found.append(Effect(references, verb, path, packages.get(path, ""), place_of(references[0])))
-    for first, verb_or_none, what in side_effects.folded(_packages_last(found)):
-        text = f"leaves {what} {verb_or_none}".rstrip()
-        yield Finding(side_effects.subject(first.references), text, "", first.place)
+            undeclared.append(Effect(references, verb, path, packages.get(path, ""), place_of(references[0])))
+    for first, verb_or_none, text in side_effects.folded(_packages_last(undeclared)):
+        remnant = f"leaves {text} {verb_or_none}".rstrip()
+        yield Finding(side_effects.subject(first.references), remnant, "", first.place)
 
 
-def _packages_last(found: Sequence[Effect]) -> list[Effect]:
-    """Return effects, last those of calls that have installed packages.
+def _packages_last(all_effects: Sequence[Effect]) -> list[Effect]:
+    """Return effects, last those of calls that installed packages.
 
     Files of a package are counted where one line does not name them all.
     """
-    installing = {reference for each in found if each.package for reference in each.references}
+    installing = {reference for effect in all_effects if effect.package for reference in effect.references}
     by_package: dict[str, list[Effect]] = {}
-    for each in sorted(found, key=lambda each: not installing.isdisjoint(each.references)):
-        by_package.setdefault(each.package, []).append(each)
+    for effect in sorted(all_effects, key=lambda effect: not installing.isdisjoint(effect.references)):
+        by_package.setdefault(effect.package, []).append(effect)
     rests = by_package.pop("", [])
-    for those in by_package.values():
-        plain = [each._replace(package="") for each in those]
-        rests += those if len(list(side_effects.folded(plain))) > 1 else plain
+    for group in by_package.values():
+        plain = [effect._replace(package="") for effect in group]
+        rests += group if len(list(side_effects.folded(plain))) > 1 else plain
     return rests
 
 
@@ -413,33 +420,33 @@ def _content_differs(path: str, digest: str) -> bool:
     return contents.digest(path) != digest
 
 
-def _findings(found: Sequence[Sequence[str]]) -> list[Finding]:
-    return [Finding(*each) for each in found]
+def _findings(rows: Sequence[Sequence[str]]) -> list[Finding]:
+    return [Finding(*row) for row in rows]
 
 
 def _call(references: Sequence[str], declared: Mapping[str, Sequence[Any]], changes: Sequence[Any]) -> RecordedCall:
     read = [PathChange(path, first, None if written is None else Written(*written)) for path, first, written in changes]
-    return RecordedCall(references, {each: DeclaredPaths(*paths) for each, paths in declared.items()}, read)
+    return RecordedCall(references, {reference: DeclaredPaths(*paths) for reference, paths in declared.items()}, read)
 
 
 def _unrehearsed(left_out: Sequence[str], plan: Callable[[], Plan]) -> list[Finding]:
-    """Return what is left out, each with what ``plan`` says of it; without any it is not called."""
+    """Return a finding for each resource that is left out, with its step in ``plan``, or the error."""
     try:
         steps = {str(step.reference): step for step in plan().steps} if left_out else {}
     except ResourceAPIError as error:
-        return [Finding(each, _unplanned(str(error))) for each in left_out]
-    return [Finding(each, _prediction(steps[each]) if each in steps else "is not planned") for each in left_out]
+        return [Finding(name, _unplanned(str(error))) for name in left_out]
+    return [Finding(name, _prediction(steps[name]) if name in steps else "is not planned") for name in left_out]
 
 
 def _prediction(step: Step) -> str:
-    """Return what a step would do."""
+    """Return the effect of a step."""
     if step.error:
         return _unplanned(step.error)
     if step.action is Action.SAME:
         return "would not change"
     if step.action in CREATING or not step.changes:
-        return f"would be {_DONE.get(step.action, 'updated')}"
-    return "would change: " + ", ".join(describe_difference(step.definition, each) for each in step.changes)
+        return f"would be {_PARTICIPLES.get(step.action, 'updated')}"
+    return "would change: " + ", ".join(describe_difference(step.definition, change) for change in step.changes)
 
 
 def _unplanned(error: str) -> str:
@@ -447,9 +454,9 @@ def _unplanned(error: str) -> str:
 
 
 def _repetitions(again: Report, calls: Sequence[RecordedCall]) -> list[Finding]:
-    """Return a finding for each thing that the second run has done; ``calls`` are those of the first run."""
-    acted = {each.reference for each in again.steps}
-    return [found for each in again.steps for found in _repeated(each, calls, acted)]
+    """Return a finding for each action of the second run; ``calls`` are those of the first run."""
+    acted = {step.reference for step in again.steps}
+    return [finding for step in again.steps for finding in _repeated(step, calls, acted)]
 
 
 def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> Iterator[Finding]:
@@ -458,9 +465,9 @@ def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]
         yield finding(step, f"{report.status} in the second run: {report.error}")
     elif report.changes:
         cause = _overwritten(report, calls, acted)
-        for each in report.changes:
-            text = describe_difference(step.definition, each)
-            yield finding(step, f"{text} again{cause}", each.attribute)
+        for change in report.changes:
+            text = describe_difference(step.definition, change)
+            yield finding(step, f"{text} again{cause}", change.attribute)
     elif report.action is Action.RUN and not step.refreshed_by:
         guard = next((name for name in _GUARDS if name in step.entry.should), "")
         text = f", because by '{guard}' it is still due" if guard else _remedy(step.definition)
@@ -472,20 +479,20 @@ def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]
 
 
 def _remedy(definition: TypeDefinition) -> str:
-    """Return by which attributes a resource of a type says that it is done; empty for a type without any."""
+    """Return the attributes that state when a resource of a type is done, as a hint, or ""."""
     if definition.attributes.keys() >= set(_GUARDS):
         return "; say by 'creates', 'unless' or 'onlyif' when it is done"
     return "; by 'refreshonly: true' it runs only when notified" if "refreshonly" in definition.attributes else ""
 
 
 def _overwritten(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> str:
-    """Return who has written, in the first run, what the resource declares, and after it; empty: nobody has."""
+    """Return the resource that overwrote this one's file during the first run, as a hint, or ""."""
     path = report.step.entry.name
     wrote = [call.references for call in calls if any(path == change.path for change in call.changes)]
-    writers = [each for references in wrote for each in references]
+    writers = [writer for references in wrote for writer in references]
     later = writers[writers.index(report.reference) + 1 :] if report.reference in writers else writers
-    other = next((each for each in reversed(later) if each != report.reference), "")
-    if not other:
+    last = next((writer for writer in reversed(later) if writer != report.reference), "")
+    if not last:
         return ""
-    # What is done once has written it too early; what is done each time will write it again.
-    return f": {other} writes it too" if other in acted else f": {other} has overwritten it; {needs(other)}"
+    # A writer of the first run alone came too late; one of each run will write it again.
+    return f": {last} writes it too" if last in acted else f": {last} has overwritten it; {needs(last)}"

@@ -26,7 +26,7 @@ _LEAST_ROOM: Final = 30
 _PASTED: Final = regex(r"needs 'require: .+?\][\"']?'")
 #: No text contains it, because control characters are escaped.
 _NO_BREAK: Final = "\0"
-#: What of a verdict is shown in a line of the table.
+#: Findings of a verdict in its line of the table.
 _MOST_FINDINGS: Final = 3
 
 
@@ -35,25 +35,25 @@ class RehearsalError(ResourceAPIError):
 
 
 class Finding(NamedTuple):
-    """One thing that is not as it should be."""
+    """One problem that a rehearsal found."""
 
     reference: str
     text: str
-    #: The attribute that it is about; empty: none.
+    #: The attribute, or "".
     attribute: str = ""
-    #: Where its resource is declared, ``site.yaml:14``; empty: not known.
+    #: The position of the declaration, ``site.yaml:14``, or "".
     place: str = ""
 
     def __str__(self) -> str:
-        """Return the finding as one line: of a text of several lines the first."""
+        """Return the first line of the finding, with its position."""
         line = f"{self.reference}: {self.text}".partition("\n")[0]
         return line + (f" ({self.place})" if self.place else "")
 
 
 def finding(step: Step, text: str, attribute: str = "") -> Finding:
     """Return a finding about a step, or about an attribute of it, with its line in the manifest."""
-    place = step.entry.declaration.place(*([attribute] if attribute else []))
-    return Finding(str(step.reference), text, attribute, place.line_text)
+    position = step.entry.declaration.place(*([attribute] if attribute else []))
+    return Finding(str(step.reference), text, attribute, position.line_text)
 
 
 def needs(reference: str) -> str:
@@ -67,7 +67,7 @@ class Verdict(NamedTuple):
 
     question: str
     ok: bool
-    #: What was found, for people, where that is no finding.
+    #: The measurement behind the answer, where there is no finding.
     text: str = ""
     findings: Sequence[Finding] = ()
 
@@ -77,13 +77,13 @@ class Rehearsal(NamedTuple):
 
     verdicts: Sequence[Verdict]
     side_effects: Sequence[Effect]
-    #: What acts outside of the machine's files, and what would be changed of it.
+    #: Resources that act outside of the machine's files, and their planned changes.
     not_rehearsed: Sequence[Finding]
-    #: What was interrupted has the exit code of the signal; 0: nothing was.
+    #: The exit code of the signal that interrupted the rehearsal, or 0.
     interrupted: int = 0
-    #: What could not be damaged, and why.
+    #: Resources that could not be damaged, and why.
     not_damaged: Sequence[Finding] = ()
-    #: The document of the first run, as ``report --format json`` prints it; None: it was not made.
+    #: The document of the first run, as ``report --format json`` prints it, or None.
     run: Mapping[str, Any] | None = None
 
     @property
@@ -100,7 +100,7 @@ class Rehearsal(NamedTuple):
         return 0 if not bad else 1 if bad[0] is self.verdicts[0] else 2
 
     def __str__(self) -> str:
-        """Return what people are shown, for the message of an assertion."""
+        """Return the text of the report, for the message of an assertion."""
         return "\n".join(self.lines())
 
     def with_verdict(self, verdict: Verdict) -> Rehearsal:
@@ -109,27 +109,27 @@ class Rehearsal(NamedTuple):
 
     def verdict(self, question: str) -> Verdict:
         """Return the verdict on a question: ``run``, ``silent twice``, … Raise ``LookupError``."""
-        for each in self.verdicts:
-            if each.question == question:
-                return each
+        for verdict in self.verdicts:
+            if verdict.question == question:
+                return verdict
         raise LookupError(question)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as a JSON document."""
-        verdicts = [{**each._asdict(), "findings": [f._asdict() for f in each.findings]} for each in self.verdicts]
-        effects = [{**each._asdict(), "references": list(each.references)} for each in self.side_effects]
+        verdicts = [{**entry._asdict(), "findings": [f._asdict() for f in entry.findings]} for entry in self.verdicts]
+        effects = [{**entry._asdict(), "references": list(entry.references)} for entry in self.side_effects]
         return {
             "format_version": _FORMAT,
             "verdicts": verdicts,
             "side_effects": effects,
-            "not_rehearsed": [each._asdict() for each in self.not_rehearsed],
-            "not_damaged": [each._asdict() for each in self.not_damaged],
+            "not_rehearsed": [entry._asdict() for entry in self.not_rehearsed],
+            "not_damaged": [entry._asdict() for entry in self.not_damaged],
             "run": self.run,
             "exit_code": self.exit_code,
         }
 
     def lines(self, width: int | None = None) -> Iterator[str]:
-        """Yield what was done beyond what is declared, and the table of verdicts, in ``width`` columns; None: any."""
+        """Yield the side effects and the table of verdicts, in lines of ``width`` columns; None: any width."""
         if self.interrupted and not self.verdicts:
             yield "Interrupted before anything was known; nothing of the rehearsal is left."
             return
@@ -151,27 +151,27 @@ class Rehearsal(NamedTuple):
             yield from _verdict_lines(verdict, widest, width)
 
 
-def _section(title: str, found: Iterable[str], width: int | None) -> Iterator[str]:
+def _section(title: str, texts: Iterable[str], width: int | None) -> Iterator[str]:
     yield ""
     yield from _wrapped("", f"{title}:", width, "")
-    for each in found:
-        yield from _wrapped(_GAP, escape(each), width, f"{_GAP}{_GAP}")
+    for text in texts:
+        yield from _wrapped(_GAP, escape(text), width, f"{_GAP}{_GAP}")
 
 
 def _verdict_lines(verdict: Verdict, widest: int, width: int | None) -> Iterator[str]:
     question = escape(verdict.question)
     head = f"{_GAP}{question:{widest}}{_GAP}{verdict_mark(verdict.text, ok=verdict.ok):2}"
-    shown = [escape(str(each)) for each in verdict.findings[:_MOST_FINDINGS]] or [escape(verdict.text)]
+    texts = [escape(str(text)) for text in verdict.findings[:_MOST_FINDINGS]] or [escape(verdict.text)]
     if len(verdict.findings) > _MOST_FINDINGS:
-        shown.append(f"and {len(verdict.findings) - _MOST_FINDINGS} more")
+        texts.append(f"and {len(verdict.findings) - _MOST_FINDINGS} more")
     indent = " " * (widest + 2 + 3 * len(_GAP))
     room = _LEAST_ROOM if width is None else width - len(indent)
-    if len(question) > widest or (room < _LEAST_ROOM and max(map(len, shown)) > room):
-        # What was found does not fit beside the question.
+    if len(question) > widest or (room < _LEAST_ROOM and max(map(len, texts)) > room):
+        # The findings do not fit beside the question.
         yield from _wrapped("", head, width, f"{_GAP}{_GAP}")
         head, indent = "", f"{_GAP}{_GAP}"
-    for each in shown:
-        yield from _wrapped(f"{head}{_GAP}" if head else indent, each, width, indent)
+    for text in texts:
+        yield from _wrapped(f"{head}{_GAP}" if head else indent, text, width, indent)
         head = ""
 
 
@@ -182,8 +182,8 @@ def _wrapped(start: str, text: str, width: int | None, indent: str) -> Iterator[
         return
     import textwrap
 
-    # What is to be pasted stays whole: a space that is no white space stands in for each in it.
-    whole = _PASTED.sub(lambda found: found[0].replace(" ", _NO_BREAK), text)
+    # Text to paste stays whole: a character that is no white space replaces each of its spaces.
+    whole = _PASTED.sub(lambda match: match[0].replace(" ", _NO_BREAK), text)
     lines = textwrap.wrap(
         whole,
         width,
