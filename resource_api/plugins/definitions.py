@@ -153,7 +153,7 @@ def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
     if not any(functions.values()):
         msg = f"{file}: defines neither resource(resource) nor plan(plan)"
         raise DefinitionError(msg)
-    from resource_api.model.step import Policy
+    from resource_api.model.step import Policy  # it needs the parts of a plan, and few directories have policies
 
     return Policy(name, file, functions["resource"], functions["plan"])  # type: ignore[arg-type] # callable, checked above
 

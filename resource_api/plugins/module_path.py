@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
@@ -234,8 +235,7 @@ def _distributions() -> Iterator[tuple[str, EntryPoint]]:
 
     One whose package cannot be found is left out.
     """
-    from importlib.metadata import entry_points
-    from importlib.util import find_spec
+    from importlib.metadata import entry_points  # it takes as long as many a run
 
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
         try:

@@ -323,16 +323,15 @@ class ProviderPool:
         )
 
     def _start_worker(self, definition: TypeDefinition, implementation: str) -> WorkerProvider:
-        from resource_api.plugins.worker.process import ProgramWorker, PythonWorker
-        from resource_api.plugins.worker.proxy import WorkerPool, WorkerProvider
+        from resource_api.plugins.worker import process, proxy  # only where providers run in processes of their own
 
         versions = self._versions.get(definition.instance, "")
         if executable := self.registry.executable(definition.name, versions, implementation):
-            start: Callable[..., WorkerProcess] = partial(ProgramWorker, executable)
+            start: Callable[..., WorkerProcess] = partial(process.ProgramWorker, executable)
         else:
             directories = self.registry.module_path_of(definition.name, versions)
-            start = partial(PythonWorker, directories, trust=self.registry.trusted_directories)
-        return WorkerProvider(WorkerPool(definition, self.run, start, implementation))
+            start = partial(process.PythonWorker, directories, trust=self.registry.trusted_directories)
+        return proxy.WorkerProvider(proxy.WorkerPool(definition, self.run, start, implementation))
 
     def _call_class(self, definition: TypeDefinition, implementation: str = "") -> Any:
         provider_class = self._provider_class(definition, implementation)

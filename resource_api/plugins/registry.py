@@ -293,12 +293,16 @@ class Registry:
             return self._versioned[key]
         if name not in self._providers:
             definition = self.type(name)
-            self._providers[name] = self._load("providers", name, lambda: self._classes(definition))
+            self._providers[name] = self._load(
+                "providers", name, lambda: self._classes(self._provider_files(name), definition)
+            )
         return self._providers[name]
 
-    def _classes(self, definition: TypeDefinition) -> Mapping[str, builtins.type[Any]]:
-        files = self._provider_files(definition.name)
-        return by_preference({name: self._files.provider(path, definition) for name, path in files.items()})
+    def _classes(
+        self, files: Mapping[str, str], definition: TypeDefinition, *, first: bool = True
+    ) -> Mapping[str, builtins.type[Any]]:
+        classes = {name: self._files.provider(path, definition, first=first) for name, path in files.items()}
+        return by_preference(classes)
 
     def _classes_in(self, directory: str, definition: TypeDefinition) -> Mapping[str, builtins.type[Any]]:
         """Load the providers beside a version of a type that is not the first on the module path."""
@@ -306,8 +310,7 @@ class Registry:
             path = f"{directory}/providers/{definition.name}.py"
             msg = f"type '{definition.name}' {definition.version} has no provider beside it; expected {path}"
             raise DefinitionError(msg)
-        classes = {name: self._files.provider(path, definition, first=False) for name, path in files.items()}
-        return by_preference(classes)
+        return self._classes(files, definition, first=False)
 
     def _load(self, kind: str, name: str, load: Callable[[], Any]) -> Any:
         """Load files once; one that failed fails again with the same error, unless it only missed a module."""
@@ -371,23 +374,18 @@ def _newest(candidates: Sequence[_TypeVersion], versions: str) -> _TypeVersion:
 
     Of two equals it is the first on the module path (Pulumi's provider guide, "Lookup").
     """
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-    from packaging.version import Version
+    from packaging import specifiers, version  # only for ranges of versions
 
     name = candidates[0].definition.name
     try:
-        specifiers = SpecifierSet(versions)
-    except InvalidSpecifier as error:
+        accepted = specifiers.SpecifierSet(versions)
+    except specifiers.InvalidSpecifier as error:
         msg = f"'{versions}' is not a range of versions; write '>=1.2', '~=1.4' or '==2.0.1'"
         raise DefinitionError(msg) from error
-    declared = [
-        (Version(candidate.definition.version), candidate)
-        for candidate in candidates
-        if candidate.definition.version is not None
-    ]
-    fitting = [pair for pair in declared if specifiers.contains(pair[0])]
+    declared = [(version.Version(text), row) for row in candidates if (text := row.definition.version) is not None]
+    fitting = [pair for pair in declared if accepted.contains(pair[0])]
     if not fitting:
-        available = ", ".join(str(version) for version, _ in declared) or "none that declares its version"
+        available = ", ".join(str(number) for number, _ in declared) or "none that declares its version"
         msg = f"no version of type '{name}' fits '{versions}'; on the module path: {available}"
         raise DefinitionError(msg)
     return max(fitting, key=lambda pair: pair[0])[1]

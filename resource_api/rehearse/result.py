@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.yaml_scalar import quote
@@ -180,8 +181,6 @@ def _wrapped(start: str, text: str, width: int | None, indent: str) -> Iterator[
     if width is None or len(start) + len(text) <= width:
         yield f"{start}{text}".rstrip()
         return
-    import textwrap
-
     # Text to paste stays whole: a character that is no white space replaces each of its spaces.
     whole = _PASTED.sub(lambda match: match[0].replace(" ", _NO_BREAK), text)
     lines = textwrap.wrap(

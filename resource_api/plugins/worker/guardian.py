@@ -33,13 +33,6 @@ def fork(lifeline: int) -> None:
             os._exit(1)
 
 
-def end_with_guardian() -> None:
-    """Have the kernel kill this process, a forked child, when its guardian has been killed."""
-    from resource_api.system.process import process_tree
-
-    process_tree.end_with(os.getppid())
-
-
 def guard(lifeline: int, child: int) -> NoReturn:
     """Wait for the end of ``child`` in this process, a subreaper, and end as it does; see ``fork``."""
     os.closerange(0, lifeline)
@@ -48,7 +41,7 @@ def guard(lifeline: int, child: int) -> NoReturn:
     while status is None:
         ended, code = os.wait()
         status = code if ended == child else None
-    if status and not _is_gone(lifeline):
+    if status and not select.select([lifeline], [], [], 0)[0]:
         _end_children()
     if os.WIFSIGNALED(status):
         # The worker itself has written the core dump.
@@ -59,10 +52,6 @@ def guard(lifeline: int, child: int) -> NoReturn:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
         os.kill(os.getpid(), number)
     os._exit(os.waitstatus_to_exitcode(status))
-
-
-def _is_gone(lifeline: int) -> bool:
-    return bool(select.select([lifeline], [], [], 0)[0])
 
 
 def _end_children() -> None:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Difference, SideEffect
+from resource_api.model.sealed_secrets import TAG
 from resource_api.model.values import errors
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import KINDS, Content
@@ -41,7 +42,6 @@ _NAME: Final = b"RApi"
 _MARK: Final = b"RApi "
 _PART: Final = b"RApi+ "
 _MARKS: Final = (_MARK, _PART)
-_TAG: Final = "$resource_api"
 #: The methods that a program may leave out; it says in ``ready`` which of them it has.
 OPTIONAL_METHODS: Final = ("check_config", "diff_config", "suitable")
 
@@ -263,7 +263,7 @@ class Decoder:
         self._on_other(bytes(line))
 
     def _decode(self, members: dict[str, Any]) -> Any:
-        tag = members.get(_TAG)
+        tag = members.get(TAG)
         if tag is None:
             return members
         value: Any = self.content(tag, *members["value"]) if tag in KINDS else _DECODERS[tag](members["value"])
@@ -297,12 +297,12 @@ class _Encoder:
         if kind in _PLAIN:
             return value
         if kind is float:
-            return value if isfinite(value) else {_TAG: "float", "value": repr(value)}
+            return value if isfinite(value) else {TAG: "float", "value": repr(value)}
         if value is UNKNOWN:
-            return {_TAG: "unknown", "value": None}
+            return {TAG: "unknown", "value": None}
         encode = _ENCODERS.get(kind)
         if encode is None or id(value) in self._around or len(self._around) >= _MAX_DEPTH:
-            return {_TAG: "odd", "value": _class_and_text(value)}
+            return {TAG: "odd", "value": _class_and_text(value)}
         self._around.append(id(value))
         try:
             return encode(self, value)
@@ -314,25 +314,25 @@ class _Encoder:
 
     def mapping(self, value: Mapping[Any, Any]) -> Any:
         """Return a mapping as it is where it holds only plain values, which nearly all do."""
-        if not _TEXT.issuperset(map(type, value)) or _TAG in value:
-            return {_TAG: "mapping", "value": [[self.encode(key), self.encode(item)] for key, item in value.items()]}
+        if not _TEXT.issuperset(map(type, value)) or TAG in value:
+            return {TAG: "mapping", "value": [[self.encode(key), self.encode(item)] for key, item in value.items()]}
         if _PLAIN.issuperset(map(type, value.values())):
             return value if type(value) is dict else dict(value)
         return {key: self.encode(item) for key, item in value.items()}
 
     def sequence(self, value: Iterable[Any]) -> Any:
-        return {_TAG: type(value).__name__, "value": self.list(value)}
+        return {TAG: type(value).__name__, "value": self.list(value)}
 
     def sensitive(self, value: Sensitive[Any]) -> Any:
         """Return a secret in clear text: the channel is private."""
-        return {_TAG: "sensitive", "value": self.encode(value.reveal())}
+        return {TAG: "sensitive", "value": self.encode(value.reveal())}
 
     def content(self, value: Content) -> Any:
         self._on_content(value)
-        return {_TAG: value.word, "value": [value.sha256, value.origin, self.encode(value.given)]}
+        return {TAG: value.word, "value": [value.sha256, value.origin, self.encode(value.given)]}
 
     def bytes(self, value: bytes) -> Any:
-        return {_TAG: "bytes", "value": b64encode(value).decode("ascii")}
+        return {TAG: "bytes", "value": b64encode(value).decode("ascii")}
 
 
 _ENCODERS: Final[Mapping[type, Callable[[_Encoder, Any], Any]]] = {

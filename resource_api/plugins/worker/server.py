@@ -7,6 +7,7 @@ The provider is made, given a context and guarded as it is in the runtime. Which
 from __future__ import annotations
 
 import _thread
+import faulthandler
 import fcntl
 import os
 import select
@@ -24,14 +25,14 @@ from resource_api.model.values.reference import split_instance
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.plugins.registry import Registry
-from resource_api.plugins.worker import guardian, protocol
+from resource_api.plugins.worker import protocol
 from resource_api.plugins.worker.protocol import DISCONNECTED
 from resource_api.plugins.worker.runtime_connection import Connection, Disconnected, WorkerRun, move_descriptor
 from resource_api.provider.base import call_arguments, collect_rows, validation_answers
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
-from resource_api.system.process import core_dumps, process
+from resource_api.system.process import core_dumps, process, process_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +58,7 @@ def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence
     checked. ``core``: the caller's limit of core dumps, for the programs that are run here, if the
     runtime has forbidden them.
     """
-    guardian.end_with_guardian()
+    process_tree.end_with(os.getppid())  # the guardian
     if core is not None:
         core_dumps.forbid(core)
     requests, replies, lifeline, interrupts = descriptors
@@ -118,8 +119,6 @@ class _Server:
         self._pid = os.getpid()
         process.set_listener(lambda pid, *, running: connection.send("program", pid=pid, running=running))
         if hello["level"] == "debug":
-            import faulthandler
-
             faulthandler.enable()
 
     def await_interrupt(self, interrupts: int) -> None:
@@ -171,7 +170,7 @@ class _Server:
             self._connection.send(kind, **body, **common)
         except Disconnected:
             raise
-        except BaseException as error:  # noqa: BLE001 - the runtime decides what follows
+        except BaseException as error:  # noqa: BLE001 - the runtime decides the consequences
             self._run.log_traceback(error, self._instance)
             self._connection.send("raised", **protocol.encode_error(error, self._run.log.mask), **common)
             return False
@@ -233,7 +232,7 @@ class _Server:
         return Context(
             self._definition(),
             self._run,
-            subjects={subject["name"]: Subject(**_without(subject, "name")) for subject in subjects},
+            subjects={subject.pop("name"): Subject(**subject) for subject in subjects},
             noop=noop,
             reading=reading,
             answering=answering,
@@ -250,17 +249,13 @@ class _Server:
         return Changes(offered, is_blocked, lambda: self._run.cancelled)
 
 
-def _without(fields: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != key}
-
-
 def _answer(context: Context, method: str, call: Callable[..., Any], arguments: Sequence[Any]) -> Mapping[str, Any]:
     """Return the answer to one of many calls, or the error that it raised."""
     try:
         return {"value": _plain_data(context.type, method, call(context, *arguments))}
     except Disconnected:
         raise
-    except BaseException as error:  # noqa: BLE001 - the runtime decides what follows
+    except BaseException as error:  # noqa: BLE001 - the runtime decides the consequences
         return {"raised": protocol.encode_error(error, context.mask)}
 
 
