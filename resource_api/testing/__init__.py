@@ -13,7 +13,6 @@ _LAWS = (
     "get_laws",
     "set_laws",
     "neighbour_laws",
-    "imperative_laws",
     "harness",
     "state_compliance",
     "carrier_compliance",

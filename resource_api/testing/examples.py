@@ -1,7 +1,4 @@
-"""Resources to test a type with: the author's, similar ones, and ones generated from the data types.
-
-What is done with them must not enter here.
-"""
+"""Resources to test a type with: the author's, similar ones, and ones generated from the data types."""
 
 from __future__ import annotations
 
@@ -23,20 +20,20 @@ if TYPE_CHECKING:
 
     Values = st.SearchStrategy[Any]
 
-#: How many resources beside the example are used by laws about several resources.
+#: The number of resources beside the example in laws about several resources.
 OTHERS: Final = 2
 
 
-#: What can be put in place of a file so that it cannot be read, also by root.
+#: Objects in place of a file that keep everybody, root included, from reading it.
 OBSTACLES: Final = ("link", "directory link", "directory", "fifo", "oversized")
 
 
 class Neighbour(NamedTuple):
     """A file of another user of the machine that the type reads; its directory exists, and it does not.
 
-    ``content``: records of the same names as the examples, with other values: whatever would help that user.
+    ``content``: records of the same names as the examples, with values that would help that user.
     ``resources``: resources that are read from it, present or absent; each must fail while it cannot be read.
-    ``obstacles``: what keeps the type from reading it, of ``OBSTACLES``.
+    ``obstacles``: the members of ``OBSTACLES`` that keep the type from reading it.
     """
 
     path: str
@@ -50,7 +47,7 @@ class Examples(NamedTuple):
     """The examples of an author.
 
     ``present``: a resource. ``updated``: the same resource with other values, or None. ``others``: more resources.
-    ``world``: a function that returns what noop must not change, beside what ``get`` returns.
+    ``world``: a function whose result noop must not change, beside the rows of ``get``.
     """
 
     present: Resource
@@ -59,9 +56,9 @@ class Examples(NamedTuple):
     world: Callable[[], Any] | None = None
     #: The configuration of the provider as in a manifest.
     config: Mapping[str, Any] = {}
-    #: The files of other users that the type reads; or the reason why it reads none; None: not tested.
+    #: The files of other users that the type reads, or the reason for which it reads none; None: not tested.
     neighbours: Sequence[Neighbour] | str | None = None
-    #: How many resources a listing is tried with; None: by the type.
+    #: The number of resources in the test of a listing; None: by the type.
     listing_size: int | None = None
     #: Seconds in which ``get`` must return the examples; None: not timed.
     slowest_get: float | None = None
@@ -73,12 +70,12 @@ class Examples(NamedTuple):
 
 
 def example_problem(definition: TypeDefinition, examples: Examples) -> str:
-    """Return why the examples are no resources of a type, whatever values they have; empty if they may be."""
+    """Return the reason for which the examples cannot be resources of a type, whatever their values, or ""."""
     if not isinstance(examples.others, Sequence):
         return f"'others' must be a list of resources, not {type(examples.others).__name__}"
     updated = [] if examples.updated is None else [("updated", examples.updated)]
-    named = [("present", examples.present), *updated, *(("others", each) for each in examples.others)]
-    problems = [_resource_problem(definition, fixture, resource) for fixture, resource in named]
+    resources = [("present", examples.present), *updated, *(("others", resource) for resource in examples.others)]
+    problems = [_resource_problem(definition, fixture, resource) for fixture, resource in resources]
     if updated and examples.updated == examples.present:
         problems.append("'updated' must differ from 'present', and not change it: {**present, 'ATTRIBUTE': VALUE}")
     return next(filter(None, problems), "")
@@ -115,7 +112,7 @@ def _names(datatype: DataType, name: Any, count: int) -> list[Any]:
         ]
     elif type(name) is int:
         near = [name + number for number in range(1, count + 1)]
-    return [other for other in near if datatype.accepts(other)]
+    return [name for name in near if datatype.accepts(name)]
 
 
 def _split_suffix(name: str) -> tuple[str, str]:
@@ -155,30 +152,31 @@ def generated_resources(definition: TypeDefinition, examples: Sequence[Mapping[s
         for name, attribute in definition.attributes.items()
         if attribute.kind != "read_only"
     }
-    named = {name: attributes[name] for name in attributes if name in definition.namevars}
-    others = {name: attributes[name] for name in attributes if name not in named}
-    return st.sampled_from([dict(example) for example in examples]) | st.fixed_dictionaries(named, optional=others)
+    namevars = {name: attributes[name] for name in attributes if name in definition.namevars}
+    optional = {name: attributes[name] for name in attributes if name not in namevars}
+    valid = st.fixed_dictionaries(namevars, optional=optional)
+    return st.sampled_from([dict(example) for example in examples]) | valid
 
 
-def _attribute(datatype: DataType, known: Sequence[Any]) -> Values:
+def _attribute(datatype: DataType, examples: Sequence[Any]) -> Values:
     """Return values of one attribute, including those of the examples, since few values may match a pattern."""
-    found = values(datatype).filter(lambda value: reveal(value) is not None and datatype.accepts(value))
-    found = st.sampled_from(known) | found if known else found
-    return found.map(datatype.conceal) if datatype.sensitive else found
+    accepted = values(datatype).filter(lambda value: reveal(value) is not None and datatype.accepts(value))
+    accepted = st.sampled_from(examples) | accepted if examples else accepted
+    return accepted.map(datatype.conceal) if datatype.sensitive else accepted
 
 
 def respelled_resources(definition: TypeDefinition, example: Mapping[str, Any]) -> list[Resource]:
     """Return copies of the example, each with one value spelled differently but accepted by its data type."""
     return [
-        {**example, name: Sensitive(other) if isinstance(value, Sensitive) else other}
+        {**example, name: Sensitive(spelling) if isinstance(value, Sensitive) else spelling}
         for name, value in example.items()
-        for other in _spellings(reveal(value))
-        if definition.attributes[name].datatype.accepts(other)
+        for spelling in _spellings(reveal(value))
+        if definition.attributes[name].datatype.accepts(spelling)
     ]
 
 
 def _spellings(value: Any) -> list[Any]:
-    """Return spellings that a provider may treat as the same value or not."""
+    """Return spellings that a provider may or may not treat as the same value."""
     if isinstance(value, str):
         return [value.upper(), value.lower(), f" {value} ", f"{value}/", f"{value}\n", f"0{value}", " ", ""]
     return [value[::-1], value * 2, []] if isinstance(value, list) else []
@@ -218,7 +216,7 @@ def _times(datatype: DataType) -> Values:
     return st.sampled_from(["2000-02-29", "1999-12-31T23:59:59Z", "2026-01-01 12:00:00.25+01:00"])
 
 
-#: Few characters: generated texts often contain what providers strip, fold and split.
+#: Few characters: generated texts often contain those that providers strip, fold and split.
 _PLAIN: Final = " \taA0/.:"
 _SCALARS: Final[Values] = st.text(max_size=8) | st.integers() | st.booleans()
 _VALUES: Final[Mapping[str, Callable[[DataType], Values]]] = {

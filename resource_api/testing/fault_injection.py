@@ -1,7 +1,4 @@
-"""Fault injection: one resource of a call fails, whatever the provider does with it; or changes are seen late.
-
-What must become of the resources must not enter here.
-"""
+"""Fault injection: providers in which one resource of a call fails, or whose changes are visible late."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from resource_api.plugins.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from resource_api.model.type_definition import Name, Resource
+    from resource_api.model.type_definition import Name, Resource, TypeDefinition
 
 REASON = "refused by the test of a law"
 
@@ -74,10 +71,7 @@ def registry_with_refusal(
         def set(self, context: Any, changes: Mapping[Name, Change], **extra: Any) -> None:
             super().set(context, _Changes(changes, name, readable), **extra)
 
-    found = Registry()
-    found.register_type(registry.type(type_name))
-    found.register_provider(type_name, Refusing, implementation or registry.implementations(type_name)[0])
-    return found
+    return _registry_of(registry, registry.type(type_name), Refusing, implementation)
 
 
 class Lag:
@@ -87,9 +81,9 @@ class Lag:
         """Begin without a change."""
         self.seconds = seconds
         self.created: list[Name] = []
-        #: When the last change is shown, in seconds of ``time.monotonic``.
+        #: The time at which the last change is shown, in seconds of ``time.monotonic``.
         self.visible_at = 0.0
-        #: The rows by name as they were before it; None: absent.
+        #: The rows by name as they were before it, or None for absent ones.
         self.before: dict[Name, Resource | None] = {}
 
 
@@ -111,9 +105,9 @@ def registry_with_lag(
             if time.monotonic() >= lag.visible_at:
                 lag.before |= {**dict.fromkeys(names or ()), **rows}
                 return list(rows.values())
-            shown = {name: lag.before.get(name, row) for name, row in rows.items()}
-            shown |= {name: row for name, row in lag.before.items() if name not in rows}
-            return [row for row in shown.values() if row is not None]
+            former = {name: lag.before.get(name, row) for name, row in rows.items()}
+            former |= {name: row for name, row in lag.before.items() if name not in rows}
+            return [row for row in former.values() if row is not None]
 
         def set(self, context: Any, changes: Mapping[Name, Change], **extra: Any) -> None:
             lag.created += [name for name, change in changes.items() if change.is_ is None]
@@ -121,7 +115,12 @@ def registry_with_lag(
             super().set(context, changes, **extra)
             lag.visible_at = time.monotonic() + lag.seconds
 
-    found = Registry()
-    found.register_type(definition)
-    found.register_provider(type_name, Lagging, implementation or registry.implementations(type_name)[0])
-    return found
+    return _registry_of(registry, definition, Lagging, implementation)
+
+
+def _registry_of(registry: Registry, definition: TypeDefinition, provider: type, implementation: str) -> Registry:
+    """Return a registry of one type with a changed provider, or also a changed definition."""
+    changed = Registry()
+    changed.register_type(definition)
+    changed.register_provider(definition.name, provider, implementation or registry.implementations(definition.name)[0])
+    return changed

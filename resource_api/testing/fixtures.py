@@ -20,8 +20,8 @@ def rehearse(request: pytest.FixtureRequest) -> Callable[..., Rehearsal]:
     """Return ``resource_api.testing.rehearse`` for manifests beside the test; a failure shows the result."""
 
     def result(manifest: str | os.PathLike[str], *arguments: Any, **options: Any) -> Rehearsal:
-        found = rehearsal.rehearse(request.path.parent / manifest, *arguments, **options)
-        request.node.add_report_section("call", "rehearsal", str(found))
-        return found
+        verdicts = rehearsal.rehearse(request.path.parent / manifest, *arguments, **options)
+        request.node.add_report_section("call", "rehearsal", str(verdicts))
+        return verdicts
 
     return result

@@ -1,4 +1,4 @@
-"""The laws that all others rely on; where one fails, the others are not checked, because they would only repeat it.
+"""The laws that all others rely on; if one fails, the rest is not checked, because it would only repeat the failure.
 
 They are inherited by every other class of laws, so pytest runs them first.
 """
@@ -26,7 +26,7 @@ _failed: Final[dict[type, str]] = {}
 
 
 def foundation(law: Callable[[Any, Harness], None]) -> Callable[[Any, Harness], None]:
-    """Return a law after whose failure the others of its class are not checked."""
+    """Return a law after whose failure the rest of its class is not checked."""
 
     @wraps(law)
     def checked(self: Any, harness: Harness) -> None:
@@ -74,7 +74,7 @@ class FoundationLaws:
         """Every row has its name, nothing undeclared, and values of the declared data types, once per resource."""
         harness.require("readable")
         harness.apply(harness.examples.present)
-        definition, seen = harness.definition, set()
+        definition, names = harness.definition, set()
         for row in harness.rows():
             missing = [namevar for namevar in definition.namevars if row.get(namevar) is None]
             assert not missing, f"get returns a resource without its namevar {missing}: it could not be identified"
@@ -83,12 +83,12 @@ class FoundationLaws:
             assert not undeclared, (
                 f"the next plan would fail: get returns the undeclared {sorted(undeclared)} of {show(name)}"
             )
-            kept = sorted(row.keys() & definition.write_only)
-            assert not kept, f"the next plan would fail: get returns {kept} of {show(name)}, declared write_only"
+            hidden = sorted(row.keys() & definition.write_only)
+            assert not hidden, f"the next plan would fail: get returns {hidden} of {show(name)}, declared write_only"
             wrong = [problem.message for problem in canonicalize.check_values(definition, row)]
             assert not wrong, f"the next plan would fail: get returns of {show(name)} {'; '.join(wrong)}"
-            assert name not in seen, f"the next plan would fail: get returns {show(name)} more than once"
-            seen.add(name)
+            assert name not in names, f"the next plan would fail: get returns {show(name)} more than once"
+            names.add(name)
 
     @foundation
     def test_create_makes_what_is_declared(self, harness: Harness) -> None:

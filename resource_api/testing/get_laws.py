@@ -1,7 +1,4 @@
-"""The laws of ``get`` and ``canonicalize``: what may be returned, in which form, and that reading changes nothing.
-
-The laws of ``set`` must not enter here; it is used only to create what is read.
-"""
+"""The laws of ``get`` and ``canonicalize``: the rows that they may return, in canonical form, without a change."""
 
 # ruff: noqa: S101 - a law is an assertion
 
@@ -61,26 +58,26 @@ class GetLaws(FoundationLaws):
         harness.existing(names)
         harness.get([])
         harness.apply(*harness.together)
-        for wanted in (names, *([name] for name in names)):
-            found = harness.existing(wanted)
-            lost = [name for name in wanted if name not in found]
-            assert not lost, f"{lost} would be created again: get does not return it when called for {wanted}"
+        for requested in (names, *([name] for name in names)):
+            rows = harness.existing(requested)
+            lost = [name for name in requested if name not in rows]
+            assert not lost, f"{lost} would be created again: get does not return it when called for {requested}"
 
     def test_get_lists_what_it_returns_by_name(self, harness: Harness) -> None:
-        """For all names ``get`` returns what it returns by name, unless it raises ``CannotList``."""
+        """For all names ``get`` returns the same row as by name, unless it raises ``CannotList``."""
         harness.require("readable", "simple_get_filter")
         harness.apply(harness.examples.present)
         name = harness.names(harness.examples.present)[0]
         rows = harness.listing()
         if rows is None or not harness.listed(harness.examples.present):
             return
-        found = harness.existing([name])[name]
+        row_by_name = harness.existing([name])[name]
         listed = next((row for row in rows if harness.definition.name_of(row) == name), None)
         assert listed is not None, (
             f"'resource {harness.definition.name}' would not show {show(name)}: get(None) leaves it out"
         )
         volatile = harness.definition.names_of_kind("read_only")
-        changed = [each for each in differences(listed, found) if each not in volatile]
+        changed = [attribute for attribute in differences(listed, row_by_name) if attribute not in volatile]
         assert not changed, f"get returns other {changed} of {show(name)} when called by name than when it lists all"
 
     def test_a_listing_is_complete(self, harness: Harness) -> None:
@@ -103,7 +100,7 @@ class GetLaws(FoundationLaws):
         )
 
     def test_a_listing_is_a_manifest_without_changes(self, harness: Harness, tmp_path: Path) -> None:
-        """What ``resource TYPE`` prints for the examples is a manifest, and its plan is empty."""
+        """The output of ``resource TYPE`` for the examples is a manifest, and its plan is empty."""
         harness.require("readable")
         harness.apply(*harness.together)
         names = harness.names(*harness.together)
@@ -171,7 +168,7 @@ class GetLaws(FoundationLaws):
         resources = [examples.present, *examples.others, *respelled_resources(harness.definition, examples.present)]
         alone = []
         for resource in resources:
-            with suppress(Exception):  # what is refused is the subject of other laws
+            with suppress(Exception):  # refusals are the subject of other laws
                 alone.append((resource, *_canonicalize(harness, [resource])))
         together = _canonicalize(harness, [resource for resource, _ in alone])
         for (resource, once), canonical in zip(alone, together, strict=True):
@@ -185,7 +182,8 @@ class GetLaws(FoundationLaws):
         """Canonical values stay unchanged, for every value that the data types accept, whatever else is declared."""
         harness.require("canonicalize")
         examples = harness.examples
-        resources = [each for each in (examples.present, examples.updated, *examples.others) if each is not None]
+        candidates = (examples.present, examples.updated, *examples.others)
+        resources = [resource for resource in candidates if resource is not None]
 
         @settings(deadline=None, suppress_health_check=list(HealthCheck))
         @given(generated_resources(harness.definition, resources))
@@ -198,8 +196,8 @@ class GetLaws(FoundationLaws):
             changed = differences(once, _canonicalize_or_reject(harness, once))
             assert not changed, f"the next plan would not be empty: a second canonicalize changes {changed}: {once}"
 
-        for each in respelled_resources(harness.definition, examples.present):
-            law = example(each)(law)
+        for resource in respelled_resources(harness.definition, examples.present):
+            law = example(resource)(law)
         law()
 
 

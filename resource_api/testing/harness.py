@@ -1,7 +1,6 @@
 """The test harness of one type: calls through the runtime, direct calls of the provider, and the clean-up.
 
-Everything that a law changes is tracked before the change and restored by ``restore``. What must hold is stated by the
-laws.
+Everything that a law changes is tracked before the change and restored by ``restore``.
 """
 
 # ruff: noqa: S101 - a law is an assertion
@@ -35,7 +34,7 @@ from resource_api.system import process_guard
 from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
 from resource_api.testing.examples import similar_resources
-from resource_api.testing.recording_context import RecordingContext
+from resource_api.testing.method_context import RecordingContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -58,7 +57,7 @@ PROGRAMMING_ERRORS: Final = (KeyError, IndexError, TypeError, AttributeError, Na
 #: Lines of the log in a message, which should fit on a screen.
 SHOWN_LINES: Final = 12
 SHOWN_COLUMNS: Final = 160
-#: Failed resources in a message; the others are counted.
+#: Failed resources in a message; further ones are counted.
 SHOWN_FAILURES: Final = 3
 #: More than one page of any service that lists by pages of a hundred or fewer.
 LISTING_OF_A_SERVICE: Final = 101
@@ -122,8 +121,8 @@ class Harness:
 
     def manifest(self, *resources: Mapping[str, Any]) -> dict[str, Any]:
         """Return the manifest of ``resources`` that a user would write."""
-        given = {"config": dict(self.examples.config), "implementation": self.implementation}
-        provider = {key: value for key, value in given.items() if value}
+        fields = {"config": dict(self.examples.config), "implementation": self.implementation}
+        provider = {key: value for key, value in fields.items() if value}
         providers = {self.definition.name: provider} if provider else {}
         return {"providers": providers, "resources": {str(self._reference(r)): self._declared(r) for r in resources}}
 
@@ -137,7 +136,7 @@ class Harness:
             text = f"a user could not write this: {error}"
             raise pytest.fail.Exception(text) from None
         by_title = {entry.title: entry for entry in catalog.entries}
-        return [by_title[self._reference(each).title] for each in resources]
+        return [by_title[self._reference(resource).title] for resource in resources]
 
     def names(self, *resources: Mapping[str, Any]) -> list[Name]:
         """Return the canonical names of ``resources``."""
@@ -167,24 +166,25 @@ class Harness:
     ) -> None:
         """Fail unless the plan of ``resources``, or that of the manifest ``source``, is empty."""
         steps = (runtime or self.runtime).plan(self.manifest(*resources) if source is None else source).steps
-        left = [
+        unconverged = [
             f"{step.reference}: {step.decision.error or step.deferred or step.action}{_differing(step)}"
             for step in steps
             if step.action is not Action.SAME or step.decision.error or step.deferred
         ]
         broken = any(step.decision.error for step in steps)
         consequence = "the next run would fail" if broken else "every run would change it again"
-        assert not left, f"the next plan would not be empty, {consequence}: {'; '.join(left)}"
+        assert not unconverged, f"the next plan would not be empty, {consequence}: {'; '.join(unconverged)}"
 
     @property
     def stages(self) -> list[Resource]:
         """The example as it is created, updated and deleted, as far as it can be."""
         absent = self.absent(self.examples.present) if self.definition.ensurable else None
-        return [each for each in (self.examples.present, self.examples.updated, absent) if each is not None]
+        stages = (self.examples.present, self.examples.updated, absent)
+        return [resource for resource in stages if resource is not None]
 
     @property
     def together(self) -> list[Resource]:
-        """The examples; of a type that is configured only the first, because the others may not exist."""
+        """The examples; of a type that is not ensurable only the first, because the rest may not exist."""
         return self.examples.all if self.definition.ensurable else [self.examples.present]
 
     def absent(self, resource: Mapping[str, Any], *, bare: bool = False) -> Resource:
@@ -213,7 +213,7 @@ class Harness:
         return self._pools[-1]
 
     def get(self, names: Collection[Name] | None, provider: Any = None) -> list[Resource]:
-        """Return the rows of one call of ``get`` unchanged. Raises what ``get`` raises, including ``CannotList``."""
+        """Return the rows of one call of ``get`` unchanged. Exceptions of ``get`` pass, including ``CannotList``."""
         provider = provider or self.provider()
         context = self.context(reading=True)
         with process_guard.protected(), context.activate(provider):
@@ -234,7 +234,7 @@ class Harness:
             return None
 
     def _get_arguments(self, names: Collection[Name] | None) -> list[Any]:
-        """Return what ``get`` takes beside the context: ``names`` where the type promises to honour them."""
+        """Return the arguments of ``get`` after the context: ``names`` if the type promises to honour them."""
         filtered = "simple_get_filter" in self.definition.features
         return [None if names is None else list(names)] if filtered else []
 
@@ -258,7 +258,7 @@ class Harness:
         return Context(self.definition, self.runtime.run, reading=reading)
 
     def many(self, count: int | None = None) -> list[Resource]:
-        """Return the examples with so many similar ones as a listing is tried with, or ``count``."""
+        """Return the examples and similar resources, ``count`` in all; by default the number for a listing."""
         if count is None:
             count = self.examples.listing_size
         if count is None:
@@ -291,19 +291,19 @@ class Harness:
         """Whether a listing must contain it: without names ``get`` searches only at the defaults of the namevars."""
         [entry] = self.entries(resource)
         attributes = self.definition.attributes
-        places = [name for name in self.definition.namevars if attributes[name].has_default]
-        return all(entry.should.get(name) == attributes[name].default for name in places)
+        defaults = [name for name in self.definition.namevars if attributes[name].has_default]
+        return all(entry.should.get(name) == attributes[name].default for name in defaults)
 
-    def call(self, method: str, about: Iterable[Name] | Mapping[Name, Change]) -> RecordingContext:
+    def call(self, method: str, changes: Iterable[Name] | Mapping[Name, Change]) -> RecordingContext:
         """Call ``set`` or ``refresh`` once, directly, with its changes or names.
 
         Return a context with its outcomes and every exception, handled or not.
         """
-        provider, subjects = self.provider(), {name: Subject(show(name)) for name in about}
+        provider, subjects = self.provider(), {name: Subject(show(name)) for name in changes}
         context = RecordingContext(self.definition, self.runtime.run, subjects=subjects)
         try:
             with process_guard.protected(), context.activate(provider):
-                getattr(provider, method)(context, about)
+                getattr(provider, method)(context, changes)
         except Exception as error:  # noqa: BLE001 - the law judges it
             context.raised.append(error)
         return context
@@ -320,39 +320,36 @@ class Harness:
         return Snapshot(self._providers())
 
     @contextmanager
-    def assert_unchanged(self, what: str) -> Iterator[None]:
-        """Fail if the block, called ``what`` in the message, changes the system."""
+    def assert_unchanged(self, action: str) -> Iterator[None]:
+        """Fail if the block, called ``action`` in the message, changes the system."""
         before = self._system_state()
         yield
         after = self._system_state()
-        assert before == after, f"{what} changes the system: a noop run would not be safe"
+        assert before == after, f"{action} changes the system: a noop run would not be safe"
 
     def _system_state(self) -> tuple[Any, ...]:
         rows = self.observe() if "imperative" not in self.definition.features else self.due().run
         return rows, self.examples.world() if self.examples.world else None
 
     def track(self, *resources: Mapping[str, Any]) -> None:
-        """Record what exists before it is changed. Fails if a resource exists that the clean-up would delete."""
+        """Record the existing resources before a change. Fails if one exists that the clean-up would delete."""
         if "imperative" in self.definition.features:
             return
-        new = {
-            name: dict(each)
-            for name, each in zip(self.names(*resources), resources, strict=True)
-            if name not in self._tracked
-        }
+        names = self.names(*resources)
+        new = {n: dict(r) for n, r in zip(names, resources, strict=True) if n not in self._tracked}
         existing = self.existing(list(new)) if new else {}
         if existing and self.definition.ensurable:
             pytest.fail(f"{', '.join(map(show, existing))} exists already; the laws would change and delete it")
-        self._tracked |= {name: (each, existing.get(name)) for name, each in new.items()}
+        self._tracked |= {name: (resource, existing.get(name)) for name, resource in new.items()}
 
     def restore(self) -> None:
-        """Delete what the laws have created, and restore what they have configured."""
+        """Delete the resources that the laws created, and restore those that they configured."""
         if not self._tracked:
             return
         failed: object = None
         # If the provider refuses a deletion by name alone, the whole resource is declared.
         for complete in (False, True):
-            former = [self._former(each, row, complete=complete) for each, row in self._tracked.values()]
+            former = [self._former(resource, row, complete=complete) for resource, row in self._tracked.values()]
             try:
                 failed = failures(self.runtime.apply(self.manifest(*former)))
                 break
@@ -362,16 +359,19 @@ class Harness:
             pytest.fail(f"what the law has created is left behind: {failed}{self.log_text}")
 
     def _former(self, resource: Resource, row: Resource | None, *, complete: bool) -> Resource:
+        """Return the resource as it was before the laws, or absent; ``complete``: with all its attributes."""
         kinds = {name: attribute.kind for name, attribute in self.definition.attributes.items()}
-        kept = {name: value for name, value in resource.items() if complete or kinds[name] in {"namevar", "parameter"}}
+        declared = {name: v for name, v in resource.items() if complete or kinds[name] in {"namevar", "parameter"}}
         if self.definition.ensurable:
-            return {**kept, "ensure": "absent"}
+            return {**declared, "ensure": "absent"}
         changed = {*resource, *(self.examples.updated or {})}
-        return kept | {name: value for name, value in (row or {}).items() if name in changed and kinds[name] is None}
+        return declared | {
+            name: value for name, value in (row or {}).items() if name in changed and kinds[name] is None
+        }
 
     def _reference(self, resource: Mapping[str, Any]) -> Reference:
-        named = [str(resource[namevar]) for namevar in self.definition.namevars if namevar in resource]
-        return Reference(self.definition.name, ", ".join(named))
+        names = [str(resource[namevar]) for namevar in self.definition.namevars if namevar in resource]
+        return Reference(self.definition.name, ", ".join(names))
 
     def _declared(self, resource: Mapping[str, Any]) -> dict[str, Any]:
         declared: dict[str, Any] = literal(reveal(dict(resource)))
@@ -385,7 +385,7 @@ class Harness:
 
 
 def _returned(method: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a method returns, as a list if it is a generator. One that exits fails the law."""
+    """Return the result of a method, as a list if it is a generator. One that exits fails the law."""
     try:
         returned = method(*arguments)
         return list(returned) if isinstance(returned, Iterator) else returned
@@ -398,10 +398,8 @@ def _returned(method: Callable[..., Any], *arguments: Any) -> Any:
 
 def _differing(step: Step) -> str:
     """Return the differences of a planned step as text; empty if there are none."""
-    found = [
-        f"{each.attribute} is {show(each.is_)}, should be {show(each.should)}" for each in step.decision.differences
-    ]
-    return f" ({'; '.join(found)})" if found else ""
+    texts = [f"{d.attribute} is {show(d.is_)}, should be {show(d.should)}" for d in step.decision.differences]
+    return f" ({'; '.join(texts)})" if texts else ""
 
 
 def shorten(text: str) -> str:
@@ -417,25 +415,25 @@ class _Unmasked(Mask):
 
 
 class Failures(dict[str, str]):
-    """Reasons by reference; as text the first few of them, each as the user reads it."""
+    """Reasons by reference; as text the first three, each as the user reads it, and the number of the rest."""
 
     def __str__(self) -> str:
-        """Return the first few, and how many more there are."""
+        """Return the text."""
         more = [f"and {len(self) - SHOWN_FAILURES} more"] if len(self) > SHOWN_FAILURES else []
-        shown = list(self.items())[:SHOWN_FAILURES]
-        return "; ".join([*(f"{reference}: {reason}" for reference, reason in shown), *more])
+        first = list(self.items())[:SHOWN_FAILURES]
+        return "; ".join([*(f"{reference}: {reason}" for reference, reason in first), *more])
 
 
 def failures(report: Report) -> Failures:
-    """Return the reasons of what failed or was skipped, by reference."""
+    """Return the reasons of failed and skipped steps, by reference."""
     return Failures({step.reference: step.error for step in report.steps if step.status in {"failed", "skipped"}})
 
 
 def without(row: Mapping[str, Any], names: Collection[str]) -> Resource:
-    """Return a row without some of its attributes."""
+    """Return a row without the attributes ``names``."""
     return {name: value for name, value in row.items() if name not in names}
 
 
-def differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> list[str]:
+def differences(row: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
     """Return the attributes whose values differ, sorted."""
-    return sorted(name for name in {*left, *right} if not same_value(left.get(name), right.get(name)))
+    return sorted(name for name in {*row, *expected} if not same_value(row.get(name), expected.get(name)))

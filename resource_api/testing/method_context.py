@@ -1,31 +1,53 @@
-"""A context for a unit test that calls one method of a provider directly.
-
-What the runtime does around a call (reading before and after, comparing, retrying) must not enter here.
-"""
+"""Contexts that record exceptions, for laws, and for a unit test that calls one method of a provider directly."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.values.text import show
-from resource_api.provider.context import RunContext
+from resource_api.provider.context import Context, LoggingContext, RunContext
 from resource_api.provider.outcomes import Subject
 from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
-from resource_api.testing.recording_context import RecordingContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from types import TracebackType
 
     from resource_api.model.event import LogEvent
     from resource_api.model.type_definition import Name, TypeDefinition
 
 
-class MethodContext(RecordingContext):
-    """A context that keeps what is logged and reported. ``lines``: the log as the user would see it, secrets masked.
+class RecordingContext(Context):
+    """A context that records the exceptions of its sections in ``raised``."""
 
-    ``statuses``: what was reported of each name: ``created``, ``updated``, ``deleted``, ``unchanged`` or ``failed``.
-    ``raised``: the exceptions that its logging contexts have swallowed.
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        """Take the arguments of ``Context``."""
+        super().__init__(*arguments, **keywords)
+        self.raised: list[BaseException] = []
+
+    def _open(self, titles: Any, message: str, status: str, change: tuple[Any, Any] | None = None) -> LoggingContext:
+        return _RecordingSection(self, self.outcomes.names(titles), message, status, change).opened()
+
+
+class _RecordingSection(LoggingContext):
+    def __init__(self, context: RecordingContext, *arguments: Any) -> None:
+        super().__init__(context, *arguments)
+        self._raised = context.raised
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is not None and error not in self._raised:
+            self._raised.append(error)
+        return super().__exit__(kind, error, trace)
+
+
+class MethodContext(RecordingContext):
+    """A context that records log and reports. ``lines``: the log as the user would see it, secrets masked.
+
+    ``statuses``: the reported status by name: ``created``, ``updated``, ``deleted``, ``unchanged`` or ``failed``.
+    ``raised``: the exceptions that its logging contexts swallowed.
     """
 
     def __init__(self, *arguments: Any, lines: list[str], **keywords: Any) -> None:
@@ -35,7 +57,7 @@ class MethodContext(RecordingContext):
 
     @property
     def statuses(self) -> Mapping[Name, str]:
-        """What was reported so far, by name."""
+        """The statuses that were reported so far, by name."""
         return {name: outcome.status for name, outcome in self.outcomes.items() if outcome.status}
 
 
@@ -47,7 +69,7 @@ def context(
     reading: bool = False,
     provider: object = None,
 ) -> MethodContext:
-    """Return a context for one call about ``names``, the keys of ``changes``.
+    """Return a context for one call with ``names``, the keys of ``changes``.
 
     ``reading``: as for ``get`` and ``due``, which report nothing but failures. ``provider``: the instance that is
     called, if it runs programs: their lines then go to this context too.
@@ -59,7 +81,7 @@ def context(
 
     subjects = {name: Subject(show(name)) for name in names}
     run = RunContext(Log("debug", keep))
-    found = MethodContext(definition, run, lines=lines, subjects=subjects, noop=noop, reading=reading)
+    method_context = MethodContext(definition, run, lines=lines, subjects=subjects, noop=noop, reading=reading)
     if provider is not None:
-        found.make_default(provider)
-    return found
+        method_context.make_default(provider)
+    return method_context

@@ -1,7 +1,4 @@
-"""The laws about names: one that shells, options, paths or terminals read in another way is refused, or is the name.
-
-Which names a type accepts is for its author; what is hostile in a name is here.
-"""
+"""The law of names: a name that shells, options, paths or terminals misread is refused, or is the resource's name."""
 
 # ruff: noqa: S101 - a law is an assertion
 
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.type_definition import Name, Resource
 
-#: Forms of the last component of a name; ``{0}`` is that of the example. None of them names what exists: a provider
+#: Forms of the last component of a name; ``{0}`` is the example's. None of them names an existing resource: a provider
 #: that breaks the law must not harm the machine that tests it.
 FORMS: Final = (
     "-{0}",
@@ -39,7 +36,7 @@ FORMS: Final = (
     "{0}" * 20,
     "ra-test-none/../{0}",
 )
-#: Characters that are tried one by one where a name with all of them is refused.
+#: Characters that are tried one by one if a name with all of them is refused.
 CHARACTERS: Final = (
     " b",
     ";>ra-test-made",
@@ -56,58 +53,56 @@ CHARACTERS: Final = (
 
 
 class NameLaws(FoundationLaws):
-    """Names that something else would read in another way."""
+    """Names that another program would misread."""
 
     def test_a_hostile_name_is_refused_or_is_the_name(
         self, harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Names with quotes, spaces, options or commands in them are refused, or are the names of what is created."""
+        """Names with quotes, spaces, options or commands are refused, or are the names of the created resources."""
         harness.require("ensurable", "readable")
         monkeypatch.chdir(tmp_path)
         accepted = dict(_accepted(harness))
         ours = {*accepted, *harness.names(*harness.examples.all)}
-        others = [row for row in harness.observe() if row[0] not in ours]
+        foreign = [row for row in harness.observe() if row[0] not in ours]
         failed = failures(harness.apply(*accepted.values())) if accepted else {}
         created = {
             name: resource
             for name, resource in accepted.items()
             if str(harness.entries(resource)[0].reference) not in failed
         }
-        found = harness.existing(list(accepted)) if accepted else {}
-        half = [name for name in found if name not in created]
+        rows = harness.existing(list(accepted)) if accepted else {}
+        half = [name for name in rows if name not in created]
         assert not half, f"{show(half[0])} exists, though its creation has failed"
         if created:
             harness.assert_converged(*created.values())
-            _assert_others(harness, ours, others)
+            _assert_foreign_unchanged(harness, ours, foreign)
             harness.converge(*(harness.absent(resource) for resource in created.values()))
-            left = harness.existing(list(created))
-            assert not left, f"{show(next(iter(left)))} is left behind when it is deleted"
-        _assert_others(harness, ours, others)
-        made = list(tmp_path.rglob("ra-test-made"))
-        assert not made, "a command in the name of a resource is executed"
+            remaining = harness.existing(list(created))
+            assert not remaining, f"{show(next(iter(remaining)))} is left behind when it is deleted"
+        _assert_foreign_unchanged(harness, ours, foreign)
+        assert not list(tmp_path.rglob("ra-test-made")), "a command in the name of a resource is executed"
 
 
 def _accepted(harness: Harness) -> Iterator[tuple[Name, Resource]]:
-    """Yield resources with hostile names that a manifest may declare, by canonical name, unless it is an example's.
+    """Yield resources with hostile names that a manifest may declare, with their canonical names.
 
-    Each has the least attributes, and a hostile text in one of its names.
+    Each has the least attributes, and a hostile text in one of its names; examples are left out.
     """
     least = minimal_resource(harness.definition, harness.examples.present)
     for namevar in harness.definition.namevars:
         if not isinstance(name := least.get(namevar), str):
             continue
         directory, slash, last = name.rpartition("/")
-        place = f"{directory}{slash}"
-        whole = _declarable(harness, {**least, namevar: f"{place}{last}{''.join(CHARACTERS)}"})
-        single = [] if whole else [f"{last}{each}" for each in CHARACTERS]
-        names = [*(form.format(last) for form in FORMS), *single]
+        prefix = f"{directory}{slash}"
+        whole = _declarable(harness, {**least, namevar: f"{prefix}{last}{''.join(CHARACTERS)}"})
+        single = [] if whole else [f"{last}{character}" for character in CHARACTERS]
         yield from whole
-        for each in names:
-            yield from _declarable(harness, {**least, namevar: f"{place}{each}"})
+        for hostile in [*(form.format(last) for form in FORMS), *single]:
+            yield from _declarable(harness, {**least, namevar: f"{prefix}{hostile}"})
 
 
 def _declarable(harness: Harness, resource: Resource) -> list[tuple[Name, Resource]]:
-    """Return a resource with its canonical name; nothing where no manifest may declare it, or it is an example."""
+    """Return a resource with its canonical name, or nothing if no manifest may declare it or it is an example."""
     try:
         [entry] = harness.runtime.compile(harness.manifest(resource)).entries
     except ManifestError:
@@ -115,6 +110,6 @@ def _declarable(harness: Harness, resource: Resource) -> list[tuple[Name, Resour
     return [] if entry.name in harness.names(*harness.examples.all) else [(entry.name, resource)]
 
 
-def _assert_others(harness: Harness, ours: set[Name], others: list[tuple[Any, Resource]]) -> None:
-    now = [row for row in harness.observe() if row[0] not in ours]
-    assert now == others, f"a resource with a hostile name has changed others: {others} have become {now}"
+def _assert_foreign_unchanged(harness: Harness, ours: set[Name], foreign: list[tuple[Any, Resource]]) -> None:
+    rows = [row for row in harness.observe() if row[0] not in ours]
+    assert rows == foreign, f"a resource with a hostile name has changed others: {foreign} have become {rows}"

@@ -1,6 +1,6 @@
-"""The laws about other users of the machine: what they write never changes what is done for another user.
+"""The laws of other users of the machine: their files never change the results for another user.
 
-Where they write is for the author of a type; what a hostile one writes there is here.
+The author of a type names the paths of such files; their hostile contents are here.
 """
 
 # ruff: noqa: S101 - a law is an assertion
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 OVERSIZED: Final = 4 << 30
 #: Characters of a line on which a regular expression with quadratic time would never end.
 LONG_LINE: Final = 1_200_000
-#: What another user may do beside keeping the type from reading: give a file to everybody, write a very long line, link
-#: to a file without end, or write a program that would show that it was executed.
+#: Forms of files that do not keep the type from reading: writable by everybody, with a very long line, a link to a file
+#: without end, or a program that shows that it was executed.
 OTHER_FORMS: Final = ("records", "access control list", "group-writable", "long line", "endless", "program")
-#: Seconds in which a type does for another user what it does without such files.
+#: Time limit in seconds of the laws with such files.
 PATIENCE: Final = 60.0
 #: An access control list (acl(5), as the kernel stores it) that lets user 65534 read and write.
 ACL: Final = struct.pack("<I", 2) + b"".join(
@@ -44,7 +44,7 @@ ACL: Final = struct.pack("<I", 2) + b"".join(
 
 
 class NeighbourLaws(FoundationLaws):
-    """What another user writes lends nothing, blocks nothing and hides nothing."""
+    """Files of another user grant nothing, block nothing and hide nothing."""
 
     def test_neighbours_change_nothing_for_others(self, harness: Harness) -> None:
         """With hostile files of others, creation, update and deletion have the same results as without."""
@@ -77,15 +77,15 @@ class NeighbourLaws(FoundationLaws):
                     with _planted(neighbour, obstacle):
                         failed = failures(harness.runtime.apply(harness.manifest(resource, present)))
                     reference = str(harness.entries(resource)[0].reference)
-                    where = f"{obstacle} in {neighbour.path}"
-                    assert reference in failed, f"{resource} is taken for done or absent with {where}, which hides it"
-                    assert failed.keys() == {reference}, f"{where} of one user fails the resources of others: {failed}"
+                    cause = f"{obstacle} in {neighbour.path}"
+                    assert reference in failed, f"{resource} is taken for done or absent with {cause}, which hides it"
+                    assert failed.keys() == {reference}, f"{cause} of one user fails the resources of others: {failed}"
                     harness.assert_converged(present)
                     harness.restore()
 
 
 def _usable(harness: Harness) -> Sequence[Neighbour]:
-    """Return the places to test; skip the law without any, with the author's reason."""
+    """Return the neighbours to test with; skip the law without any, with the author's reason."""
     harness.require("readable")
     neighbours = harness.examples.neighbours
     if neighbours is None:
@@ -97,15 +97,15 @@ def _usable(harness: Harness) -> Sequence[Neighbour]:
 
 
 def _lifecycle(harness: Harness) -> list[Any]:
-    """Create, update and delete the example; return what ``get`` returns after each, without ``read_only`` values."""
+    """Create, update and delete the example; return the rows after each, without ``read_only`` values."""
     volatile = harness.definition.names_of_kind("read_only")
-    found: list[Any] = []
+    results: list[Any] = []
     for stage in harness.stages:
         harness.converge(stage)
         rows = harness.existing(harness.names(stage))
-        found.append([without(row, volatile) for row in rows.values()])
-        found.append(rows.keys() & _listed_names(harness))
-    return found
+        results.append([without(row, volatile) for row in rows.values()])
+        results.append(rows.keys() & _listed_names(harness))
+    return results
 
 
 def _listed_names(harness: Harness) -> set[Any]:
@@ -115,29 +115,29 @@ def _listed_names(harness: Harness) -> set[Any]:
 
 @contextmanager
 def _planted(neighbour: Neighbour, form: str) -> Iterator[None]:
-    """Put one form of hostile file in its place; fail if it is changed meanwhile, and remove it afterwards."""
-    place, victim = Path(neighbour.path), Path(tempfile.mkdtemp(prefix="ra-test-"))
+    """Create one form of hostile file; fail if it is changed meanwhile, and remove it afterwards."""
+    hostile, victim = Path(neighbour.path), Path(tempfile.mkdtemp(prefix="ra-test-"))
     (victim / "file").write_bytes(neighbour.content)
-    assert not os.path.lexists(place), f"{place} exists already; the law would overwrite it"
+    assert not os.path.lexists(hostile), f"{hostile} exists already; the law would overwrite it"
     try:
         _plant(neighbour, form, victim)
-        before = [_state(path) for path in (place, victim, victim / "file")]
+        before = [_state(path) for path in (hostile, victim, victim / "file")]
         yield
-        after = [_state(path) for path in (place, victim, victim / "file")]
+        after = [_state(path) for path in (hostile, victim, victim / "file")]
         assert before == after, "a file of another user, or what it links to, has been changed"
     except BaseException as error:
-        error.add_note(f"with {form} in {place} of another user")
+        error.add_note(f"with {form} in {hostile} of another user")
         raise
     finally:
-        if not place.is_symlink() and place.is_dir():  # the kernel may refuse to follow the link of another user
-            shutil.rmtree(place)
+        if not hostile.is_symlink() and hostile.is_dir():  # the kernel may refuse to follow the link of another user
+            shutil.rmtree(hostile)
         else:
-            place.unlink(missing_ok=True)
+            hostile.unlink(missing_ok=True)
         shutil.rmtree(victim)
 
 
 def _plant(neighbour: Neighbour, form: str, victim: Path) -> None:
-    """Write what a hostile user writes; ``victim`` is a directory of root that only links lead to."""
+    """Write a file as a hostile user would; ``victim`` is a directory of root that only links lead to."""
     path = Path(neighbour.path)
     if form == "link":
         path.symlink_to(victim / "file")
@@ -173,7 +173,10 @@ def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
 
 
 def _state(path: Path) -> tuple[Any, ...]:
-    """Return what a change of a file would change."""
-    seen, names = path.lstat(), os.listxattr(path, follow_symlinks=False)
+    """Return the metadata that any change of a file changes."""
+    status, names = path.lstat(), os.listxattr(path, follow_symlinks=False)
     attributes = {name: os.getxattr(path, name, follow_symlinks=False) for name in names}
-    return (*(getattr(seen, f"st_{field}") for field in ("ino", "mode", "uid", "gid", "size", "ctime_ns")), attributes)
+    return (
+        *(getattr(status, f"st_{field}") for field in ("ino", "mode", "uid", "gid", "size", "ctime_ns")),
+        attributes,
+    )

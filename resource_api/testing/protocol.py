@@ -1,7 +1,7 @@
 """The laws of programs that speak the provider protocol: test methods for authors to inherit.
 
-They exchange frames with the program itself, as a run does (``docs/protocol.md``); what its provider does is for
-``ProviderCompliance``.
+They exchange frames with the program itself, as a run does (``docs/protocol.md``); ``ProviderCompliance`` tests its
+provider.
 """
 
 # ruff: noqa: S101 - a law is an assertion
@@ -110,12 +110,12 @@ class Conversation:
             self._requests = -1
 
     def _seconds_left(self) -> float:
-        left = self._until - time.monotonic()
-        assert left > 0, f"the program did not answer, or end, within {PATIENCE:g} s"
-        return left
+        seconds = self._until - time.monotonic()
+        assert seconds > 0, f"the program did not answer, or end, within {PATIENCE:g} s"
+        return seconds
 
     def _read(self) -> bool:
-        """Read what it writes; return False at the end."""
+        """Read from the program; return False at the end."""
         stream, data = next(self._chunks, (0, b""))
         if stream == STDOUT:
             for piece in data.splitlines(keepends=True):

@@ -1,7 +1,7 @@
 """The laws of every provider: test methods for authors to inherit.
 
 The laws share no state and run in any order. The type's declaration decides which of them apply; there is no list to
-maintain. The laws of state stores must not enter here.
+maintain.
 """
 
 # ruff: noqa: S101 - a law is an assertion
@@ -21,10 +21,9 @@ from resource_api.testing.examples import Examples, Neighbour, secret_texts, sim
 from resource_api.testing.foundation_laws import skip_after_failure
 from resource_api.testing.get_laws import GetLaws
 from resource_api.testing.harness import Harness, shorten, without
-from resource_api.testing.imperative_laws import ImperativeLaws
 from resource_api.testing.name_laws import NameLaws
 from resource_api.testing.neighbour_laws import NeighbourLaws
-from resource_api.testing.set_laws import SetLaws
+from resource_api.testing.set_laws import ImperativeLaws, SetLaws
 from resource_api.testing.system_calls import recorded
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 #: Shorter secrets could be part of any text.
 SHORTEST_SECRET = 4
-#: Places in a message.
+#: Leaks in a message.
 SHOWN_LEAKS = 3
 #: Shorter pieces of base64 and hexadecimal as well.
 SHORTEST_ENCODED = 8
@@ -46,10 +45,10 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
     """The laws of providers. A subclass names the type and gives an example by the fixture ``present``.
 
     ``module_path``: one or several directories with ``types/`` and ``providers/``; the bundled types are always found.
-    ``listing_size``: how many resources a listing is tried with; by default 101 for a type with ``config``, since
-    services list by pages, and otherwise the examples. ``slowest_get``: seconds in which ``get`` must return the
-    examples; None: it is not timed.
-    ``implementation``: which of several providers of the type is tested; empty: the one that this machine chooses.
+    ``listing_size``: the number of resources in the test of a listing; by default 101 for a type with ``config``, since
+    services list by pages, and otherwise the examples. ``slowest_get``: the time limit of ``get`` of the examples, in
+    seconds; None: it is not timed.
+    ``implementation``: the tested one of several providers of the type; empty: the one that this machine chooses.
     """
 
     type_name: ClassVar[str]
@@ -76,12 +75,12 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
 
     @pytest.fixture
     def world(self) -> Callable[[], Any] | None:
-        """Return a function whose result noop must not change, beside what ``get`` returns; for example a digest."""
+        """Return a function whose result noop must not change, beside the rows of ``get``; for example a digest."""
         return None
 
     @pytest.fixture
     def neighbours(self) -> Sequence[Neighbour] | str | None:
-        """Return the files of other users that the type reads, or the reason why it reads none; None: not tested."""
+        """Return the files of other users that the type reads, the reason for reading none, or None if untested."""
         return None
 
     @pytest.fixture
@@ -89,14 +88,14 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
         """Return the registry that has the type and its provider."""
         if not hasattr(self, "type_name"):
             pytest.fail(f"{type(self).__name__} must have 'type_name', the name of the type that is tested")
-        places = [self.module_path] if isinstance(self.module_path, (str, os.PathLike)) else self.module_path
+        directories = [self.module_path] if isinstance(self.module_path, (str, os.PathLike)) else self.module_path
         try:
-            registry = Registry.from_path(*places)
+            registry = Registry.from_path(*directories)
             registry.type(self.type_name)
         except UsageError as error:
             raise pytest.fail.Exception(str(error)) from None
         except UnknownType as error:
-            text = f"{error}; 'module_path' has {', '.join(map(str, places)) or 'no directory'}"
+            text = f"{error}; 'module_path' has {', '.join(map(str, directories)) or 'no directory'}"
             raise pytest.fail.Exception(text) from None
         return registry
 
@@ -120,7 +119,7 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
 
     @pytest.fixture
     def harness(self, registry: Registry, examples: Examples, request: pytest.FixtureRequest) -> Iterator[Harness]:
-        """Yield the harness of the laws; afterwards everything is restored, also when a law has failed."""
+        """Yield the harness of the laws; afterwards everything is restored, also after a failed law."""
         skip_after_failure(type(self), request.node.originalname)
         harness = Harness(registry, self.type_name, examples, self.implementation)
         try:
@@ -153,8 +152,8 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
         texts += [*harness.lines, *capfd.readouterr()]
         forms = {form for secret in secrets for form in _forms(secret)}
         leaks = [text for text in texts if any(form in text for form in forms)]
-        shown = "".join(f"\n  {shorten(text)}" for text in leaks[:SHOWN_LEAKS])
-        assert not leaks, f"a secret is revealed, {len(leaks)} times:{shown}"
+        first = "".join(f"\n  {shorten(text)}" for text in leaks[:SHOWN_LEAKS])
+        assert not leaks, f"a secret is revealed, {len(leaks)} times:{first}"
 
 
 def _forms(secret: str) -> set[str]:

@@ -29,11 +29,11 @@ def rehearse(
     network: bool = False,
     size: str = "25%",
 ) -> Rehearsal:
-    """Return the verdicts of a rehearsal of a manifest's file; nothing is known from earlier runs.
+    """Return the verdicts of a rehearsal of a manifest's file, without a state of earlier runs.
 
-    Types are looked for in ``module_path``, beside the manifest, and among the bundled ones. ``network``: that of the
-    machine; the other arguments are those of the command's options. Raise ``ManifestError`` for a wrong manifest,
-    ``IsolationError`` where this machine or user lacks what is needed.
+    Types are looked for in ``module_path``, beside the manifest, and among the bundled ones. ``network``: the machine's
+    network; the other arguments are those of the command's options. Raise ``ManifestError`` for a wrong manifest,
+    ``IsolationError`` if this machine or user lacks the prerequisites of an overlay.
     """
     file = os.fsdecode(manifest)
     registry = Registry.from_path(*module_path, os.path.dirname(os.path.abspath(file)))

@@ -1,7 +1,4 @@
-"""The laws of ``set``: it makes the requested changes and no others, and the next plan is empty.
-
-The laws of ``get`` must not enter here.
-"""
+"""The laws of ``set`` and of imperative types: a run makes the requested changes and no others, and none under noop."""
 
 # ruff: noqa: S101 - a law is an assertion
 
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Resource
 
-#: How many calls are made at once, and how often, to find one that loses the change of another.
+#: The number of calls made at once, and of rounds, to detect a call that loses the change of another.
 SIDE_BY_SIDE: Final = 8
 ROUNDS: Final = 3
 #: Seconds after which no further round begins.
@@ -70,8 +67,8 @@ class SetLaws(FoundationLaws):
         harness.require("preflight")
         examples = harness.examples.all
         with harness.assert_unchanged("preflight"):
-            found = harness.preflight(*examples)
-        assert not found, f"a plan would warn of what succeeds: {found}"
+            warnings = harness.preflight(*examples)
+        assert not warnings, f"a plan would warn of what succeeds: {warnings}"
 
     def test_side_effects_are_reported_without_a_change(self, harness: Harness) -> None:
         """``side_effects`` changes nothing, and reports nothing that would forbid the examples."""
@@ -89,14 +86,14 @@ class SetLaws(FoundationLaws):
         assert examples.updated is not None
         harness.converge(examples.present)
         [entry], [new] = harness.entries(examples.present), harness.entries(examples.updated)
-        wanted = differences(entry.should, new.should)
+        requested = differences(entry.should, new.should)
         before = harness.existing([entry.name])[entry.name]
         report = harness.converge(examples.updated)
-        assert report.summary.updated == 1, f"{wanted} differ, and there was no update: {report.summary}"
+        assert report.summary.updated == 1, f"{requested} differ, and there was no update: {report.summary}"
         after = harness.existing([entry.name])[entry.name]
         volatile = harness.definition.names_of_kind("read_only")
-        unexpected = [name for name in differences(before, after) if name not in wanted and name not in volatile]
-        assert not unexpected, f"updating {wanted} has changed {unexpected} too, which the user did not request"
+        unexpected = [name for name in differences(before, after) if name not in requested and name not in volatile]
+        assert not unexpected, f"updating {requested} has changed {unexpected} too, which the user did not request"
 
     def test_a_change_that_is_seen_late_is_no_failure(self, harness: Harness) -> None:
         """With ``settle``, a creation and a deletion that ``get`` shows late succeed, and nothing is created twice."""
@@ -113,7 +110,7 @@ class SetLaws(FoundationLaws):
         """With ``settle``, a creation that ``get`` shows too late fails; the next run finds it, and it is ours."""
         harness.require("ensurable", "readable", "settle", "provider class")
         if "settle" in harness.examples.config:
-            pytest.skip("the configuration of the example says how long is waited")
+            pytest.skip("the configuration of the example sets the time to wait")
         lag, present = Lag(LAG), harness.examples.present
         tested = harness.definition.name, lag, 0, harness.implementation
         runtime = harness.new_runtime(registry_with_lag(harness.registry, *tested))
@@ -271,10 +268,10 @@ class SetLaws(FoundationLaws):
     def test_one_failure_does_not_lose_the_others(self, harness: Harness) -> None:
         """When the system refuses one resource of a call, the others still become as declared."""
         harness.require("ensurable", "others", "provider class")
-        first, *others = harness.examples.all
-        resources = [others[0], first, *others[1:]]
+        first, second, *rest = harness.examples.all
+        resources = [second, first, *rest]
         [name] = harness.names(first)
-        # A provider that reads only the name of what it creates is refused at the first attribute.
+        # A provider that reads only the names of its resources is refused at the first attribute.
         for readable in (("ensure", *harness.definition.namevars), ()):
             tested = harness.definition.name, name, readable, harness.implementation
             registry = registry_with_refusal(harness.registry, *tested)
@@ -282,7 +279,7 @@ class SetLaws(FoundationLaws):
             failed = failures(harness.apply(*resources, runtime=runtime))
             refused = failed.pop(str(harness.entries(first)[0].reference), None)
             assert not failed, f"{show(name)} alone was refused, and these failed with it: {failed}{harness.log_text}"
-            harness.assert_converged(*others, runtime=runtime)
+            harness.assert_converged(second, *rest, runtime=runtime)
             harness.restore()
             if refused:
                 break
@@ -291,15 +288,15 @@ class SetLaws(FoundationLaws):
 def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | None:
     """Return the undeclared attributes that an update of the ``changed`` ones resets.
 
-    Return None where nothing could be left out, or not these alone.
+    Return None if no attribute could be left out, or not these alone.
     """
     examples, definition = harness.examples, harness.definition
     assert examples.updated is not None
     needed = {*definition.namevars, *definition.mandatory, "ensure"}
     # A default other than the value of an ``init_only`` attribute would be another resource.
-    given = {*definition.names_of_kind("parameter"), *definition.names_of_kind("init_only"), *changed}
+    updated = {*definition.names_of_kind("parameter"), *definition.names_of_kind("init_only"), *changed}
     partial = {name: value for name, value in examples.present.items() if name in needed}
-    partial |= {name: value for name, value in examples.updated.items() if name in given}
+    partial |= {name: value for name, value in examples.updated.items() if name in updated}
     try:
         harness.runtime.validate(harness.manifest(partial))
     except ManifestError:
@@ -316,9 +313,9 @@ def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | 
 
 
 def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource) -> list[Any]:
-    """Return what ``insync`` answers, or raises for the user, for other values of an attribute than that of ``row``.
+    """Return the answers of ``insync``, or its errors for the user, for values that differ from the one in ``row``.
 
-    As in a run, it is asked with what is declared, parameters and defaults included.
+    As in a run, it is called with the declared values, parameters and defaults included.
     """
     compare, answers = harness.provider().insync, []
     context = harness.context(reading=True)
@@ -340,5 +337,36 @@ def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource
 def _delete(harness: Harness, absent: Resource) -> None:
     report = harness.converge(absent)
     assert report.summary.deleted == 1, f"nothing was deleted: {report.summary}"
-    left = harness.existing(harness.names(absent))
-    assert not left, f"get still returns what was deleted: {left}"
+    remaining = harness.existing(harness.names(absent))
+    assert not remaining, f"get still returns what was deleted: {remaining}"
+
+
+class ImperativeLaws(FoundationLaws):
+    """``due`` decides whether a resource runs, in plan and apply alike."""
+
+    def test_due_is_repeatable(self, harness: Harness) -> None:
+        """``due`` changes nothing and returns the same again, in the same transaction or a new one."""
+        harness.require("imperative")
+        with harness.assert_unchanged("due"):
+            snapshot = harness.snapshot()
+            first, second = harness.due(snapshot), harness.due(snapshot)
+            changed = first.run != second.run
+            assert not changed, "the apply would differ from the plan: due returns something else when called again"
+
+    def test_a_resource_that_has_run_is_not_due_again(self, harness: Harness) -> None:
+        """A due resource runs; if its example has ``creates``, it is not due again afterwards."""
+        harness.require("imperative")
+        assert harness.due().run, "'present' is not due: no law can be tested with it"
+        report = harness.apply(harness.examples.present)
+        assert not failures(report), f"the apply fails: {failures(report)}{harness.log_text}"
+        assert report.summary.ran == 1, f"the due resource did not run: {report.summary}"
+        if "creates" in harness.examples.present:
+            assert not harness.due().run, "it would run in every apply: still due after creating what it 'creates'"
+            harness.assert_converged(harness.examples.present)
+
+    def test_noop_runs_nothing(self, harness: Harness) -> None:
+        """Under noop a due resource is reported, but does not run."""
+        harness.require("imperative")
+        with harness.assert_unchanged("noop"):
+            report = harness.apply(harness.examples.present, noop=True)
+        assert not failures(report), f"noop would stop at {failures(report)}{harness.log_text}"

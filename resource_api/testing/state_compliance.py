@@ -1,7 +1,6 @@
 """The laws of every state store, as test classes that an author inherits. Needs pytest and hypothesis.
 
-A store is tested by what it returns after it was opened again, with ``MemoryStore`` as the model. Damage is specific to
-each store and must not enter here.
+A store is tested by its content after it was opened again, with ``MemoryStore`` as the model.
 """
 
 # ruff: noqa: S101, PLR2004 - a law is an assertion, and a number in it is the law itself
@@ -13,22 +12,102 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from resource_api.model.record import Commit, Intent
+from resource_api.model import codec
+from resource_api.model.record import STATUSES, Commit, Intent, Record, RecordedLifecycle
 from resource_api.model.sealed_secrets import Sealed, digest_secret
 from resource_api.model.values.errors import StateLocked, UsageError
 from resource_api.model.values.values import UNKNOWN, Sensitive
 from resource_api.state.store import MemoryStore, StackName
-from resource_api.testing.state_examples import OTHER, WEB, content, histories, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from resource_api.model.record import StackState
     from resource_api.state.store import Store
-    from resource_api.testing.state_examples import Write
 
     Reopen = Callable[[], Store]
+    Write = tuple[StackName, Sequence[Intent], Commit]
+
+WEB: Final = StackName("web", "default")
+OTHER: Final = StackName("web", "staging")
+
+texts = st.text(max_size=8)
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+    | st.builds(lambda text: digest_secret(text, b"salt"), texts),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+attributes = st.dictionaries(texts, values, max_size=3)
+names = texts | st.tuples(texts, texts)
+reference = st.sampled_from(["File[/a]", "User[b]", "Web_site[b]/File[d e]"])
+references = st.lists(reference, max_size=2)
+records = st.builds(
+    Record,
+    type=st.sampled_from(["file", "user"]),
+    name=names,
+    title=texts,
+    inputs=attributes,
+    should=attributes,
+    is_=st.none() | attributes,
+    owned=st.booleans(),
+    requires=references,
+    value_requires=st.dictionaries(texts, references, max_size=2),
+    lifecycle=st.builds(
+        RecordedLifecycle,
+        protect=st.booleans(),
+        replace=st.none() | st.just("never"),
+        deleted_with=st.none() | reference,
+    ),
+    status=st.sampled_from(STATUSES),
+    last_run=st.sampled_from(["", "2026-01-02T03:04:05+00:00"]),
+    successor=st.sampled_from(["", "File[/a]"]),
+    changed_at=st.sampled_from(["", "2026-01-02T03:04:05.678+00:00"]),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Write]:
+    """Return a sequence of writes to two stacks that put, drop, owe and pay some of the same few resources."""
+    pool = draw(st.lists(records, min_size=1, max_size=5, unique_by=lambda member: member.key))
+    some = st.lists(st.sampled_from([member.key for member in pool]), max_size=3, unique=True)
+    history: list[Write] = []
+    for _ in range(draw(st.integers(1, 5))):
+        put = [member for member in pool if draw(st.booleans())]
+        intents = [Intent("run", *key, "title", "create", protect=draw(st.booleans())) for key in draw(some)]
+        owed = {key: ["File[/a]"] for key in draw(some)}
+        commit = Commit(
+            put=put,
+            drop=draw(some),
+            resolved=draw(some),
+            owed=owed,
+            paid=draw(some),
+            outputs=draw(st.none() | attributes),
+        )
+        history.append((draw(st.sampled_from([WEB, OTHER])), intents, commit))
+    return history
+
+
+def record(name: Any = "/a", **changes: Any) -> Record:
+    """Return a small record."""
+    values = {"ensure": "present", "content": "hi"}
+    return Record("file", name, str(name), values, values, values, owned=True, requires=[])._replace(**changes)
+
+
+def content(state: StackState) -> str:
+    """Return a state without its lineage and salt as one exact text; only the order of records matters."""
+    parts = [state.project, state.stack, str(state.serial), state.manifest, codec.encode(state.outputs)]
+    parts += map(codec.encode, state.records.values())
+    parts += sorted(codec.encode(item) for item in [*state.owed.items(), *state.intents.values()])
+    return "\n".join(parts)
+
 
 #: Enough examples to find faults, few enough for stores that wait for a disk. Each store's class runs the law.
 _FEW: Final = settings(
@@ -75,14 +154,14 @@ class StateStoreCompliance(_StoreLaws):
     @_FEW
     @given(history=histories())
     def test_any_writes_give_the_state_of_the_model(self, history: list[Write]) -> None:
-        """The store returns what was written, also after it is opened again."""
+        """The store returns the written state, also after it is opened again."""
         model = MemoryStore()
         with self.opened() as reopen:
             store = reopen()
             for name, intents, commit in history:
                 with store.lock("test", 0):
-                    for each in (store, model):
-                        each.record_intents(name, intents)
+                    for target in (store, model):
+                        target.record_intents(name, intents)
                     assert content(store.load(name)) == content(model.load(name))
                     result = store.commit(name, commit)
                     assert content(result) == content(model.commit(name, commit))
@@ -133,7 +212,7 @@ class StateStoreCompliance(_StoreLaws):
         both = [Intent("1", "file", name, "title", "create") for name in names]
         with self.held() as (store, reopen):
             store.record_intents(WEB, both)
-            assert dict(reopen().load(WEB).intents) == {each.key: each for each in both}
+            assert dict(reopen().load(WEB).intents) == {intent.key: intent for intent in both}
             again = both[0]._replace(run="2", action="update")
             store.record_intents(WEB, [again])
             store.commit(WEB, Commit(resolved=[both[1].key]))
@@ -170,13 +249,13 @@ class StateStoreCompliance(_StoreLaws):
         with self.held() as (store, reopen):
             salt = store.load(WEB).salt
             store.commit(WEB, Commit([record(should={"password": digest_secret("sesame", salt)})]))
-            found = reopen().load(WEB).records[record().key].should["password"]
-            assert isinstance(found, Sealed)
-            assert found == digest_secret("sesame", salt)
-            assert found != digest_secret("other", salt)
+            password = reopen().load(WEB).records[record().key].should["password"]
+            assert isinstance(password, Sealed)
+            assert password == digest_secret("sesame", salt)
+            assert password != digest_secret("other", salt)
 
     def test_a_conclusion_is_valid_until_something_is_written(self) -> None:
-        """A store may return None at any time; otherwise it returns what was saved, of an unchanged stack."""
+        """A store may return None at any time, or the saved conclusion of an unchanged stack."""
         keys = [record("/b").key, record("/a").key]
         with self.opened() as reopen:
             store = reopen()
@@ -190,10 +269,10 @@ class StateStoreCompliance(_StoreLaws):
             cached = reopen().load_conclusion("all")
             if cached is not None:
                 assert cached.content == {"a": ["ü", None, 1.5]}
-                found = cached.state([0])
-                assert found is not None
-                assert list(found.records.values()) == [record("/b")]
-                assert content(found._replace(records={})) == content(store.load(WEB)._replace(records={}))
+                state = cached.state([0])
+                assert state is not None
+                assert list(state.records.values()) == [record("/b")]
+                assert content(state._replace(records={})) == content(store.load(WEB)._replace(records={}))
             with store.lock("test", 0):
                 store.commit(WEB, Commit([record("/a", title="x")]))
                 assert store.load_conclusion("all") is None
@@ -222,9 +301,9 @@ class RunArchiveCompliance(_StoreLaws):
             store.finish_run(WEB, {"run": "1", "command": "apply", "summary": {"created": 1}})
             store.finish_run(OTHER, {"run": "2"})
             store.finish_run(WEB, {"run": "3"})
-            found = reopen().history(WEB)
-            assert [run["run"] for run in found] == ["1", "3"]
-            assert found[0]["summary"] == {"created": 1}
+            runs = reopen().history(WEB)
+            assert [run["run"] for run in runs] == ["1", "3"]
+            assert runs[0]["summary"] == {"created": 1}
             whose = [(run["run"], run["project"], run["stack"]) for run in reopen().history()]
             assert whose == [("1", *WEB), ("2", *OTHER), ("3", *WEB)]
 
@@ -234,11 +313,11 @@ class RunArchiveCompliance(_StoreLaws):
             store.commit(WEB, Commit([record()]))
             store.save_run("1a", b"one")
             store.save_run("2b", b"two")
-            other = reopen()
-            kept = list(other.saved_runs())
-            assert kept in ([], ["1a", "2b"])
-            assert [other.load_run(run) for run in kept] == [b"one", b"two"][: len(kept)]
-            assert other.load_run("3c") is None
+            reopened = reopen()
+            saved = list(reopened.saved_runs())
+            assert saved in ([], ["1a", "2b"])
+            assert [reopened.load_run(run) for run in saved] == [b"one", b"two"][: len(saved)]
+            assert reopened.load_run("3c") is None
 
 
 class StateAdminCompliance(_StoreLaws):
@@ -251,8 +330,8 @@ class StateAdminCompliance(_StoreLaws):
             source = store.load(OTHER)._replace(serial=7)
             store.commit(WEB, Commit([record("/old")], owed={("file", "/old"): ["File[/x]"]}))
             store.overwrite(WEB, source)
-            found = reopen().load(WEB)
-            assert found == source._replace(project="web", stack="default")
+            state = reopen().load(WEB)
+            assert state == source._replace(project="web", stack="default")
             assert store.commit(WEB, Commit([record("/z")])).serial == 8
             assert [key[1] for key in reopen().load(WEB).records] == ["/x", "/y", "/z"]
 
@@ -263,9 +342,9 @@ class StateAdminCompliance(_StoreLaws):
             before = store.commit(WEB, Commit([record("/a"), record("/b")], outputs={"x": 1}))
             store.commit(OTHER, Commit([record("/c")]))
             store.finish_run(WEB, {"run": "r", "command": "apply"})
-            for name, other in ((new, WEB), (WEB, OTHER)):
+            for name, taken_name in ((new, WEB), (WEB, OTHER)):
                 with pytest.raises(UsageError):
-                    store.rename(name, other)
+                    store.rename(name, taken_name)
             store.rename(WEB, new)
             assert reopen().load(new) == before._replace(stack="renamed", serial=before.serial + 1)
             assert [run["stack"] for run in reopen().history(new)] == ["renamed"]
@@ -278,7 +357,7 @@ class StateAdminCompliance(_StoreLaws):
             assert [key[1] for key in reopen().load(OTHER).records] == ["/c"]
 
     def test_recovery_leaves_an_intact_state_alone(self) -> None:
-        """``check`` reports what is intact; ``recover`` changes nothing and reports that."""
+        """``check`` reports the intact parts; ``recover`` changes nothing and says so."""
         with self.opened() as reopen:
             store = reopen()
             with store.lock("test", 0):

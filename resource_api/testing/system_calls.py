@@ -1,7 +1,6 @@
-"""What a block of code opens, connects to and starts: to record it, or to let it fail.
+"""Records the files, connections and programs that a block of code opens or starts, or lets them fail.
 
-Based on Python's audit events (PEP 578), so code in C and what is only looked at (``stat``) is not seen. What laws
-conclude from it must not enter here.
+Based on Python's audit events (PEP 578), so code in C and mere status calls (``stat``) are not seen.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     events = _recording.events
     if events is None or (event not in _READS and event not in _STARTS) or _is_uninteresting(event, arguments):
         return
-    _recording.events = None  # what follows opens nothing of interest
+    _recording.events = None  # forming the text opens nothing of interest
     try:
         events.append((event, " ".join(filter(None, map(_text, arguments)))))
     finally:

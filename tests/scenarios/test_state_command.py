@@ -20,7 +20,7 @@ from resource_api.model.values.errors import ManifestError
 from resource_api.state import export as state_export
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
-from resource_api.testing.state_examples import attributes, content, record, records
+from resource_api.testing.state_compliance import attributes, content, record, records
 from tests import command as forked
 
 if TYPE_CHECKING:

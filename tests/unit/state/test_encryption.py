@@ -20,7 +20,7 @@ from resource_api.state.encryption import keys
 from resource_api.state.sqlite import database
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
-from resource_api.testing.state_examples import record
+from resource_api.testing.state_compliance import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

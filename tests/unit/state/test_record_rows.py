@@ -10,7 +10,7 @@ from hypothesis import given
 from resource_api.model import codec
 from resource_api.model.record import Record
 from resource_api.state.sqlite.stack_rows import pack, to_bytes, unpack
-from resource_api.testing import state_examples
+from resource_api.testing import state_compliance
 
 if TYPE_CHECKING:
     from typing import Any
@@ -26,7 +26,7 @@ def plain(value: Any) -> Any:
     return to_bytes(list(value) if isinstance(value, tuple) else value)
 
 
-@given(state_examples.records)
+@given(state_compliance.records)
 def test_a_record_is_read_as_it_was_written(record: Record) -> None:
     """Every field is equal, whichever parts repeat each other."""
     assert list(map(plain, through(record))) == list(map(plain, record))

@@ -18,7 +18,7 @@ from resource_api.model.values.values import Sensitive
 from resource_api.state.encryption import keys
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
-from resource_api.testing.state_examples import record
+from resource_api.testing.state_compliance import record
 from tests.unit.state import processes
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from resource_api.state.sqlite import database
 from resource_api.state.sqlite.recovery import Marker, read_marker, write_marker
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
-from resource_api.testing.state_examples import content, record
+from resource_api.testing.state_compliance import content, record
 from tests.unit.state.processes import ROOT, run
 
 if TYPE_CHECKING:
@@ -533,7 +533,7 @@ import sys
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from resource_api.model.record import Commit
-from resource_api.testing.state_examples import record
+from resource_api.testing.state_compliance import record
 store, name = SqliteStore(sys.argv[1]), StackName("web", "default")
 for start in range(0, 100, 20):
     with store.lock("write", 10):

@@ -19,7 +19,7 @@ import pytest
 from resource_api.model.record import Commit
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
-from resource_api.testing.state_examples import record
+from resource_api.testing.state_compliance import record
 from tests.faults import power
 from tests.unit.state import processes
 
@@ -223,7 +223,7 @@ from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from resource_api.model.values.errors import StateError
 from resource_api.model.record import Commit
-from resource_api.testing.state_examples import record
+from resource_api.testing.state_compliance import record
 store, name, last = SqliteStore(sys.argv[1] + "/s/state.db"), StackName("web", "default"), 0
 try:
     with store.lock("test", 0):
@@ -253,7 +253,7 @@ def test_a_full_disk_is_named_wherever_it_becomes_full(tmp_path: Path) -> None:
 import os, shutil, sys
 from resource_api.model.record import Commit
 from resource_api.state.store import StackName
-from resource_api.testing.state_examples import record
+from resource_api.testing.state_compliance import record
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.model.values.errors import StateError
 os.umask(0o077)
