@@ -147,13 +147,13 @@ class EntryBuilder:
     def _check_implementation(self, entry: Entry) -> None:
         """Report an implementation that the type lacks, or that belongs to a configured provider."""
         stated, functions = entry.meta.implementation, self._table.provider(entry.instance)
+        names = functions.implementations
         if functions.definition.config.attributes:
-            message, hint = "implementation of a type with a configuration belongs under providers:", ""
-        elif (message := unknown_implementation(stated, functions)) == "":
-            return
+            message, names = "implementation of a type with a configuration belongs under providers:", ()
         else:
-            hint = nearest(str(stated), functions.implementations)
-        self._diagnostics.resource_error(entry, "implementation", message, "provider", hint)
+            message = unknown_implementation(stated, functions)
+        if message:
+            self._diagnostics.resource_error(entry, "implementation", message, "provider", nearest(str(stated), names))
 
     def _check_lifecycle(self, entry: Entry) -> None:
         """Report unknown attributes in ``lifecycle``: to ignore one would have no effect."""
@@ -202,21 +202,21 @@ class EntryBuilder:
 
     def _check_attribute(self, entry: Entry, name: str, values: dict[str, Any]) -> None:
         """Report and remove an invalid attribute; replace references to resources in a valid one."""
-        definition, value = entry.definition, values[name]
-        if name not in definition.attributes:
+        definition, value, hint = entry.definition, values[name], ""
+        attribute = definition.attributes.get(name)
+        if attribute is None:
             message, code = f"unknown attribute '{name}'", "unknown_attribute"
             hint = nearest(name, definition.attributes.keys() | METAPARAMETERS, "attribute", definition.name)
-        elif definition.attributes[name].kind == "read_only" and value is not None:
+        elif attribute.kind == "read_only" and value is not None:
             message, code = f"'{name}' is read_only; it is reported, never set", "read_only"
             settable = [key for key, attribute in definition.attributes.items() if attribute.kind != "read_only"]
             hint = nearest(name, settable, "read_only", definition.name)
-        elif name not in definition.reference_types:
-            return
         else:
             try:
-                values[name] = self._referenced_name(value, definition.reference_types[name])
+                if name in definition.reference_types:
+                    values[name] = self._referenced_name(value, definition.reference_types[name])
             except (ValueError, DefinitionError) as error:
-                message, code, hint = f"{name}: {error}", "reference", ""
+                message, code = f"{name}: {error}", "reference"
             else:
                 return
         self._diagnostics.resource_error(entry, name, message, code, hint)
