@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class
 
 from resource_api.model.datatypes import parser
+from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
@@ -398,10 +399,8 @@ def commands(context: click.Context, incomplete: str) -> Items:
 def hosts(context: click.Context, incomplete: str) -> Items:
     """Return the groups and hosts of the inventory for the last name of a list; none of a program."""
     from resource_api.fleet import inventory
-    from resource_api.fleet.inventory import beside
-    from resource_api.model.values.errors import ManifestError
 
-    path = context.params.get("hosts_file") or beside(_first_argument(context, "manifest"))
+    path = context.params.get("hosts_file") or inventory.beside(_first_argument(context, "manifest"))
     if path is None or not str(path).endswith((".yaml", ".yml", ".json")):
         return []
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.values.document import manifest_error
 from resource_api.model.values.errors import UsageError
 
 if TYPE_CHECKING:
@@ -116,7 +117,6 @@ def _content(path: str, errors: str = "strict") -> str:
 def _input_file(path: str) -> tuple[dict[str, Any], Callable[[str], str]]:
     """Return the inputs of a file, and a function from a name to its line. Raise ``ManifestError``."""
     from resource_api.manifest import json_reader, yaml_reader
-    from resource_api.model.values.document import manifest_error
 
     # The reader refuses bytes that are not UTF-8, with their position.
     raw = _content(path, "surrogateescape").encode(errors="surrogateescape")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -20,11 +21,13 @@ from resource_api.cli.help import (
 )
 from resource_api.model.options import EXECUTION, RUN_OPTIONS, STRICT, lower_tags
 from resource_api.model.values.errors import UsageError, nearest
+from resource_api.model.values.reference import STACK_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.cli.reporting import Target
+    from resource_api.model.options import RunOption
     from resource_api.state.encryption.keys import Key
 
 __all__ = ["command", "group"]
@@ -59,8 +62,6 @@ def complete(candidates: str) -> Callable[[click.Context, click.Parameter, str],
 
 def checked_name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Refuse a name of a stack or project that a URN cannot contain."""
-    from resource_api.model.values.reference import STACK_NAME
-
     if value is None or STACK_NAME.match(value):
         return value
     msg = f"'{value}' is no name: write 1 to 100 letters, digits, '.', '_' and '-', beginning with one of the first two"
@@ -136,231 +137,171 @@ _RUN_FLAGS: Final = {
     "targets": ("--target",),
     "excludes": ("--exclude",),
 }
-_SECONDS: Final = {"type": click.FloatRange(min=0, min_open=True), "metavar": "S"}
+_POSITIVE: Final = click.FloatRange(min=0, min_open=True)
+_CODE: Final = _Directory(exists=True, file_okay=False)
 
 
-def _run_options() -> dict[str, dict[str, Any]]:
-    """Return the settings of the options of runs; ``noop`` stands among a command's own options."""
-    groups = {"selection": WHAT_TO_CHANGE, "changes": WHAT_TO_CHANGE}
-    table = {
-        name: {
-            "flags": _RUN_FLAGS.get(name, (_flag(name),)),
-            "group": groups.get(option.phase, HOW_TO_RUN),
-            "rare": option.rare,
-            "envvar": option.variable,
-            "help": option.help,
-            **_KINDS[option.kind],
-        }
-        for name, option in RUN_OPTIONS.items()
-    }
-    table["noop"] |= {"group": OWN, "rank": 0}
-    return table
+def _option(group: str, text: str, *flags: str, variable: str | None = None, **settings: Any) -> dict[str, Any]:
+    """Return the settings of an option: its group and text in the help, its flags unless its name, its variable."""
+    named = {"flags": flags} if flags else {}
+    return {**named, "group": group, "help": text, "envvar": variable, **settings}
+
+
+def _run_option(name: str, option: RunOption) -> dict[str, Any]:
+    """Return the settings of an option of runs; ``noop`` stands among a command's own options."""
+    group = WHAT_TO_CHANGE if option.phase in {"selection", "changes"} else HOW_TO_RUN
+    rank = {"rank": 0} if name == "noop" else {}
+    settings = {"variable": option.variable, "rare": option.rare, **rank, **_KINDS[option.kind]}
+    return _option(OWN if rank else group, option.help, *_RUN_FLAGS.get(name, ()), **settings)
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-#: Parameter → its settings for click, in the order of the help. ``flags`` is by default the name with dashes.
+_on_hosts = partial(_option, MANY_HOSTS, rare=True)
+_state = partial(_option, STATE)
+_output = partial(_option, OUTPUT)
+
+#: Parameter → its settings for click, in the order of the help.
 _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
-    "given": {
-        "flags": ("-i",),
-        "multiple": True,
-        "shell_complete": complete("inputs"),
-        "metavar": "NAME=VALUE",
-        "help": "An input; NAME=@FILE reads it from a file.",
-    },
-    "input_files": {
-        "flags": ("--inputs",),
-        "multiple": True,
-        "metavar": "FILE",
-        "type": click.Path(),
-        "help": "A YAML or JSON file of inputs.",
-    },
-    "on": {
-        "group": HOW_TO_RUN,
-        "multiple": True,
-        "metavar": "WHERE",
-        "shell_complete": complete("hosts"),
-        "help": "Do it on these hosts: 'web[1:50]', group, @FILE, !host; repeatable.",
-    },
-    **_run_options(),
-    "isolate": {
-        "group": HOW_TO_RUN,
-        "rare": True,
-        "is_flag": True,
-        "envvar": "RESOURCE_API_ISOLATE",
-        "help": "Run every provider in a process of its own.",
-    },
-    "detailed_exitcodes": {
-        "group": HOW_TO_RUN,
-        "rare": True,
-        "is_flag": True,
-        "help": "2: changed, 4: failures, 6: both.",
-    },
-    "hosts_file": {
-        "flags": ("--hosts",),
-        "group": MANY_HOSTS,
-        "rare": True,
-        "envvar": "RESOURCE_API_HOSTS",
-        "type": click.Path(dir_okay=False),
-        "metavar": "FILE",
-        "help": "The inventory; default: hosts.yaml beside the manifest.",
-    },
-    "at_once": {
-        "group": MANY_HOSTS,
-        "rare": True,
-        "type": click.IntRange(min=1),
-        "default": 50,
-        "metavar": "N",
-        "help": "Number of hosts to work on in parallel; default: 50.",
-    },
-    "batches": {
-        "group": MANY_HOSTS,
-        "rare": True,
-        "metavar": "LIST",
-        "help": "Sizes of batches, such as 1,10%,100%; the last repeats.",
-    },
-    "stop_after": {
-        "group": MANY_HOSTS,
-        "rare": True,
-        "metavar": "N|P%",
-        "help": "Stop when more hosts than that have failed; default: 0 with --batches, else none.",
-    },
-    "unreachable": {
-        "group": MANY_HOSTS,
-        "rare": True,
-        "type": Choice(["fail", "ignore"]),
-        "default": "fail",
-        "help": "Whether an unreachable host counts as a failed one.",
-    },
-    "between": {
-        "group": MANY_HOSTS,
-        "rare": True,
-        "metavar": "COMMAND",
-        "help": "Run this here between batches; it stops the run unless it ends with 0.",
-    },
-    "pause": {"group": MANY_HOSTS, "rare": True, "is_flag": True, "help": "Ask between batches."},
-    "host_timeout": {
-        "group": MANY_HOSTS,
-        "rare": True,
-        **_SECONDS,
-        "default": 3600.0,
-        "help": "Seconds after which a host counts as failed; default: 3600.",
-    },
-    "connect_timeout": {
-        "group": MANY_HOSTS,
-        "rare": True,
-        **_SECONDS,
-        "help": "Seconds to wait for a connection to a host; default: 10.",
-    },
-    "rerun": {
-        "group": MANY_HOSTS,
-        "rare": True,
-        "metavar": "RUN",
-        "help": "Only the hosts that this run has left; last: the newest run.",
-    },
-    "state": {
-        "group": STATE,
-        "envvar": "RESOURCE_API_STATE",
-        "metavar": "URL",
-        "help": "Where state is kept: sqlite:PATH, or memory: for none.",
-    },
-    "stack": {
-        "group": STATE,
-        "envvar": "RESOURCE_API_STACK",
-        "default": "default",
-        "callback": checked_name,
-        "metavar": "NAME",
-        "shell_complete": complete("stacks"),
-        "help": "The stack; default: default.",
-    },
-    "project": {
-        "group": STATE,
-        "callback": checked_name,
-        "shell_complete": complete("projects"),
-        "metavar": "NAME",
-        "help": "The project; default: the manifest's.",
-    },
-    "key": {
-        "group": STATE,
-        "rare": True,
-        "envvar": "RESOURCE_API_KEY",
-        "metavar": "URL",
-        "callback": key,
-        "help": "The key that encrypts secrets: file:PATH, passphrase:[PATH], or age:PATH.",
-    },
-    "lock_timeout": {
-        "group": STATE,
-        "rare": True,
-        "envvar": "RESOURCE_API_LOCK_TIMEOUT",
-        "type": click.FloatRange(min=0),
-        "default": 0.0,
-        "metavar": "S",
-        "help": "Seconds to wait for the state's lock.",
-    },
-    "module_path": {
-        "group": STATE,
-        "multiple": True,
-        "envvar": "RESOURCE_API_MODULE_PATH",
-        "type": _Directory(exists=True, file_okay=False),
-        "metavar": "DIR",
-        "help": "A directory holding types/ and providers/; repeatable, first hit wins.",
-    },
-    "trust_path": {
-        "group": STATE,
-        "rare": True,
-        "multiple": True,
-        "envvar": "RESOURCE_API_TRUST_PATH",
-        "type": _Directory(exists=True, file_okay=False),
-        "metavar": "DIR",
-        "help": "Execute code beneath this directory although others can change it; repeatable.",
-    },
-    "json": {"group": OUTPUT, "is_flag": True, "help": "Write JSON to stdout."},
-    "verbose": {"flags": ("-v", "--verbose"), "group": OUTPUT, "is_flag": True, "help": "Show progress."},
-    "debug": {"flags": ("-d", "--debug"), "group": OUTPUT, "is_flag": True, "help": "Show everything."},
-    "quiet": {"flags": ("-q", "--quiet"), "group": OUTPUT, "is_flag": True, "help": "Show errors only."},
-    "reports": {
-        "flags": ("--report",),
-        "group": OUTPUT,
-        "rare": True,
-        "multiple": True,
-        "metavar": "PATH",
-        "callback": _targets("report"),
-        "help": "Write a report, as PATH ends: .json, .xml (JUnit), .html; one a run into a directory, where the last "
-        "100 are kept; or call MODULE:FUNCTION. Repeatable.",
-    },
-    "metrics": {
-        "group": OUTPUT,
-        "rare": True,
-        "metavar": "FILE",
-        "callback": _targets("metrics"),
-        "help": "Write counts in Prometheus' text format.",
-    },
-    "diff": {
-        "group": OUTPUT,
-        "rare": True,
-        "envvar": "RESOURCE_API_DIFF",
-        "type": click.Choice(["short", "full", "none"]),
-        "default": "short",
-        "help": "How much is shown of a text that changes: 40 lines, all, or how many lines.",
-    },
-    "log_format": {
-        "group": OUTPUT,
-        "rare": True,
-        "envvar": "RESOURCE_API_LOG_FORMAT",
-        "type": Choice(["console", "json"]),
-        "default": "console",
-        "help": "How log lines look.",
-    },
-    "color": {
-        "group": OUTPUT,
-        "rare": True,
-        "envvar": "RESOURCE_API_COLOR",
-        "type": Choice(["auto", "always", "never"]),
-        "default": "auto",
-        "help": "Colour the output.",
-    },
+    "given": _option(
+        OWN,
+        "An input; NAME=@FILE reads it from a file.",
+        "-i",
+        multiple=True,
+        shell_complete=complete("inputs"),
+        metavar="NAME=VALUE",
+    ),
+    "input_files": _option(
+        OWN, "A YAML or JSON file of inputs.", "--inputs", multiple=True, metavar="FILE", type=click.Path()
+    ),
+    "on": _option(
+        HOW_TO_RUN,
+        "Do it on these hosts: 'web[1:50]', group, @FILE, !host; repeatable.",
+        multiple=True,
+        metavar="WHERE",
+        shell_complete=complete("hosts"),
+    ),
+    **{name: _run_option(name, option) for name, option in RUN_OPTIONS.items()},
+    "isolate": _option(
+        HOW_TO_RUN,
+        "Run every provider in a process of its own.",
+        variable="RESOURCE_API_ISOLATE",
+        is_flag=True,
+        rare=True,
+    ),
+    "detailed_exitcodes": _option(HOW_TO_RUN, "2: changed, 4: failures, 6: both.", is_flag=True, rare=True),
+    "hosts_file": _on_hosts(
+        "The inventory; default: hosts.yaml beside the manifest.",
+        "--hosts",
+        variable="RESOURCE_API_HOSTS",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+    ),
+    "at_once": _on_hosts(
+        "Number of hosts to work on in parallel; default: 50.", type=click.IntRange(min=1), default=50, metavar="N"
+    ),
+    "batches": _on_hosts("Sizes of batches, such as 1,10%,100%; the last repeats.", metavar="LIST"),
+    "stop_after": _on_hosts(
+        "Stop when more hosts than that have failed; default: 0 with --batches, else none.", metavar="N|P%"
+    ),
+    "unreachable": _on_hosts(
+        "Whether an unreachable host counts as a failed one.", type=Choice(["fail", "ignore"]), default="fail"
+    ),
+    "between": _on_hosts("Run this here between batches; it stops the run unless it ends with 0.", metavar="COMMAND"),
+    "pause": _on_hosts("Ask between batches.", is_flag=True),
+    "host_timeout": _on_hosts(
+        "Seconds after which a host counts as failed; default: 3600.", type=_POSITIVE, metavar="S", default=3600.0
+    ),
+    "connect_timeout": _on_hosts(
+        "Seconds to wait for a connection to a host; default: 10.", type=_POSITIVE, metavar="S"
+    ),
+    "rerun": _on_hosts("Only the hosts that this run has left; last: the newest run.", metavar="RUN"),
+    "state": _state(
+        "Where state is kept: sqlite:PATH, or memory: for none.", variable="RESOURCE_API_STATE", metavar="URL"
+    ),
+    "stack": _state(
+        "The stack; default: default.",
+        variable="RESOURCE_API_STACK",
+        default="default",
+        callback=checked_name,
+        metavar="NAME",
+        shell_complete=complete("stacks"),
+    ),
+    "project": _state(
+        "The project; default: the manifest's.",
+        callback=checked_name,
+        shell_complete=complete("projects"),
+        metavar="NAME",
+    ),
+    "key": _state(
+        "The key that encrypts secrets: file:PATH, passphrase:[PATH], or age:PATH.",
+        variable="RESOURCE_API_KEY",
+        metavar="URL",
+        callback=key,
+        rare=True,
+    ),
+    "lock_timeout": _state(
+        "Seconds to wait for the state's lock.",
+        variable="RESOURCE_API_LOCK_TIMEOUT",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="S",
+        rare=True,
+    ),
+    "module_path": _state(
+        "A directory holding types/ and providers/; repeatable, first hit wins.",
+        variable="RESOURCE_API_MODULE_PATH",
+        multiple=True,
+        type=_CODE,
+        metavar="DIR",
+    ),
+    "trust_path": _state(
+        "Execute code beneath this directory although others can change it; repeatable.",
+        variable="RESOURCE_API_TRUST_PATH",
+        multiple=True,
+        type=_CODE,
+        metavar="DIR",
+        rare=True,
+    ),
+    "json": _output("Write JSON to stdout.", is_flag=True),
+    "verbose": _output("Show progress.", "-v", "--verbose", is_flag=True),
+    "debug": _output("Show everything.", "-d", "--debug", is_flag=True),
+    "quiet": _output("Show errors only.", "-q", "--quiet", is_flag=True),
+    "reports": _output(
+        "Write a report, as PATH ends: .json, .xml (JUnit), .html; one a run into a directory, where the last 100 are "
+        "kept; or call MODULE:FUNCTION. Repeatable.",
+        "--report",
+        multiple=True,
+        metavar="PATH",
+        callback=_targets("report"),
+        rare=True,
+    ),
+    "metrics": _output(
+        "Write counts in Prometheus' text format.", metavar="FILE", callback=_targets("metrics"), rare=True
+    ),
+    "diff": _output(
+        "How much is shown of a text that changes: 40 lines, all, or how many lines.",
+        variable="RESOURCE_API_DIFF",
+        type=click.Choice(["short", "full", "none"]),
+        default="short",
+        rare=True,
+    ),
+    "log_format": _output(
+        "How log lines look.",
+        variable="RESOURCE_API_LOG_FORMAT",
+        type=Choice(["console", "json"]),
+        default="console",
+        rare=True,
+    ),
+    "color": _output(
+        "Colour the output.",
+        variable="RESOURCE_API_COLOR",
+        type=Choice(["auto", "always", "never"]),
+        default="auto",
+        rare=True,
+    ),
 }
 _RANKS: Final = {name: rank for rank, name in enumerate(_TABLE, 1)}
 

@@ -7,6 +7,7 @@ terminal, and elsewhere from the first secret on. A closed pipe or a full log ne
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from contextlib import nullcontext, suppress
@@ -234,8 +235,6 @@ class Output:
         event = LogEvent("notice", "", text)
         if not self._json_log:
             return log_renderers.line(event)
-        import json
-
         return escape_json(json.dumps(log_renderers.document(event)))
 
     def _drain(self) -> None:
@@ -266,8 +265,6 @@ class Output:
         self._write(self._json(document))
 
     def _json(self, document: Any, indent: int | None = None) -> str:
-        import json
-
         masked = self.log.mask.document(document)
         return escape_json(json.dumps(masked, indent=indent, ensure_ascii=False, default=self._masked_text)) + "\n"
 

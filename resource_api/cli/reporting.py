@@ -81,15 +81,15 @@ class Reporting:
                 cause = error.strerror if isinstance(error, OSError) and error.strerror else reason(error)
                 yield Problem(None, f"no report to {target.text}: {cause}")
 
-
-def failure_document(
-    settings: Mapping[str, Any], command: str, began: float, code: int, problems: Iterable[Problem]
-) -> dict[str, Any]:
-    """Return the document of a run that ended before it had one."""
-    run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": command}
-    summary = {**Summary(noop=bool(settings.get("noop")))._asdict(), "exit_code": code}
-    document = run_document.history_document({**run, "started": began, "ended": time.time(), "summary": summary})
-    return {**document, "problems": list(map(documents.problem, problems))}
+    @staticmethod
+    def failure_document(
+        settings: Mapping[str, Any], command: str, began: float, code: int, problems: Iterable[Problem]
+    ) -> dict[str, Any]:
+        """Return the document of a run that ended before it had one."""
+        run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": command}
+        summary = {**Summary(noop=bool(settings.get("noop")))._asdict(), "exit_code": code}
+        document = run_document.history_document({**run, "started": began, "ended": time.time(), "summary": summary})
+        return {**document, "problems": list(map(documents.problem, problems))}
 
 
 def report(text: str) -> Target:

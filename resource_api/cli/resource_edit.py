@@ -16,6 +16,7 @@ from resource_api.model.values.document import manifest_error
 from resource_api.model.values.errors import ManifestError, ResourceAPIError, UsageError
 from resource_api.model.values.expression import literal
 from resource_api.render import yaml_manifest
+from resource_api.system.process import interactive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,8 +58,6 @@ def edit(session: Session, listed: Listed, providers: Mapping[str, Any]) -> int:
 
 def _edited(session: Session, path: str, text: str) -> str:
     """Return a text as it has been edited. Raise ``ResourceAPIError`` where the editor fails."""
-    from resource_api.system.process import interactive
-
     command = _editor()
     try:
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:

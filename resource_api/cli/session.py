@@ -13,6 +13,7 @@ import click
 from resource_api.cli.given_inputs import environment_inputs
 from resource_api.cli.given_inputs import files as files_of_inputs
 from resource_api.cli.output import Output
+from resource_api.model.values.document import MAX_BYTES, manifest_error
 from resource_api.model.values.errors import (
     DefinitionError,
     ManifestError,
@@ -138,7 +139,6 @@ class Session:
     def stdin_manifest(self) -> Manifest:
         """Return the manifest on stdin. Raise ``ManifestError``."""
         from resource_api.manifest.read import STDIN, read_stdin
-        from resource_api.model.values.document import MAX_BYTES, manifest_error
 
         try:
             self.console.stdin = sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -258,17 +258,17 @@ class Session:
 
     def _report(self, code: int) -> int:
         """Send the document to the reporters; return the exit code, which a run keeps if one of them fails."""
-        if self.reporting is None:
+        reporting = self.reporting
+        if reporting is None:
             return code
-        from resource_api.cli.reporting import failure_document
 
         def failure() -> Mapping[str, Any]:
             command = click.get_current_context().info_name or ""
-            document = failure_document(self.settings, command, self._began, code, self._problems)
+            document = reporting.failure_document(self.settings, command, self._began, code, self._problems)
             masked: Mapping[str, Any] = self.log.mask.document(document)
             return masked
 
-        failed = list(self.reporting.send(failure))
+        failed = list(reporting.send(failure))
         for problem in failed:
             self.output.problem(problem)
         return code if self._runs or not failed else code or 1

@@ -5,11 +5,14 @@ An option that deletes or replaces something, or shows a secret, is never sugges
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from resource_api.model.report import Summary
 from resource_api.model.values.errors import Problem, nearest
+from resource_api.render import json as documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,11 +48,6 @@ def write_json(error: click.ClickException, arguments: Sequence[str], exit_code:
     """Write the error as JSON to stdout if ``--json`` is among the ``arguments``. Raise ``OSError``."""
     if "--json" not in arguments:
         return
-    import json
-
-    from resource_api.model.report import Summary
-    from resource_api.render import json as documents
-
     problem = documents.problem(Problem(None, error.format_message(), code="usage"))
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None and context.info_name in _STREAMING:

@@ -14,6 +14,7 @@ from resource_api.model.values.errors import Problem
 from resource_api.plan import planner
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
+from resource_api.render import json as documents
 from resource_api.render import text
 from resource_api.snapshot.observe import configure_instances, observe
 from resource_api.snapshot.snapshot import Snapshot
@@ -53,8 +54,6 @@ class Plan(planner.Plan):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of ``resource-api plan --json``; secrets in it are ``<sensitive>``."""
-        from resource_api.render import json as documents
-
         return documents.plan(self)
 
 

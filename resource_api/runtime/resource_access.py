@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import exists
+from resource_api.model.datatypes import from_text
 from resource_api.model.options import to_options
 from resource_api.model.provider_functions import canonical_name, canonical_names
 from resource_api.model.values.errors import Problem, ProviderError, UnknownName, UsageError, nearest
@@ -268,8 +269,6 @@ def parse_attributes(
 
     ``read_secret`` returns the value of a sensitive attribute from its name and its text.
     """
-    from resource_api.model.datatypes import from_text
-
     values: dict[str, Any] = {}
     for pair in changes:
         attribute, equals, text = pair.partition("=")

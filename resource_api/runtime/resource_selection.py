@@ -7,6 +7,7 @@ import re
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.catalog.targets import matcher
 from resource_api.model.codec import plain
 from resource_api.model.datatypes import from_text
 from resource_api.model.values._namedtuple import NamedTuple
@@ -64,8 +65,6 @@ def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition],
 
 
 def _matching_types(reader: ResourceReader, pattern: str) -> list[TypeDefinition]:
-    from resource_api.catalog.targets import matcher
-
     matches = matcher(pattern)
     if not (names := [name for name in reader.registry.names() if matches(capitalize_type(name))]):
         msg = f"{pattern} matches no type"
@@ -160,8 +159,6 @@ def select_resources(listed: Listed, pattern: str | None, filters: Sequence[str]
 def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callable[[Any], bool]:
     if any(definition.title_of(row) == pattern for row in rows):
         return lambda row: definition.title_of(row) == pattern
-    from resource_api.catalog.targets import matcher
-
     matches = matcher(str(Reference(definition.name, pattern)))
     return lambda row: matches(str(Reference(definition.name, definition.title_of(row))))
 

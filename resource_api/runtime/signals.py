@@ -13,6 +13,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from resource_api.model.values.errors import STOPPED
 from resource_api.provider.context import current
 
 if TYPE_CHECKING:
@@ -84,7 +85,6 @@ class Interrupts:
                 # The signal has come in the middle of a write to the very stream; another thread waits for its end.
                 threading.Thread(target=copy_context().run, args=(write,), daemon=True).start()
         elif self._count <= 2:  # noqa: PLR2004 - the second of three
-            from resource_api.model.values.errors import STOPPED
             from resource_api.system.process import process
 
             self._run.stop_soon()

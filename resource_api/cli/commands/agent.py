@@ -249,8 +249,8 @@ def _detach_reporters(session: Session) -> Sequence[Target]:
 
 def _apply(session: Session, version: SourceVersion, settings: Mapping[str, Any], keep: Callable[[Any], None]) -> int:
     """Apply a version as the command ``apply`` does, and return its exit code; ``keep`` receives its document."""
+    from resource_api.cli import reporting
     from resource_api.cli.commands.apply import apply
-    from resource_api.cli.reporting import Target
 
     if version.error is not None:
         text = f"{version.error}; the last verified version stays in force"
@@ -263,7 +263,7 @@ def _apply(session: Session, version: SourceVersion, settings: Mapping[str, Any]
         "explain": (),
         "instead_of_success": version.error.exit_code if version.error is not None else 0,
         "lock_timeout": settings["lock_timeout"] or _LOCK_TIMEOUT,
-        "reports": [*_detach_reporters(session), Target("the agent", keep)],
+        "reports": [*_detach_reporters(session), reporting.Target("the agent", keep)],
         "metrics": [],
     }
     session.output.restore_stdout()

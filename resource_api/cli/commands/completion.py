@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from resource_api.cli import options
+from resource_api.cli.completion import SCRIPTS
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import ResourceAPIError, UsageError
+from resource_api.system.filesystem.directories import make_directory
+from resource_api.system.filesystem.files import replace
 
 if TYPE_CHECKING:
     from resource_api.cli.session import Session
@@ -34,8 +37,6 @@ _shell = click.argument("shell", metavar="[SHELL]", type=click.Choice(_SHELLS), 
 @with_session()
 def show(session: Session, shell: str | None, **_settings: Any) -> None:
     """Print the script of SHELL: bash, zsh or fish; without SHELL, that of your login shell."""
-    from resource_api.cli.completion import SCRIPTS
-
     name = shell or _login_shell()
     session.console.show(lambda: {"shell": name, "script": SCRIPTS[name]}, lambda: SCRIPTS[name].rstrip("\n"))
 
@@ -46,10 +47,6 @@ def show(session: Session, shell: str | None, **_settings: Any) -> None:
 @with_session()
 def install(session: Session, shell: str | None, **_settings: Any) -> None:
     """Write the script to where SHELL looks for yours; without SHELL, that of your login shell."""
-    from resource_api.cli.completion import SCRIPTS
-    from resource_api.system.filesystem.directories import make_directory
-    from resource_api.system.filesystem.files import replace
-
     name = shell or _login_shell()
     path, remark = _script_path(name)
     try:

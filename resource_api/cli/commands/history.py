@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +14,7 @@ from resource_api.cli.recorded import Runs, none_recorded
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.render import run_text, text
+from resource_api.render.html import pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,8 +42,6 @@ def _history_lines(session: Session, runs: Sequence[Mapping[str, Any]]) -> Itera
     runs = text.with_projects(runs)
     if not (runs and session.output.stdout.isatty()):
         return map(text.run, runs)
-    import shutil
-
     return run_text.chart(runs, shutil.get_terminal_size().columns)
 
 
@@ -78,10 +79,6 @@ def _rehearsal(path: str, form: str) -> str:
     if form != "html":
         msg = f"{path}: a rehearsal is shown with --format html"
         raise UsageError(msg)
-    import json
-
-    from resource_api.render.html import pages
-
     try:
         with Path(path).open(encoding="utf-8") as file:
             return pages.rehearsal(json.load(file)).rstrip("\n")
@@ -112,8 +109,6 @@ def report(session: Session, run: str | None, form: str, **_settings: Any) -> No
     if form == "json" or session.json:
         session.output.print_json(document)
     elif form == "html":
-        from resource_api.render.html import pages as html
-
-        session.output.print(html.run(document).rstrip("\n"))
+        session.output.print(pages.run(document).rstrip("\n"))
     else:
         session.output.print(run_text.run(document, session.output.style))

@@ -18,6 +18,7 @@ from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.module_path import BUNDLED
+from resource_api.state.encryption import keys
 from resource_api.system.filesystem import directories, files
 
 if TYPE_CHECKING:
@@ -67,8 +68,6 @@ def _show_written(session: Session, paths: Sequence[Path]) -> None:
 @with_session()
 def key(session: Session, path: str, **_settings: Any) -> None:
     """Write a new key file at PATH, that only you can read; --key file:PATH encrypts with it."""
-    from resource_api.state.encryption import keys
-
     keys.create_key_file(path)
     session.console.show(
         lambda: {"written": [path], "key": f"file:{path}"},

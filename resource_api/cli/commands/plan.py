@@ -13,6 +13,7 @@ from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.options import run_option_names
 from resource_api.model.values.errors import UsageError
+from resource_api.render.plan import document_lines
 from resource_api.runtime.plan_notices import report_findings
 
 if TYPE_CHECKING:
@@ -110,7 +111,6 @@ def show(session: Session, plan: str, **_settings: Any) -> None:
 
     A warning says if state has changed since, so that apply would refuse the plan.
     """
-    from resource_api.render.plan import document_lines
     from resource_api.runtime import saved_plan
 
     document = saved_plan.load(plan)

@@ -12,7 +12,9 @@ import click
 from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
+from resource_api.rehearse import rehearsal
 from resource_api.render import text
+from resource_api.system.overlay.isolated_run import Isolation
 
 if TYPE_CHECKING:
     from resource_api.cli.session import Session
@@ -89,8 +91,6 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
 
     Exit codes: 0 all well; 1 the run failed; 2 it works, but another verdict is bad.
     """
-    from resource_api.rehearse import rehearsal
-    from resource_api.system.overlay.isolated_run import Isolation
 
     def show(report: Report) -> None:
         if not session.json:

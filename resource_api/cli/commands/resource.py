@@ -10,6 +10,7 @@ import click
 from resource_api.cli import given_inputs, options
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
+from resource_api.model.datatypes import from_text
 from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive
@@ -211,8 +212,6 @@ def _finish(
 
 def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str, Any]:
     """Return the values of ``--config``, coerced to each data type. Raise ``UsageError``, also for a visible secret."""
-    from resource_api.model.datatypes import from_text
-
     config: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")

@@ -16,6 +16,7 @@ from resource_api.model.values import document
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import split_component
 from resource_api.model.values.text import escape
+from resource_api.prior.former_names import Renames
 from resource_api.render import text
 from resource_api.runtime import recorded_stack
 from resource_api.state import export as state_export
@@ -169,7 +170,6 @@ def rm(session: Session, refs: tuple[str, ...], **_settings: Any) -> None:
 @click.argument("target", metavar="TO")
 def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
     """Record a resource under another title, everywhere."""
-    from resource_api.prior.former_names import Renames
 
     def edit(state: StackState) -> Commit:
         record = find_record(state, source)
