@@ -114,6 +114,7 @@ def imports(entry: Entry, record: Record | None) -> bool:
 
 
 def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs) -> Decision:
+    """Decide about a resource that does not exist: create it, replace its predecessor, or leave it absent."""
     if imports(entry, inputs.record) and not inputs.removed:
         return Decision(Action.IMPORT, error="cannot be imported: it does not exist")
     if not entry.definition.ensurable:
@@ -143,6 +144,7 @@ def _creation_reasons(record: Record | None) -> Sequence[str]:
 
 
 def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: DecisionInputs) -> Decision:
+    """Decide about a resource that exists and is declared absent: delete it unless that is ignored or refused."""
     if "ensure" in entry.meta.lifecycle.ignore_changes:
         return SAME
     differences = (Difference("ensure", ensure_of(is_), should["ensure"]),)
@@ -176,6 +178,7 @@ def effective_should(entry: Entry, is_: Resource | None, should: Resource, as_is
 def _decide_existing(
     entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs
 ) -> Decision:
+    """Decide about a resource that exists and should: leave, update, import or replace it."""
     lifecycle = entry.meta.lifecycle
     expected = effective_should(entry, is_, should) if lifecycle.ignore_changes else should
     differences = compare(entry, is_, expected, functions, inputs)

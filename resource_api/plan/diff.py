@@ -150,6 +150,7 @@ def _compared_attributes(resources: Sequence[Resource], compared: Sequence[str])
 def _compare_by_provider(
     entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions
 ) -> Iterator[Difference]:
+    """Yield the differences of single attributes by the provider's own comparison."""
     copies = copy_resource(is_), copy_resource(should)
     for attribute in entry.definition.compared:
         if attribute not in should:
@@ -167,6 +168,7 @@ def _compare_by_provider(
 
 
 def _compare_write_only(entry: Entry, should: Resource, inputs: DecisionInputs) -> Iterator[Difference]:
+    """Yield the write-only attributes whose values differ from the recorded digests."""
     recorded = inputs.record.should if inputs.record is not None else {}
     for attribute in sorted(entry.definition.write_only):
         # Of an ephemeral value no digest is recorded: like a parameter it is no reason for a change.
@@ -192,6 +194,7 @@ def absence_differs(entry: Entry, is_: Resource, should: Resource, functions: Pr
 def _call_insync(
     entry: Entry, attribute: str, states: tuple[Resource, Resource], functions: ProviderFunctions
 ) -> tuple[bool | None, str]:
+    """Return the provider's verdict about one attribute, or None if it has none, and its message."""
     assert functions.insync is not None
     (answers,) = functions.insync([(entry.name, (attribute,), *states)])
     if isinstance(answers, Exception):
@@ -259,6 +262,7 @@ def _are_names(value: Any) -> bool:
 
 
 def _broken_rules(definition: TypeDefinition, planned: Planned, is_: Resource, should: Resource) -> Iterator[str]:
+    """Yield an error for each rule of a plan that a provider's plan breaks."""
     for name in dict.fromkeys((*planned.state, *planned.unknown, *_attributes_of(planned.replace))):
         if name not in definition.attributes:
             yield f"there is no attribute '{name}'"
@@ -285,6 +289,7 @@ def _attributes_of(key_paths: Collection[str]) -> list[str]:
 def _broken_value_rules(
     definition: TypeDefinition, name: str, value: Any, is_: Resource, should: Resource
 ) -> Iterator[str]:
+    """Yield an error if a planned value is neither the declared nor the present one, nor an open one of its type."""
     if name in should:
         unchanged = name in is_ and same_value(value, is_[name])
         if not (unchanged or may_be(value, should[name])):

@@ -52,6 +52,7 @@ def order_operations(
 def _order_with_removals(
     steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int], pruned: Collection[int]
 ) -> tuple[list[Operation], dict[int, list[int]]]:
+    """Order puts and removals by their edges; a circle is broken by leaving out automatic edges."""
     nodes = list(_nodes(steps, orphans))
     edges = _after_hosts(nodes, list(_Edges(nodes, requires).all()))
     order = graph.order(len(nodes), edges)
@@ -154,6 +155,7 @@ class _Edges:
         return conditional_groups(step for step, removal in self._nodes if removal)
 
     def all(self) -> Iterator[Edge]:
+        """Yield every edge between two nodes."""
         puts, removals = self._puts, self._removals
         for index, number in puts.items():
             yield from (Edge(puts[before], number) for before in self._required(index) if before in puts)

@@ -162,7 +162,7 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
 
     Entries are planned in order, because references need the steps that were planned before. Raises ``UsageError`` for
     a ``--replace`` that matches nothing, and for a deletion that leaves recorded dependents behind; ``ManifestError``
-    for resources whose provider cannot be made, and no step before them changes anything.
+    for resources whose provider cannot be created, where no step before them changes anything.
     """
     if prior.predecessors or prior.moved_keys:
         catalog, prior, selected = rematch(catalog, prior, selected, queries, prune=options.prune)
@@ -171,15 +171,7 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
     planner = _Planner(catalog, prior, queries, options, selected)
     for entry in entries:
         planner.add(entry, bulk.decided.get(entry.index))
-    if planner.hopeless:
-        raise ManifestError(planner.hopeless)
-    steps = list(forget_hosted(planner.steps, noop=options.noop).values())
-    if selected is not None:
-        check_untargeted_dependents(catalog, prior, planner.steps, selected)
-        if dependents := planner.collector.untargeted_dependents(selected):
-            steps = fail_with_untargeted_dependents(steps, dependents)
-    if any(instance.pending for instance in catalog.instances.values()):
-        steps = fail_with_lost_providers(steps, catalog, prior, queries.functions, noop=options.noop)
+    steps = planner.finished_steps(selected)
     operations, waits = ordering.order_operations(
         steps, catalog.requires, prior.orphans, pruned_orphans(prior, options)
     )
@@ -250,11 +242,29 @@ class _Planner:
             if step.decision.action is Action.REPLACE:
                 self.collector.add_replacement(step)
 
+    def finished_steps(self, selected: Collection[int] | None) -> list[Step]:
+        """Return all steps; those fail that would take resources which are not ``selected`` along, or lose providers.
+
+        Raises ``ManifestError`` and ``UsageError`` as ``plan`` does.
+        """
+        if self.hopeless:
+            raise ManifestError(self.hopeless)
+        noop = self.options.noop
+        steps = list(forget_hosted(self.steps, noop=noop).values())
+        if selected is not None:
+            check_untargeted_dependents(self.catalog, self.prior, self.steps, selected)
+            if dependents := self.collector.untargeted_dependents(selected):
+                steps = fail_with_untargeted_dependents(steps, dependents)
+        if any(instance.pending for instance in self.catalog.instances.values()):
+            steps = fail_with_lost_providers(steps, self.catalog, self.prior, self.queries.functions, noop=noop)
+        return steps
+
     def _would_act(self, step: Step) -> bool:
         """Return whether a step changes something; in a noop run, whether a run without noop would."""
         return step.acts or (self.options.noop and not step.entry.meta.noop and would_change(step))
 
     def _step(self, entry: Entry) -> Step:
+        """Plan one entry from its row and the values of earlier steps; deferred where it cannot be decided yet."""
         noop = self.options.noop or bool(entry.meta.noop)
         should, unknown, error = self._known_should(entry) if entry.pending else (entry.should, (), "")
         if error := error or self.prior.errors.get(entry.index, ""):
@@ -327,6 +337,7 @@ class _Planner:
         return self._make(entry, None, should, Decision(action), noop, deferred=reason, unknown=unknown)
 
     def _imperative_step(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
+        """Plan an imperative resource: its provider says whether it is due."""
         if entry.meta.lifecycle.external:
             return self._make(entry, None, should, Decision(Action.READ), noop)
         if unknown:
@@ -402,6 +413,7 @@ class _Planner:
         return [name for name, written, is_ in values if not expression.may_yield(written, self._resolve, is_)]
 
     def _value_of(self, path: ExpressionPath) -> Any:
+        """Return the value of a path into a resource, as planned or as read. Raises ``ValueError`` if there is none."""
         assert isinstance(path.root, Reference)
         entry = self.catalog.find(path.root)
         assert entry is not None

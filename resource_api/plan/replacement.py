@@ -326,6 +326,7 @@ def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]
 
 
 def _is_replaceable(entry: Entry) -> bool:
+    """Return whether a change of another resource can replace this one."""
     lifecycle = entry.meta.lifecycle
     return (
         bool(lifecycle.replace_triggered_by)

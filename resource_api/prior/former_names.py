@@ -47,6 +47,7 @@ class FormerNames:
         return self._of_groups[group]
 
     def _all(self, subject: Entry | ComponentInstance) -> Iterator[Reference]:
+        """Yield the former names of a resource or component: by ``moved``, its aliases, and those of its component."""
         yield from self._sources(subject.reference)
         aliases = subject.meta.lifecycle.aliases
         for text in aliases:

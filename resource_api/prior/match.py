@@ -123,16 +123,12 @@ def match(
     records, moved_keys = _claim(catalog, state)
     check_removed_titles(catalog, records)
     errors = _upgrade(catalog, records, functions)
-    unclaimed: dict[RecordKey, Record] = {}
-    # If every record is claimed under its own key, nothing is left.
-    if moved_keys or len(records) < len(state.records):
-        claimed = {record.key for record in records.values()}
-        unclaimed = {key: record for key, record in state.records.items() if key not in claimed}
-        # A record under the namevars of an older version of its type is unclaimed: its name is not that of an entry.
-        present, renaming = rename(instances.state, unclaimed, functions)
-        if not renaming.empty:
-            catalog, prior = match(catalog, instances._replace(state=present), prune=prune, functions=functions)
-            return catalog, prior._replace(recovery=join(renaming, prior.recovery))
+    unclaimed = _unclaimed(state, records, moved_keys)
+    # A record under the namevars of an older version of its type is unclaimed: no entry has its name.
+    present, renaming = rename(instances.state, unclaimed, functions)
+    if not renaming.empty:
+        catalog, prior = match(catalog, instances._replace(state=present), prune=prune, functions=functions)
+        return catalog, prior._replace(recovery=join(renaming, prior.recovery))
     predecessors = _predecessors(catalog, records, unclaimed, instances.replaced)
     for index, record in list(predecessors.items()):
         unclaimed.pop(record.key, None)
@@ -143,6 +139,16 @@ def match(
     orphans, undeclared = sort_unclaimed(catalog, records, unclaimed, prune=prune)
     catalog, kinds = add_orphans(catalog, orphans, functions)
     return catalog, Prior(state, records, predecessors, undeclared, kinds, moved_keys, recovery, errors, instances)
+
+
+def _unclaimed(
+    state: StackState, records: Mapping[int, Record], moved_keys: Sequence[RecordKey]
+) -> dict[RecordKey, Record]:
+    """Return the records that no entry claims; there are none if each is claimed under its own key."""
+    if not moved_keys and len(records) == len(state.records):
+        return {}
+    claimed = {record.key for record in records.values()}
+    return {key: record for key, record in state.records.items() if key not in claimed}
 
 
 def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:

@@ -112,6 +112,7 @@ def _has_namevars(name: Name, definition: TypeDefinition) -> bool:
 
 
 def _values(values: Mapping[str, Any], version: int, functions: ProviderFunctions) -> Mapping[str, Any]:
+    """Return values upgraded from an older version of their type. Raises ``ValueError`` for a wrong answer."""
     assert functions.upgrade is not None
     try:
         answer = functions.upgrade(version, values)

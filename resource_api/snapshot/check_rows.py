@@ -77,6 +77,7 @@ class RowChecker:
         return [result for some in batches(rows) for result in self._check(functions, some)]
 
     def _check(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[CheckedRow]:
+        """Check rows of one batch: their types first, then whether their values are canonical."""
         definition, canonicalize = functions.definition, functions.canonicalize
         typed: list[Any] = list(rows)
         for index in find_suspect(functions, rows):
@@ -119,6 +120,7 @@ class RowChecker:
         return clean
 
     def _compare(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> CheckedRow:
+        """Return the row to use, or a text: its problem, if a value is not canonical and ``strict`` refuses that."""
         if type(row) is not dict or type(canonical) is not dict:
             return str(row if type(row) is not dict else canonical)
         if canonical is not row and canonical != row:
@@ -209,6 +211,7 @@ def _misnamed(
 
 
 def _name(definition: TypeDefinition, row: Resource) -> Name:
+    """Return the name of a row. Raises ``ProviderError`` if it has none, or one that cannot be a name."""
     try:
         name = definition.name_of(row)
         hash(name)
@@ -222,6 +225,7 @@ def _name(definition: TypeDefinition, row: Resource) -> Name:
 
 
 def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource) -> str:
+    """Return the problem of the first value of a row that is not canonical, or ""."""
     for key, value in row.items():
         if key not in canonical or not same_value(value, canonical[key]):
             if key in definition.sensitive or is_secret(value):

@@ -106,6 +106,7 @@ class Lock:
             return None
 
     def _acquire(self, timeout: float) -> None:
+        """Try until the lock is taken or the time is over. Raises ``StateLocked``."""
         deadline = time.monotonic() + timeout
         while not self._try():
             remaining = deadline - time.monotonic()
@@ -119,6 +120,7 @@ class Lock:
             time.sleep(min(_PAUSE, remaining))
 
     def _try(self) -> bool:
+        """Open the lock file and lock it; return whether that succeeded. Raises ``StateError``."""
         try:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | _FLAGS, _PRIVATE)
         except OSError as error:
@@ -147,6 +149,7 @@ class Lock:
         return (locked.st_dev, locked.st_ino) == (current.st_dev, current.st_ino)
 
     def _release(self) -> None:
+        """Unlock, remove the note and close the file; nothing if a forked child calls it."""
         fd, self._fd = self._fd, -1
         if fd in _held:
             _held.discard(fd)

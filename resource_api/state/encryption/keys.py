@@ -88,6 +88,7 @@ class FileKey:
         return self._load_cipher().decrypt(_wrapped_by("file", wrapped), _PURPOSE)
 
     def _load_cipher(self) -> Cipher:
+        """Return the cipher of the key in the file. Raises ``UsageError`` for another content."""
         if self._cipher is None:
             try:
                 key = b64decode(read_private_file(self._path).strip(), validate=True)
@@ -171,6 +172,7 @@ class AgeKey:
         return data_key_bytes
 
     def _identities(self, pyrage: ModuleType) -> list[Any]:
+        """Return the age identities in the file. Raises ``UsageError`` if there are none."""
         try:
             identities = [pyrage.x25519.Identity.from_str(line) for line in _lines(read_private_file(self._path))]
         except pyrage.IdentityError:

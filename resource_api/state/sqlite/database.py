@@ -151,6 +151,7 @@ class Database:
             return self._connection.execute(statement, values).fetchall()
 
     def _check_format(self) -> None:
+        """Raise ``StateError`` for a database of another application or of a newer format."""
         [(application,)] = self._execute("PRAGMA application_id")
         [(version,)] = self._execute("PRAGMA user_version")
         if application != APPLICATION:
@@ -304,6 +305,7 @@ def _library() -> Any:
 
 
 def _connect(path: str, query: str) -> sqlite3.Connection:
+    """Open a connection with the settings of all connections; ``query`` is the end of its URI."""
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     connection: sqlite3.Connection = _library().connect(
         f"file:{quoted}?{query}", uri=True, timeout=5, isolation_level=None, check_same_thread=False

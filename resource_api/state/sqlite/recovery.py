@@ -213,6 +213,7 @@ def _exchange(path: str, best: _Intact, marker: Marker) -> Iterator[str]:
 
 
 def _losses(before: Marker | None, best: _Intact) -> Iterator[str]:
+    """Yield a line for each stack that is missing or older in the restored database than in the former marker."""
     if before is None:
         yield "the marker cannot be read: it is unknown how much is lost"
         return

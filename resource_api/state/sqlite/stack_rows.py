@@ -211,6 +211,7 @@ class StackRows:
         return self._indexes["resource"].ids(keys)
 
     def _load_rows(self, database: Database, header: Header) -> None:
+        """Read the records, owed refreshes and intents of the stack; bind its secrets to their data key."""
         rows = {table: header.read(database, table) for table in _TABLES}
         records = {record.key: record for record in map(unpack, decode_rows(rows["resource"]))}
         if self.data_key is not None:
@@ -305,6 +306,7 @@ class StackRows:
         return {key: intent for batch in self._batches.values() for key, intent in batch.items()}
 
     def _write_header(self, database: Database) -> None:
+        """Write the header with the state besides the rows, and the tallies of the rows."""
         state = self.state
         content = {
             "project": state.project,

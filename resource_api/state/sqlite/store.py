@@ -87,6 +87,7 @@ class SqliteStore:
             raise recovery.with_recovery(error, self.path, self._data_keys.for_check) from error
 
     def _check(self) -> Sequence[str]:
+        """Verify the database and its generations; return a line about each intact part."""
         with self._guard, self._reading() as opened:
             if opened is None:
                 return [f"{self.path}: nothing is recorded yet"]
