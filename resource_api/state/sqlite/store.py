@@ -141,35 +141,31 @@ class SqliteStore:
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Record the changes about to be made."""
         if intents:
-            with self._guard:
-                session = self._writing()
+            with self._writing() as session:
                 stack = self._stack(session, name)
                 session.write(name, stack, lambda database: stack.record_intents(database, intents))
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
         """Write a commit; return the state afterwards."""
-        with self._guard:
-            if commit.empty:
-                state = self.load(name)
-                if not any(key in state.intents for key in commit.resolved):
-                    return state
-            session = self._writing()
+        if commit.empty:
+            state = self.load(name)
+            if not any(key in state.intents for key in commit.resolved):
+                return state
+        with self._writing() as session:
             stack = self._stack(session, name)
             return session.write(name, stack, lambda database: stack.commit(database, commit, os.urandom(16).hex()))
 
     def overwrite(self, name: StackName, state: StackState) -> None:
         """Replace the whole state of a stack."""
         state = state._replace(project=name.project, stack=name.stack)
-        with self._guard:
-            session = self._writing()
+        with self._writing() as session:
             session.allow_lineage(name, state.lineage)
             stack = self._stack(session, name)
             session.write(name, stack, lambda database: stack.overwrite(database, state, stack.data_key))
 
     def rekey(self, name: StackName, key: Key | None, *, drop_generations: bool = False) -> StackState:
         """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets."""
-        with self._guard:
-            session = self._writing()
+        with self._writing() as session:
             opened = session.writable().refreshed()
             check_recorded(name, opened.headers)
             header = opened.headers[name]
@@ -184,8 +180,7 @@ class SqliteStore:
 
     def rename(self, name: StackName, new: StackName) -> None:
         """Move a stack with its history to a name that is free."""
-        with self._guard:
-            session = self._writing()
+        with self._writing() as session:
             opened = session.writable().refreshed()
             check_rename(name, new, opened.headers)
             stack = self._read(opened, name)
@@ -200,8 +195,7 @@ class SqliteStore:
 
     def remove(self, name: StackName) -> None:
         """Forget a stack with its history."""
-        with self._guard:
-            session = self._writing()
+        with self._writing() as session:
             opened = session.writable().refreshed()
             check_recorded(name, opened.headers)
 
@@ -213,16 +207,15 @@ class SqliteStore:
 
     def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
         """Record a finished run, and write the versions of all stacks to the marker."""
-        with self._guard:
-            session = self._writing()
+        with self._writing() as session:
             with session.transaction() as database:
                 run_archive.add_finished(database, name, run)
             session.write_marker()
 
     def save_run(self, run: str, content: bytes) -> None:
         """Save the document of a run in a file beside the database."""
-        self._writing()
-        run_archive.write_file(self.path, run, content)
+        with self._writing():
+            run_archive.write_file(self.path, run, content)
 
     def load_run(self, run: str) -> bytes | None:
         """Return the document of a run, or None."""
@@ -234,8 +227,7 @@ class SqliteStore:
 
     def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[RecordKey]) -> None:
         """Save plain data without secrets, valid until the stack changes."""
-        with self._guard:
-            session = self._writing()
+        with self._writing() as session:
             if session.opened is not None and self._data_keys.key is None:
                 cache.save(session.opened, label, self._stack(session, name), keys, content)
 
@@ -265,13 +257,16 @@ class SqliteStore:
             count = run_archive.remove_unreadable(database)
         return [f"removed from the history: {count} runs that cannot be read"] if count else []
 
-    def _writing(self) -> WriteSession:
-        if self._session is None:
-            msg = "state can be written only while its lock is held"
-            raise RuntimeError(msg)
-        if self._session.failure:
-            raise StateError(self._session.failure)
-        return self._session
+    @contextmanager
+    def _writing(self) -> Iterator[WriteSession]:
+        """Yield the session, for this thread alone. Raises ``RuntimeError`` without the lock."""
+        with self._guard:
+            if self._session is None:
+                msg = "state can be written only while its lock is held"
+                raise RuntimeError(msg)
+            if self._session.failure:
+                raise StateError(self._session.failure)
+            yield self._session
 
     def _close_session(self) -> None:
         with self._guard:
