@@ -354,7 +354,8 @@ def verify_checksums(database: Database) -> None:
     database.check()
     for header in headers(database).values():
         for table, tally in header.content["tallies"].items():
-            index, rows = RowIndex(table, header.number, None, tally[-1]), header.read(database, table)
+            _, _, position = tally
+            index, rows = RowIndex(table, header.number, None, position), header.read(database, table)
             index.load([row_id for row_id, _, _ in rows], rows)
             if not index.matches(tally):
                 raise _missing_rows(database, header.name)
@@ -425,9 +426,7 @@ class RecordRow(NamedTuple):
 
 
 #: The values of the columns that may be left out at the end of a row, the last column first.
-_DEFAULTS: Final = [
-    RecordRow._field_defaults[name] for name in reversed(RecordRow._fields[RecordRow._fields.index("requires") :])
-]
+_DEFAULTS: Final = [value for name, value in reversed(RecordRow._field_defaults.items()) if name != "owned"]
 
 
 def pack(record: Record) -> list[Any]:
