@@ -215,7 +215,7 @@ class _Planner:
         #: Whether a step so far changes something: then a read that fails is deferred, because the change may help.
         self.acting = False
         #: The problems of resources whose provider cannot be created, where no step before them changes anything.
-        self.hopeless: list[Problem] = []
+        self.problems: list[Problem] = []
         self.collector = InputCollector(catalog, prior, options, selected)
         notifies = cache(lambda: reverse(catalog.subscribes))
         keys_in_doubt = (
@@ -247,8 +247,8 @@ class _Planner:
 
         Raises ``ManifestError`` and ``UsageError`` as ``plan`` does.
         """
-        if self.hopeless:
-            raise ManifestError(self.hopeless)
+        if self.problems:
+            raise ManifestError(self.problems)
         noop = self.options.noop
         steps = list(forget_hosted(self.steps, noop=noop).values())
         if selected is not None:
@@ -272,7 +272,7 @@ class _Planner:
         if entry.index in self.prior.orphans and (step := self._unread_orphan(entry, noop=noop)) is not None:
             return step
         if entry.instance in self.catalog.missing:
-            return self._unmade_step(entry, should, unknown, noop=noop)
+            return self._step_without_provider(entry, should, unknown, noop=noop)
         failure, later = "", False
         if self.catalog.instances:
             failure, later, _ = self.queries.readiness(entry.instance, self._resolve)
@@ -307,12 +307,12 @@ class _Planner:
             return self._make(entry, None, entry.should, Decision(Action.DELETE, error=reason), noop)
         return None
 
-    def _unmade_step(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
+    def _step_without_provider(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
         """Plan a resource whose provider cannot be created before a requirement is installed."""
         reason = self.catalog.missing[entry.instance]
         if not self.acting:
             position = self.catalog.manifest.place(entry.declaration)
-            self.hopeless.append(Problem(None, reason, "error", str(entry.reference), *position, code="type"))
+            self.problems.append(Problem(None, reason, "error", str(entry.reference), *position, code="type"))
         return self._undecided_step(entry, should, reason, unknown, noop=noop, may_help=self.acting)
 
     def _undecided_step(
@@ -394,8 +394,10 @@ class _Planner:
             except ValueError as error:
                 return entry.should, (), unknowns.with_location(self.catalog, entry, str(error))
             values[name] = value_now
-        unmade = entry.instance in self.catalog.missing
-        functions = ProviderFunctions(entry.definition, {}) if unmade else self.queries.functions(entry.instance)
+        without_provider = entry.instance in self.catalog.missing
+        functions = (
+            ProviderFunctions(entry.definition, {}) if without_provider else self.queries.functions(entry.instance)
+        )
         should, problem = unknowns.complete_should(entry, values, functions)
         problem = problem and unknowns.with_location(self.catalog, entry, problem)
         return should, tuple(name for name, value in values.items() if is_unknown(value)), problem

@@ -156,12 +156,12 @@ def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
 
     A resource has the name of the record that was declared with the same namevars.
     """
-    unmade = [entry for entry in catalog.entries if entry.instance in catalog.missing]
-    namevars = {entry.instance: entry.definition.namevars for entry in unmade}
+    without_provider = [entry for entry in catalog.entries if entry.instance in catalog.missing]
+    namevars = {entry.instance: entry.definition.namevars for entry in without_provider}
     recorded = [record for record in state.records.values() if record.instance in namevars]
     names = {(record.instance, *map(record.inputs.get, namevars[record.instance])): record.name for record in recorded}
     entries = list(catalog.entries)
-    for entry in unmade:
+    for entry in without_provider:
         if (name := names.get((entry.instance, *map(entry.should.get, entry.definition.namevars)))) is not None:
             entries[entry.index] = copy(entry)
             entries[entry.index].name = name
