@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.agent.root_only_files import IGNORED, Untrusted
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.assets import Limits, member_name
+from resource_api.model.values.assets import MAX_DEPTH, Limits, member_name
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.system.filesystem import archive_members, files
@@ -209,7 +209,7 @@ def _files(top: str) -> Iterator[tuple[str, str]]:
 def _checked(name: str, path: str) -> str:
     try:
         name.encode()
-        if member_name(name) == name and name.count("/") < archive_members.MAX_DEPTH:
+        if member_name(name) == name and name.count("/") < MAX_DEPTH:
             return name
     except ValueError:
         pass

@@ -24,7 +24,7 @@ class Untrusted(ResourceAPIError):  # noqa: N818 - the state of a source
 
 def check_file(path: str, exempt: Iterable[str] = ()) -> None:
     """Raise ``Untrusted`` if other users can change a file outside the exempt directories; ``OSError``."""
-    if reason := CodeTrust(exempt).why_not(os.path.abspath(path)):
+    if reason := CodeTrust(exempt).check_file(os.path.abspath(path)):
         msg = f"{path}: is not used, because others could have changed it: {reason}"
         raise Untrusted(msg)
 
@@ -38,7 +38,7 @@ def check_tree(directory: str, exempt: Iterable[str]) -> None:
     for parent, inner, names in os.walk(directory, onerror=_fail):
         inner[:] = sorted(set(inner) - IGNORED)
         for name in (".", *sorted(names)):
-            if reason := trust.why_not(os.path.abspath(f"{parent}/{name}")):
+            if reason := trust.check_file(os.path.abspath(f"{parent}/{name}")):
                 msg = f"{directory}: is not used, because others could have changed it: {reason}"
                 raise Untrusted(msg)
 

@@ -70,7 +70,7 @@ class ValueSource(NamedTuple):
     def _printed(self) -> bytes:
         words, directory = shlex.split(self.text), self.directory or "."
         program = shutil.which(os.path.join(directory, words[0]) if "/" in words[0] else words[0]) if words else None
-        if program and (reason := CodeTrust().why_not(os.path.abspath(program))):
+        if program and (reason := CodeTrust().check_file(os.path.abspath(program))):
             msg = f"it is not executed, because others could have changed it: {reason}"
             raise ValueError(msg)
         return interactive.output(words, directory, MAX_BYTES)

@@ -194,5 +194,5 @@ def _library_directories() -> Iterator[str]:
     trust = CodeTrust()
     for directory in site.getsitepackages(prefixes):
         with suppress(OSError):
-            if os.path.isdir(directory) and not trust.why_not_tree(directory):
+            if os.path.isdir(directory) and not trust.check_tree(directory):
                 yield directory

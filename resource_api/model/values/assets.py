@@ -23,6 +23,10 @@ _HEX: Final = frozenset("0123456789abcdef")
 _DIGITS: Final = 64
 #: The longest name of a file (NAME_MAX in limits.h).
 _LONGEST_NAME: Final = 255
+#: Most parts of a member's name: opening a file costs a step for each; honest archives have far fewer.
+MAX_DEPTH: Final = 200
+#: Characters of a name that is too deep in its message.
+_EXCERPT: Final = 40
 
 
 class Member(NamedTuple):
@@ -252,3 +256,66 @@ def link_stays_inside(name: str, target: str) -> bool:
     up = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
     plain = target != "" and not target.startswith("/") and "\0" not in target
     return plain and up <= name.count("/") and ".." not in parts[up:]
+
+
+def checked_members(members: Iterable[Member], limits: Limits) -> Iterator[Member]:
+    """Check members and yield them.
+
+    Names and links stay inside the archive, no name occurs twice, all parents are directories, no member is deeper than
+    ``MAX_DEPTH``, and the whole stays within ``limits``; raise ``ResourceError`` otherwise. A directory that is only
+    implied by a name is yielded before its content; if the archive describes it later, it is yielded again.
+    """
+    kinds: dict[str, str] = {}
+    counter = _Counter(limits)
+    for member in members:
+        if member.name.count("/") >= MAX_DEPTH:
+            msg = f"'{member.name[:_EXCERPT]}...' is more than {MAX_DEPTH} levels deep"
+            raise ResourceError(msg)
+        for parent in _parents(member.name):
+            if parent not in kinds:
+                kinds[parent] = "directory"
+                yield Member(parent, "directory", 0o755)
+            elif kinds[parent] != "directory":
+                msg = f"'{member.name}' is beneath '{parent}', which is a {kinds[parent]}"
+                raise ResourceError(msg)
+        if not member.name:
+            continue
+        if kinds.get(member.name, "directory") != "directory" or member.kind != kinds.get(member.name, member.kind):
+            msg = f"'{member.name}' is in it twice"
+            raise ResourceError(msg)
+        if member.kind == "link" and not link_stays_inside(member.name, member.target):
+            msg = f"the link '{member.name}' leads out of it, or up behind a name: {member.target}"
+            raise ResourceError(msg)
+        kinds[member.name] = member.kind
+        counter.count(len(kinds))
+        yield member._replace(parts=counter.parts(member.parts))
+
+
+def _parents(name: str) -> Iterator[str]:
+    """Yield the directories of a member, the outermost first."""
+    slash = name.find("/")
+    while slash > 0:
+        yield name[:slash]
+        slash = name.find("/", slash + 1)
+
+
+class _Counter:
+    """Count the members and bytes of an archive; raise ``ResourceError`` above the limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._size = 0
+
+    def count(self, number: int) -> None:
+        if number > self._limits.members:
+            msg = f"it has more than {self._limits.members} members"
+            raise ResourceError(msg)
+
+    def parts(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield ``parts`` while the total of all members stays within the limit."""
+        for part in parts:
+            self._size += len(part)
+            if self._size > self._limits.size:
+                msg = f"its files are larger than {self._limits.size} bytes together"
+                raise ResourceError(msg)
+            yield part

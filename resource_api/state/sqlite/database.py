@@ -225,7 +225,7 @@ def prepare_directory(path: str) -> None:
     directory = os.path.dirname(path)
     with state_errors(directory):
         make_directory(directory)
-        reason = CodeTrust().why_not(directory, holds_code=False)
+        reason = CodeTrust().check_file(directory, holds_code=False)
     check_permissions(path)
     if reason:
         msg = f"{directory}: state is not stored there, because others could put another directory there: {reason}"

@@ -1,4 +1,4 @@
 """Read and change files, directories, links, archives and downloads, safe against other users and crashes.
 
-What a resource should be must not enter here: types and providers decide that.
+The desired state of a resource is decided by types and providers, not here. Linux only.
 """

@@ -1,7 +1,7 @@
-"""Change the files of users and groups as one: in a private copy first, then file by file, the deciding one last.
+"""Change the files of users and groups together: edit private copies, then install them in a safe order.
 
-useradd(8) and its relatives replace six files one after the other. A run that is killed between two of them leaves a
-user without a password entry, or a deleted one whose group still exists, and nothing would complete it later.
+useradd(8) and similar tools replace six files one after the other. A run that is killed between two of them would leave
+a user without a password entry, or a deleted user's group, and no later run would complete the change.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from resource_api.system.filesystem.files import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: In the order in which they are installed: a user exists when ``passwd`` says so, a group when ``group`` does.
+#: In the order of installation: an entry in ``passwd`` makes a user exist, one in ``group`` a group.
 _FILES: Final = ("subuid", "subgid", "gshadow", "shadow", "group", "passwd")
-#: What the tools read besides, in a prefix too.
+#: Further files that the tools read, also in a prefix.
 _SETTINGS: Final = ("login.defs", "default/useradd")
 _STAGE: Final = Path("/etc/.accounts.resource-api~")
 _LOCK: Final = "/etc/.pwd.lock"
@@ -35,9 +35,9 @@ def change_accounts(edit: Callable[[Path], object]) -> None:
     """Call ``edit`` with a directory that contains ``etc`` with copies of the account files, and install its changes.
 
     ``edit`` runs tools with ``--prefix``. It is called again if another program changes the real files meanwhile. Raise
-    ``ResourceError`` if that does not end or the files stay locked, ``OSError`` if they cannot be written.
+    ``ResourceError`` if they keep changing or stay locked, ``OSError`` if they cannot be written.
     """
-    with _locked("/etc", os.O_DIRECTORY, fcntl.flock):  # excludes threads too, which share the lock of the tools
+    with _locked("/etc", os.O_DIRECTORY, fcntl.flock):  # excludes this process's threads, which share the tools' lock
         for _ in range(_TRIES):
             with _staged() as before:
                 edit(_STAGE)
@@ -50,7 +50,7 @@ def change_accounts(edit: Callable[[Path], object]) -> None:
 
 @contextmanager
 def _staged() -> Iterator[dict[str, bytes | None]]:
-    """Yield the content of the account files, and keep copies of them in the stage as long."""
+    """Copy the account files to the stage for the ``with`` block, and yield their contents."""
     if _STAGE.exists():
         shutil.rmtree(_STAGE)
     _STAGE.mkdir(mode=0o700)
@@ -65,14 +65,14 @@ def _staged() -> Iterator[dict[str, bytes | None]]:
 
 
 def _installed(before: dict[str, bytes | None], after: dict[str, bytes | None]) -> bool:
-    """Install what differs, and return whether the real files were still as before; the tools respect the lock."""
+    """Install the changed files under the tools' lock; return False if the real files were changed meanwhile."""
     with _locked(_LOCK, os.O_WRONLY | os.O_CREAT, fcntl.lockf):
         if any(_read(Path("/etc", name)) != before[name] for name in _FILES):
             return False
         for name in _FILES:
             content = after[name]
             if content is not None and content != before[name]:
-                replace(f"/etc/{name}", content)  # one failure keeps the later, deciding ones from it
+                replace(f"/etc/{name}", content)  # a failure leaves the later, deciding files unchanged
     return True
 
 

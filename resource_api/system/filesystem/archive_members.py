@@ -1,130 +1,64 @@
-"""Read tar, gzipped tar and zip files member by member, and check every member whatever archive it comes from.
+"""Read tar, gzipped tar and zip files member by member, and check each member.
 
 Names, links, sizes and headers of an archive are untrusted input. Memory use does not grow with the size of a member.
-Nothing must be written here.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
 import stat
+import tarfile
+import zipfile
+import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from resource_api.model.values.assets import Limits, Member, link_stays_inside, member_name
+from resource_api.model.values.assets import Limits, Member, checked_members, member_name
 from resource_api.model.values.errors import ResourceError
+from resource_api.system.filesystem.permissions import (
+    DIRECTORY_MODE,
+    FILE_MODE,
+    packed_directory_mode,
+    packed_file_mode,
+)
 
 if TYPE_CHECKING:
-    import tarfile
-    import zipfile
-    from collections.abc import Iterable, Iterator
-    from gzip import GzipFile
+    from collections.abc import Iterator
 
 #: Members are read in parts of this many bytes.
 PART: Final = 1 << 18
-#: Modes of members whose archive has none.
-FILE_MODE: Final = 0o644
-DIRECTORY_MODE: Final = 0o755
 #: Bytes of a tar block. A complete tar file ends with an empty one.
 _BLOCK: Final = 512
-#: Kinds of headers in a tar file: those that describe the next one, and those that are followed by a content.
+#: Kinds of headers in a tar file: those that describe the next header, and those that are followed by content.
 _EXTENSIONS: Final = (b"x", b"g", b"L", b"K", b"X")
 _WITH_CONTENT: Final = (b"0", b"\0", b"7")
-#: Largest single read: no valid header needs more.
+#: Largest single read: valid headers are shorter.
 _LARGEST_READ: Final = 1 << 20
 #: Bytes of headers per member, on average.
 _HEADERS: Final = 4096
 _LONGEST_TARGET: Final = 4096
-#: Most parts of the name of a member: opening a file costs a step for each, and no honest archive comes near.
-MAX_DEPTH: Final = 200
-_SHOWN: Final = 40
 #: "Version made by" of zip attributes that are Unix modes (APPNOTE.TXT 4.4.2).
 _UNIX: Final = 3
 _ENCRYPTED: Final = 1
 
 
 def members(file: BinaryIO, limits: Limits) -> Iterator[Member]:
-    """Yield the members of an open tar, gzipped tar or zip file, in its order. Raise as ``bounded`` does."""
+    """Yield the members of an open tar, gzipped tar or zip file, in its order. Raise as ``checked_members`` does."""
     start = file.read(4)
     file.seek(0)
     if start[:2] == b"PK":
-        return bounded(_zip(file, limits), limits)
+        return checked_members(_zip(file, limits), limits)
     if start[:2] == b"\x1f\x8b":
-        import gzip
-
-        return bounded(_tar(gzip.GzipFile(fileobj=file), limits), limits)
-    return bounded(_tar(file, limits), limits)
-
-
-def bounded(found: Iterable[Member], limits: Limits) -> Iterator[Member]:
-    """Yield ``found`` after checking each member.
-
-    Names and links stay inside the archive, no name occurs twice, all parents are directories, nothing is deeper than
-    ``MAX_DEPTH``, and the whole stays within ``limits``. A directory that is only implied by a name is yielded before
-    its content; if the archive describes it later, it is yielded again. Raise ``ResourceError`` for a member that
-    violates this.
-    """
-    kinds: dict[str, str] = {}
-    counter = _Counter(limits)
-    for member in found:
-        if member.name.count("/") >= MAX_DEPTH:
-            msg = f"'{member.name[:_SHOWN]}...' is more than {MAX_DEPTH} levels deep"
-            raise ResourceError(msg)
-        for parent in _parents(member.name):
-            if parent not in kinds:
-                kinds[parent] = "directory"
-                yield Member(parent, "directory", DIRECTORY_MODE)
-            elif kinds[parent] != "directory":
-                msg = f"'{member.name}' is beneath '{parent}', which is a {kinds[parent]}"
-                raise ResourceError(msg)
-        if not member.name:
-            continue
-        if kinds.get(member.name, "directory") != "directory" or member.kind != kinds.get(member.name, member.kind):
-            msg = f"'{member.name}' is in it twice"
-            raise ResourceError(msg)
-        if member.kind == "link" and not link_stays_inside(member.name, member.target):
-            msg = f"the link '{member.name}' leads out of it, or up behind a name: {member.target}"
-            raise ResourceError(msg)
-        kinds[member.name] = member.kind
-        counter.count(len(kinds))
-        yield member._replace(parts=counter.parts(member.parts))
-
-
-def _parents(name: str) -> Iterator[str]:
-    """Yield the directories of a member, the outermost first."""
-    slash = name.find("/")
-    while slash > 0:
-        yield name[:slash]
-        slash = name.find("/", slash + 1)
-
-
-class _Counter:
-    """Count the members and bytes of an archive; raise ``ResourceError`` above the limits."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._size = 0
-
-    def count(self, number: int) -> None:
-        if number > self._limits.members:
-            msg = f"it has more than {self._limits.members} members"
-            raise ResourceError(msg)
-
-    def parts(self, parts: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield ``parts`` while the total of all members stays within the limit."""
-        for part in parts:
-            self._size += len(part)
-            if self._size > self._limits.size:
-                msg = f"its files are larger than {self._limits.size} bytes together"
-                raise ResourceError(msg)
-            yield part
+        return checked_members(_tar(gzip.GzipFile(fileobj=file), limits), limits)
+    return checked_members(_tar(file, limits), limits)
 
 
 class _Bounded:
     """A file for the parsing libraries that refuses reads larger than a valid archive needs."""
 
     def __init__(self, file: Any, largest_read: int, headers: int) -> None:
-        """Read ``file`` in reads of at most ``largest_read`` bytes; its headers take at most ``headers`` bytes."""
+        """Allow reads of at most ``largest_read`` bytes, and at most ``headers`` bytes of headers."""
         self._file = file
         self._largest_read = largest_read
         self._headers_left = headers
@@ -152,26 +86,19 @@ class _Bounded:
 
 @contextmanager
 def _parsed() -> Iterator[None]:
-    """Raise ``ResourceError`` for every error of the parsing libraries: not an archive, or a damaged one."""
-    import tarfile
-    import zipfile
-    import zlib
-    from gzip import BadGzipFile
-
+    """Raise ``ResourceError`` for each error of the parsing libraries."""
     try:
         yield
     except (
-        *(tarfile.TarError, zipfile.BadZipFile, zlib.error, BadGzipFile),
+        *(tarfile.TarError, zipfile.BadZipFile, zlib.error, gzip.BadGzipFile),
         *(EOFError, ValueError, LookupError, OverflowError, NotImplementedError, RuntimeError),
     ) as error:
         msg = f"it is no tar, gzipped tar or zip file, or a damaged one: {str(error) or type(error).__name__}"
         raise ResourceError(msg) from error
 
 
-def _tar(file: BinaryIO | GzipFile, limits: Limits) -> Iterator[Member]:
-    """Yield the members of a tar file; one without its end is refused as truncated."""
-    import tarfile
-
+def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
+    """Yield the members of a tar file. Raise ``ResourceError`` for one without an end, which is truncated."""
     with _parsed():
         _refuse_many(file, limits.members)
     stream: Any = _Bounded(file, _LARGEST_READ, _LARGEST_READ + limits.members * _HEADERS)
@@ -191,10 +118,10 @@ def _tar(file: BinaryIO | GzipFile, limits: Limits) -> Iterator[Member]:
             raise ResourceError(msg)
 
 
-def _refuse_many(file: BinaryIO | GzipFile, most: int) -> None:
-    """Raise ``ResourceError`` for more than ``most`` members, by their headers alone.
+def _refuse_many(file: BinaryIO | gzip.GzipFile, most: int) -> None:
+    """Raise ``ResourceError`` for more than ``most`` members, counted by their headers without other checks.
 
-    Reading these with all checks takes thirty times as long. What is no common header is left to the checks.
+    That takes a thirtieth of the time of the checks. Counting stops at an uncommon header.
     """
     count = 0
     while len(header := file.read(_BLOCK)) == _BLOCK and header[257:262] == b"ustar":
@@ -233,8 +160,6 @@ def _tar_parts(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Iterator[byte
 
 
 def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
-    import zipfile
-
     headers = _LARGEST_READ + limits.members * _HEADERS
     stream: Any = _Bounded(file, headers, headers)
     with _parsed(), zipfile.ZipFile(stream) as archive:
@@ -270,14 +195,3 @@ def _name(raw: str) -> str:
         return member_name(raw)
     except ValueError as error:
         raise ResourceError(str(error)) from None
-
-
-def packed_file_mode(mode: int) -> int:
-    """Return the mode to use for a packed file: no set-id bits, write permission for the owner only."""
-    mode = mode & 0o755 | 0o600
-    return mode if mode & 0o100 else mode & 0o666
-
-
-def packed_directory_mode(mode: int) -> int:
-    """Return the mode to use for a packed directory."""
-    return mode & 0o755 | 0o700

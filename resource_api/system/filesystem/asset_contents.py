@@ -1,7 +1,6 @@
-"""Read the assets and archives that manifests declare: compute their SHA-256 when compiled, open them when applied.
+"""Read assets and archives of manifests: compute the SHA-256 when compiling, open the content when applying.
 
-Files are read in parts and never held in memory. A URL is downloaded when it is opened, not before. How a manifest
-spells contents and which members an archive may have must not enter here.
+Files are read in parts and never held in memory. A URL is downloaded when its content is opened.
 """
 
 from __future__ import annotations
@@ -22,20 +21,21 @@ from resource_api.model.values.assets import (
     ContentSpec,
     Limits,
     Member,
+    checked_members,
     link_stays_inside,
 )
 from resource_api.model.values.errors import ResourceError
-from resource_api.system.filesystem import archive_members, download, files
+from resource_api.system.filesystem import download, files, permissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     #: The members of a directory; each file with its SHA-256.
     Listing = tuple[tuple[Member, str], ...]
-    #: A SHA-256, and a function that opens the content.
-    Found = tuple[str, Callable[..., Any]]
+    #: A SHA-256, and the function that opens the content.
+    Source = tuple[str, Callable[..., Any]]
 
-#: Bytes of the largest file whose digest is computed: a sparse one costs nobody anything.
+#: Size in bytes of the largest file whose digest is computed: a huge sparse file is free to make.
 LARGEST: Final = 8 << 30
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -54,7 +54,7 @@ class AssetReader:
 
         Raise ``ValueError`` with a message for users.
         """
-        find: Callable[[ContentSpec, str], Found] = getattr(self, f"_find_{spec.origin}")
+        find: Callable[[ContentSpec, str], Source] = getattr(self, f"_find_{spec.origin}")
         try:
             digest, read = find(spec, os.path.join(os.path.dirname(file), str(spec.source)))
         except OSError as error:
@@ -67,11 +67,11 @@ class AssetReader:
             raise ValueError(msg)
         return KINDS[spec.word](digest, spec.origin, spec.source, read)
 
-    def _find_text(self, spec: ContentSpec, _path: str) -> Found:
+    def _find_text(self, spec: ContentSpec, _path: str) -> Source:
         raw = str(spec.source).encode()
         return sha256(raw).hexdigest(), partial(io.BytesIO, raw)
 
-    def _find_file(self, spec: ContentSpec, path: str) -> Found:
+    def _find_file(self, spec: ContentSpec, path: str) -> Source:
         digest = self._digests.get(path)
         if digest is None:
             digest = self._digests[path] = _digest(path)
@@ -79,7 +79,7 @@ class AssetReader:
             return digest, partial(VerifiedFile, path, digest)
         return digest, partial(_file_members, partial(_open_verified, path, digest))
 
-    def _find_url(self, spec: ContentSpec, _path: str) -> Found:
+    def _find_url(self, spec: ContentSpec, _path: str) -> Source:
         download.check(spec.source)
         fetch = partial(self._download, spec.source, spec.sha256)
         return spec.sha256, fetch if spec.word == "asset" else partial(_file_members, fetch)
@@ -90,38 +90,38 @@ class AssetReader:
             finalize(self, file.close)
         return download.reopen(self._downloads[digest])
 
-    def _find_directory(self, _spec: ContentSpec, path: str) -> Found:
+    def _find_directory(self, _spec: ContentSpec, path: str) -> Source:
         listing = self._listings.get(path)
         if listing is None:
             listing = self._listings[path] = list_directory(path)
-        digest = _combined_digest([[each.name, each.kind, each.mode, sha or each.target] for each, sha in listing])
+        digest = _combined_digest([[item.name, item.kind, item.mode, sha or item.target] for item, sha in listing])
         return digest, partial(_directory_members, path, listing)
 
-    def _find_files(self, spec: ContentSpec, _path: str) -> Found:
+    def _find_files(self, spec: ContentSpec, _path: str) -> Source:
         digest = _combined_digest([[name, content.word, content.sha256] for name, content in spec.source])
         return digest, partial(_mapping_members, spec.source)
 
 
 class SentReader(AssetReader):
-    """Build contents from files in memory, which another machine has sent; other paths only beneath some directories.
+    """Build contents from files in memory, sent by another machine, and from files beneath some directories.
 
-    ``files``: path → content; a directory's path ends in a slash, and its content lists the members as JSON.
+    The path of a sent directory ends in a slash; its content is the list of the members as JSON.
     """
 
     def __init__(self, sent: Mapping[str, bytes], directories: Sequence[str]) -> None:
-        """Use the files that were sent; files beneath ``directories`` are read from there."""
+        """Use the ``sent`` files by path, and read files beneath ``directories`` from this machine."""
         super().__init__()
         self._sent = sent
         self._beneath = tuple(f"{directory}/" for directory in directories)
 
-    def _find_file(self, spec: ContentSpec, path: str) -> Found:
+    def _find_file(self, spec: ContentSpec, path: str) -> Source:
         if path.startswith(self._beneath):
             return super()._find_file(spec, path)
         raw = self._content(spec, path)
         read = partial(io.BytesIO, raw)
         return sha256(raw).hexdigest(), read if spec.word == "asset" else partial(_file_members, read)
 
-    def _find_directory(self, spec: ContentSpec, path: str) -> Found:
+    def _find_directory(self, spec: ContentSpec, path: str) -> Source:
         if path.startswith(self._beneath):
             return super()._find_directory(spec, path)
         listed = json.loads(self._content(spec, f"{path}/"))
@@ -130,7 +130,7 @@ class SentReader(AssetReader):
             Member(name, kind, mode, target, [self._sent.get(f"{path}/{name}", b"")])
             for name, kind, mode, target, _ in listed
         ]
-        return digest, lambda limits: archive_members.bounded(iter(members), limits)
+        return digest, lambda limits: checked_members(iter(members), limits)
 
     def _content(self, spec: ContentSpec, path: str) -> bytes:
         if path not in self._sent:
@@ -140,7 +140,7 @@ class SentReader(AssetReader):
 
 
 class VerifiedFile(io.RawIOBase):
-    """A file that reaches its end only if all bytes read up to there have the expected SHA-256."""
+    """A file whose last read raises an error unless all its bytes have the expected SHA-256."""
 
     def __init__(self, path: str, digest: str) -> None:
         """Open the regular file at ``path``. Raise ``OSError``."""
@@ -169,7 +169,7 @@ class VerifiedFile(io.RawIOBase):
 
 
 def open_regular(path: str) -> io.FileIO:
-    """Open a regular file; refuse anything that could block or has no end."""
+    """Open a regular file. Raise ``OSError`` for other kinds, which may block or be endless."""
     return files.regular(os.open(path, _READ), path)
 
 
@@ -197,7 +197,7 @@ def _checked(file: io.FileIO, path: str) -> str:
 
 
 def _combined_digest(members: list[list[Any]]) -> str:
-    """Return the SHA-256 of an archive that is not one file, from what describes its members."""
+    """Return the SHA-256 of an archive that is no single file, from the descriptions of its members."""
     return sha256(json.dumps(members, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -206,27 +206,29 @@ def _changed(path: str) -> ResourceError:
 
 
 def _file_members(opened: Callable[[], BinaryIO], limits: Limits) -> Iterator[Member]:
+    from resource_api.system.filesystem import archive_members
+
     with opened() as file:
         yield from archive_members.members(file, limits)
 
 
 def _mapping_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
-    return archive_members.bounded(_nested_members(contents, limits), limits)
+    return checked_members(_nested_members(contents, limits), limits)
 
 
 def _nested_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
     for name, content in contents:
         if isinstance(content, Archive):
-            yield Member(name, "directory", archive_members.DIRECTORY_MODE)
+            yield Member(name, "directory", permissions.DIRECTORY_MODE)
             for member in content.members(limits):
                 yield member._replace(name=f"{name}/{member.name}")
         elif isinstance(content, Asset):
-            yield Member(name, "file", archive_members.FILE_MODE, parts=files.parts(content.open))
+            yield Member(name, "file", permissions.FILE_MODE, parts=files.parts(content.open))
 
 
 def _directory_members(top: str, listing: Listing, limits: Limits) -> Iterator[Member]:
-    """Yield the members of a directory as they were listed; ``ResourceError`` at a file that has changed since."""
-    return archive_members.bounded((_with_parts(top, *each) for each in listing), limits)
+    """Yield the members of a listed directory. Raise ``ResourceError`` at a file that was changed since."""
+    return checked_members((_with_parts(top, member, digest) for member, digest in listing), limits)
 
 
 def _with_parts(top: str, member: Member, digest: str) -> Member:
@@ -237,22 +239,22 @@ def _with_parts(top: str, member: Member, digest: str) -> Member:
 
 
 def _verified(path: str, digest: str) -> BinaryIO:
-    return VerifiedFile(path, digest)  # type: ignore[return-value] # it has all that a reader needs
+    return VerifiedFile(path, digest)  # type: ignore[return-value] # it has all methods of a reader
 
 
 def list_directory(top: str) -> Listing:
-    """Return everything in a directory tree, sorted, files with their SHA-256. Raise ``OSError``, ``ResourceError``."""
+    """Return a directory tree's members, sorted, with the SHA-256 of files. Raise ``OSError``, ``ResourceError``."""
     return tuple(_list(top))
 
 
 def _list(top: str) -> Iterator[tuple[Member, str]]:
-    """Yield everything in a directory tree, sorted, each file with its SHA-256."""
+    """Yield all members of a directory tree, sorted, with the SHA-256 of files."""
     todo = [""]
     while todo:
         directory = todo.pop()
         with os.scandir(os.path.join(top, directory)) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-        for entry in found:
+            members = sorted(entries, key=lambda entry: entry.name)
+        for entry in members:
             name = f"{directory}/{entry.name}" if directory else entry.name
             mode = entry.stat(follow_symlinks=False).st_mode
             if entry.is_symlink():
@@ -263,6 +265,6 @@ def _list(top: str) -> Iterator[tuple[Member, str]]:
                 yield Member(name, "link", 0o777, target), ""
             elif entry.is_dir():
                 todo.append(name)
-                yield Member(name, "directory", archive_members.packed_directory_mode(mode)), ""
+                yield Member(name, "directory", permissions.packed_directory_mode(mode)), ""
             else:
-                yield Member(name, "file", archive_members.packed_file_mode(mode)), _digest(entry.path)
+                yield Member(name, "file", permissions.packed_file_mode(mode)), _digest(entry.path)

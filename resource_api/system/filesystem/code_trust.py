@@ -1,15 +1,16 @@
-"""Check that only trusted users can change the code and the programs that are executed. Linux only.
+"""Check that only trusted users can change code and programs before they are executed.
 
-Trusted with code are root, the user of this process, and the user who called ``sudo`` (``SUDO_UID``). A path is checked
-from the root downwards: no other user can replace a name in a directory that only trusted users can write to, so its
-next name still is what has been checked. A file is opened before its own status is read. What the code does must not
-enter here.
+Trusted are root, the user of this process, and the user who called ``sudo`` (``SUDO_UID``). A path is checked from the
+root downwards: in a directory that only trusted users can write to, no other user can replace the next name after its
+check. A file is opened before its own status is read.
 """
 
 from __future__ import annotations
 
 import errno
+import grp
 import os
+import pwd
 import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -21,18 +22,22 @@ from resource_api.system.filesystem.directories import MAX_LINKS, ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+ACL: Final = "system.posix_acl_access"
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 
 
-class _Place(NamedTuple):
-    """Where a path leads: without links, and why others can change what it leads to, empty when they cannot."""
+class _Target(NamedTuple):
+    """The target of a path, without links, and the reason why other users can change or replace it, or ""."""
 
     path: str
-    why: str
+    reason: str
 
 
 class CodeTrust:
-    """Opens files of code, and refuses those that others can change. Each directory is looked at once."""
+    """Opens files of code, and refuses those that other users can change. Each directory is checked once.
+
+    Methods that check a path return the reason why other users can change it, as a text for users, or "".
+    """
 
     def __init__(
         self,
@@ -40,35 +45,36 @@ class CodeTrust:
         ways: Mapping[str, str] | None = None,
         users: Iterable[int] | None = None,
     ) -> None:
-        """Accept everything beneath the ``exempt`` directories.
+        """Accept all files beneath the ``exempt`` directories.
 
-        ``ways``: a directory without links in its path → the path with links by which it was named. ``users``: who is
-        trusted; by default those who are trusted with code.
+        ``ways``: a directory without links in its path → the path with links by which it was named. ``users`` are the
+        trusted users, None: those who are trusted with code.
         """
         self._exempt = frozenset(os.path.realpath(directory).rstrip("/") + "/" for directory in exempt)
         self._ways = dict(ways or {})
         self._users = {*ROOT, os.geteuid(), *_sudo_user()} if users is None else set(users)
         #: Path of a directory or link → its status.
-        self._seen: dict[str, os.stat_result] = {}
-        #: Path → why others can change it; empty: they cannot. For a directory as the one that holds a file, and as
-        #: one above it, which may be sticky.
-        self._judged: dict[tuple[str, bool], str] = {}
+        self._statuses: dict[str, os.stat_result] = {}
+        #: Directory, and whether it contains the code itself (then it must not be sticky) → reason.
+        self._reasons: dict[tuple[str, bool], str] = {}
 
     def open(self, path: str) -> int:
         """Open a file of code for reading and return its descriptor, which the caller closes.
 
-        Raise ``UntrustedCode`` with the path, owner and mode of what others can change, and ``OSError``.
+        Raise ``UntrustedCode`` with the path, owner and mode of a file or directory that other users can change, and
+        ``OSError``.
         """
-        place = self._follow(path, holds_code=True)
-        descriptor = os.open(place.path, _FLAGS)
-        why = "it cannot be checked"
+        target = self._follow(path, holds_code=True)
+        descriptor = os.open(target.path, _FLAGS)
+        reason = "it cannot be checked"
         try:
-            why = place.why or self._why_file(place.path, os.fstat(descriptor)) or self._why_way(place.path)
+            status = os.fstat(descriptor)
+            reason = target.reason or self._check(target.path, status) or self._check_way(target.path)
         finally:
-            if why:
+            if reason:
                 os.close(descriptor)
-        if why:
-            msg = f"{path}: is not executed, because others could have changed it: {why}; {_ADVICE}"
+        if reason:
+            msg = f"{path}: is not executed, because others could have changed it: {reason}; {_ADVICE}"
             raise UntrustedCode(msg)
         return descriptor
 
@@ -78,148 +84,138 @@ class CodeTrust:
             return file.read(), os.fstat(file.fileno())
 
     def who_can_change(self, path: str) -> str:
-        """Return why others can change a file or tree of data; empty when they cannot, or it is not there any more."""
+        """Check a file or tree of data, with advice in the reason; "" also if it cannot be read any more."""
         try:
-            why = self.why_not_tree(path, holds_code=False)
+            reason = self.check_tree(path, holds_code=False)
         except OSError:
             return ""
-        return f"{why}; {_ADVICE}" if why else ""
+        return f"{reason}; {_ADVICE}" if reason else ""
 
-    def why_not(self, path: str, *, holds_code: bool = True) -> str:
-        """Return why others can change a program, or a file of data unless ``holds_code``; empty when they cannot.
+    def check_file(self, path: str, *, holds_code: bool = True) -> str:
+        """Check a program, or without ``holds_code`` a file of data. Raise ``OSError`` if it does not exist."""
+        target = self._follow(path, holds_code=holds_code)
+        return target.reason or self._check(target.path, os.lstat(target.path))
 
-        Raise ``OSError`` when it cannot be found.
-        """
-        place = self._follow(path, holds_code=holds_code)
-        return place.why or self._why_file(place.path, os.lstat(place.path))
-
-    def why_not_place(self, directory: str) -> str:
-        """Return why others can add something to a directory, or make it; empty when they cannot. Raise ``OSError``."""
+    def check_directory(self, directory: str) -> str:
+        """Check that other users can neither add a file to a directory nor create it. Raise ``OSError``."""
         while not os.path.lexists(directory or "."):
             directory = os.path.dirname(directory)
-        return self.why_not(directory or ".", holds_code=False)
+        return self.check_file(directory or ".", holds_code=False)
 
-    def why_not_tree(self, path: str, *, holds_code: bool = True) -> str:
-        """Return why others can change a file or a directory with all that is in it; empty when they cannot.
+    def check_tree(self, path: str, *, holds_code: bool = True) -> str:
+        """Check a file, or a directory with its whole content; a missing one, that other users cannot create it.
 
-        A link counts with what it leads to. Where nothing is at ``path``, others must not be able to put it there. What
-        the system itself has installed is not looked at. ``holds_code``: the directory that ``path`` is in must not be
-        sticky. Raise ``OSError``: EFBIG for a tree of a million names.
+        Links are followed. Files of the system itself are not checked. ``holds_code``: the directory that contains
+        ``path`` must not be sticky. Raise ``OSError``: EFBIG for a tree of a million names.
         """
         if not os.path.lexists(path):
-            return self.why_not_place(os.path.dirname(path))
+            return self.check_directory(os.path.dirname(path))
         todo, visited = [path], set[str]()
         while todo:
-            with suppress(FileNotFoundError):  # a link that leads nowhere
-                place = self._follow(todo.pop(), holds_code=holds_code or bool(visited))
-                found = os.lstat(place.path)
-                if place.path in visited or self._is_exempt(place.path):
+            with suppress(FileNotFoundError):  # a broken link
+                target = self._follow(todo.pop(), holds_code=holds_code or bool(visited))
+                status = os.lstat(target.path)
+                if target.path in visited or self._is_exempt(target.path):
                     continue
-                if why := place.why or self._why_file(place.path, found):
-                    return why
-                visited.add(place.path)
-                if stat.S_ISDIR(found.st_mode) and not f"{place.path}/".startswith(_INSTALLED):
-                    todo += [f"{place.path.rstrip('/')}/{name}" for name in os.listdir(place.path)]
+                if reason := target.reason or self._check(target.path, status):
+                    return reason
+                visited.add(target.path)
+                if stat.S_ISDIR(status.st_mode) and not f"{target.path}/".startswith(_INSTALLED):
+                    todo += [f"{target.path.rstrip('/')}/{name}" for name in os.listdir(target.path)]
             if len(visited) + len(todo) > _MOST_NAMES:
                 raise OSError(errno.EFBIG, f"more than {_MOST_NAMES} files", path)
         return ""
 
-    def _follow(self, path: str, *, holds_code: bool = False) -> _Place:
-        """Follow ``path`` from the root and check every directory and link on the way, but not what is at its end.
+    def _follow(self, path: str, *, holds_code: bool = False) -> _Target:
+        """Follow ``path`` from the root and check each directory and link on the way, but not the target itself.
 
-        ``holds_code``: the last directory holds the file itself, and must not be sticky.
+        ``holds_code``: the last directory contains the code itself, and must not be sticky.
         """
-        here, why, links = "/", "", 0
+        here, reason, links = "/", "", 0
         todo = _names(path if path.startswith("/") else f"{os.getcwd()}/{path}")
         while todo:
             name = todo.pop()
             if name == "..":
                 here = here.rpartition("/")[0] or "/"
                 continue
-            why = why or self._why_directory(here, holds_code=holds_code and not todo)
+            reason = reason or self._check_directory(here, holds_code=holds_code and not todo)
             at = f"{here.rstrip('/')}/{name}"
             if not stat.S_ISLNK(self._status(at, last=not todo).st_mode):
                 here = at
                 continue
-            why = why or self._why_link(at)
+            if not self._is_exempt(at):
+                reason = reason or self._check_owner(at, self._status(at))
             links += 1
             if links > MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
             target = os.readlink(at)
             here = "/" if target.startswith("/") else here
             todo += _names(target)
-        return _Place(here, "" if self._is_exempt(here) else why)
+        return _Target(here, "" if self._is_exempt(here) else reason)
 
-    def _why_way(self, path: str) -> str:
-        """Return why others can change the way by which the module directory above ``path`` was named."""
-        for directory, named in list(self._ways.items()):
+    def _check_way(self, path: str) -> str:
+        """Check the path by which the module directory above ``path`` was named."""
+        for directory, way in list(self._ways.items()):
             if not path.startswith(f"{directory}/"):
                 continue
-            place = self._follow(named)
-            if directory not in {place.path, place.path.rpartition("/")[0]}:
-                return f"'{named}' led to '{directory}', and now leads to '{place.path}'"
-            if place.why:
-                return place.why
+            target = self._follow(way)
+            if directory not in {target.path, target.path.rpartition("/")[0]}:
+                return f"'{way}' led to '{directory}', and now leads to '{target.path}'"
+            if target.reason:
+                return target.reason
             del self._ways[directory]
         return ""
 
     def _is_exempt(self, path: str) -> bool:
-        return any(f"{path}/".startswith(each) for each in self._exempt)
+        return any(f"{path}/".startswith(directory) for directory in self._exempt)
 
     def _status(self, path: str, *, last: bool = False) -> os.stat_result:
-        """Return the status of a directory or link; that of the ``last`` name of a path may be a file, and is new."""
-        if (found := self._seen.get(path)) is None:
-            found = os.lstat(path)
+        """Return the status of a directory or link, from the cache unless it is the ``last`` name, perhaps a file."""
+        if (status := self._statuses.get(path)) is None:
+            status = os.lstat(path)
             if not last:
-                self._seen[path] = found
-        return found
+                self._statuses[path] = status
+        return status
 
-    def _why_directory(self, path: str, *, holds_code: bool) -> str:
-        """Return why others can change what a directory holds.
+    def _check_directory(self, path: str, *, holds_code: bool) -> str:
+        """Check a directory on the way to a file.
 
-        In a sticky directory they cannot rename or remove what is ours. But they may add to it, also a second link to
-        a file of ours, so the directory that ``holds_code`` must not be one.
+        In a sticky directory, other users cannot rename or remove files of trusted users. But they can add a file, also
+        a second link to a trusted user's file, so the directory that ``holds_code`` must not be sticky.
         """
         key = path, holds_code
-        if key not in self._judged:
-            found = self._status(path)
-            judge = self._why_owner if found.st_mode & stat.S_ISVTX and not holds_code else self._why
-            self._judged[key] = "" if self._is_exempt(path) else judge(path, found)
-        return self._judged[key]
+        if key not in self._reasons:
+            status = self._status(path)
+            check = self._check_owner if status.st_mode & stat.S_ISVTX and not holds_code else self._check
+            self._reasons[key] = "" if self._is_exempt(path) else check(path, status)
+        return self._reasons[key]
 
-    def _why_link(self, path: str) -> str:
-        return "" if self._is_exempt(path) else self._why_owner(path, self._status(path))
-
-    def _why_file(self, path: str, found: os.stat_result) -> str:
-        return "" if self._is_exempt(path) else self._why(path, found)
-
-    def _why(self, path: str, found: os.stat_result) -> str:
-        """Return why others can write to a file or directory of this status; empty when they cannot."""
-        if why := self._why_owner(path, found):
-            return why
-        mode, shown = found.st_mode, _describe(path, found)
+    def _check(self, path: str, status: os.stat_result) -> str:
+        """Check the owner and mode of a file or directory."""
+        if self._is_exempt(path):
+            return ""
+        if reason := self._check_owner(path, status):
+            return reason
+        mode, description = status.st_mode, _describe(path, status)
         if mode & stat.S_IWOTH:
             todo = _MOVE if mode & stat.S_ISVTX else f"run: chmod o-w {path}"
-            return f"{shown}, so everybody can write to it; {todo}"
+            return f"{description}, so everybody can write to it; {todo}"
         if mode & stat.S_IWGRP:
-            if not self._is_private_group(found.st_gid):
+            if not self._is_private_group(status.st_gid):
                 todo = _MOVE if mode & stat.S_ISVTX else f"run: chmod g-w {path}"
-                return f"{shown}, so the group {_group_name(found.st_gid)} can write to it; {todo}"
+                return f"{description}, so the group {_group_name(status.st_gid)} can write to it; {todo}"
             if _has_acl(path):
-                return f"{shown} and an ACL that may let others write to it; run: setfacl -b {path}"
+                return f"{description} and an ACL that may let others write to it; run: setfacl -b {path}"
         return ""
 
-    def _why_owner(self, path: str, found: os.stat_result) -> str:
-        if found.st_uid in self._users:
+    def _check_owner(self, path: str, status: os.stat_result) -> str:
+        if status.st_uid in self._users:
             return ""
-        todo = _MOVE if stat.S_ISDIR(found.st_mode) else f"look at it and run: chown -h root {path}"
-        return f"{_describe(path, found)}; {_user_name(found.st_uid)} is neither root nor you; {todo}"
+        todo = _MOVE if stat.S_ISDIR(status.st_mode) else f"look at it and run: chown -h root {path}"
+        return f"{_describe(path, status)}; {_user_name(status.st_uid)} is neither root nor you; {todo}"
 
     def _is_private_group(self, gid: int) -> bool:
         """Return whether a group has members, and each is a trusted user."""
-        import grp
-        import pwd
-
         try:
             names = set(grp.getgrgid(gid).gr_mem)
         except KeyError:
@@ -233,9 +229,9 @@ class CodeTrust:
 #: A shared directory, such as /tmp or the home of a user, must keep its owner and mode.
 _MOVE: Final = "move the code to a directory that only root and you can write to"
 _ADVICE: Final = "or, if you trust everybody who can write there, give --trust-path DIR"
-#: Most names of a tree: that of a large application, which are looked at in a few seconds.
+#: Most names of a tree: those of a large application, which are checked in a few seconds.
 _MOST_NAMES: Final = 1_000_000
-#: Where the system's own programs and libraries are, and no files.
+#: Directories of the system's programs and libraries.
 _INSTALLED: Final = ("/bin/", "/dev/", "/lib/", "/lib64/", "/proc/", "/sbin/", "/sys/", "/usr/")
 #: The number of digits of the greatest user id.
 _LONGEST_ID: Final = 10
@@ -252,13 +248,11 @@ def _sudo_user() -> Iterable[int]:
     return [int(text)] if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_ID else []
 
 
-def _describe(path: str, found: os.stat_result) -> str:
-    return f"'{path}' belongs to {_user_name(found.st_uid)} and has mode {stat.S_IMODE(found.st_mode):04o}"
+def _describe(path: str, status: os.stat_result) -> str:
+    return f"'{path}' belongs to {_user_name(status.st_uid)} and has mode {stat.S_IMODE(status.st_mode):04o}"
 
 
 def _user_name(uid: int) -> str:
-    import pwd
-
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -266,8 +260,6 @@ def _user_name(uid: int) -> str:
 
 
 def _group_name(gid: int) -> str:
-    import grp
-
     try:
         return f"'{grp.getgrgid(gid).gr_name}'"
     except KeyError:
@@ -275,7 +267,7 @@ def _group_name(gid: int) -> str:
 
 
 def _has_acl(path: str) -> bool:
-    """Return whether a file or directory has an ACL: the group's bits of its mode are then only a limit."""
-    from resource_api.system.filesystem import permissions
-
-    return permissions.ACL in permissions.attributes(path)
+    """Return whether a file or directory has an ACL, which makes the group's bits of its mode an upper limit."""
+    with suppress(OSError):
+        return ACL in os.listxattr(path)
+    return False

@@ -2,7 +2,7 @@
 
 Every user who can write to a directory on a path decides where the rest of the path leads. Therefore a link is
 followed only in a directory that only root and the caller can write to. Later operations are relative to the open
-directory (``dir_fd``), which renaming cannot redirect. What is done in a directory must not enter here. Linux only.
+directory (``dir_fd``), which renaming cannot redirect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import TracebackType
 
-#: The numbers of root. Where it has none, inside an overlay of another user, what is root's belongs to nobody.
+#: The user ids of root's files: inside another user's overlay they belong to an unknown user instead.
 ROOT: Final = {0}
 #: Most directories held open; a process may usually open 1024 files.
 MAX_OPEN: Final = 128
@@ -30,12 +30,12 @@ MAX_LINKS: Final = 40
 #: Flags to open a directory for listing or fsync(2) without following a link.
 DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-#: The bits of a mode with which others than the owner can write.
+#: The bits of a mode that allow other users than the owner to write.
 OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def everybody_can_read(path: str) -> bool:
-    """Return whether everybody can read a file: by its mode, and by those of all directories above it."""
+    """Return whether everybody can read a file, by its mode and the modes of all directories above it."""
     try:
         path = os.path.realpath(path)
         if not os.stat(path).st_mode & stat.S_IROTH:
@@ -51,7 +51,7 @@ def everybody_can_read(path: str) -> bool:
 
 @contextmanager
 def opened(name: str, flags: int, directory: int | None = None, mode: int = 0o777) -> Iterator[int]:
-    """Yield a descriptor of ``name``, perhaps in an open directory; it is closed after the block. Raise ``OSError``."""
+    """Open ``name``, relative to ``directory`` if given, yield its descriptor, and close it. Raise ``OSError``."""
     fd = os.open(name, flags, mode, dir_fd=directory)
     try:
         yield fd
@@ -65,7 +65,7 @@ def canonical_path(path: str) -> str:
 
 
 def make_directory(path: str, mode: int = 0o700) -> None:
-    """Make a directory, and those above it, unless it exists; no link of others is followed. Raise ``OSError``."""
+    """Make a missing directory and its parents, without following links of other users. Raise ``OSError``."""
     with Directories() as directories:
         directories.make(canonical_path(os.path.abspath(path)), mode)
 
@@ -109,21 +109,21 @@ class Directories:
 
         Raise ``OSError`` with the path: ELOOP for a link that another user could have put there.
         """
-        found = self._open.get(path)
-        if found is None:
+        directory = self._open.get(path)
+        if directory is None:
             if len(self._open) >= MAX_OPEN:
                 self.forget()
             try:
-                found = self._open[path] = self._walk(path)
+                directory = self._open[path] = self._walk(path)
             except OSError as error:
                 error.filename = path
                 raise
-        return found
+        return directory
 
     def make(self, path: str, mode: int = 0o700) -> Directory:
-        """Return the directory at an absolute path as ``reach`` does, after making it and those above it.
+        """Return the directory at an absolute path; it and its parents are made with ``mode`` if they are missing.
 
-        One that exists stays as it is. Raise ``OSError`` as ``reach`` does.
+        Raise ``OSError`` as ``reach`` does.
         """
         try:
             return self.reach(path)
@@ -163,7 +163,7 @@ class Directories:
         raise _untrusted(path)
 
     def forget(self) -> None:
-        """Close all directories; to be called after an operation that may change where a path leads."""
+        """Close all directories; call this after an operation that may redirect a path."""
         for fd in {directory.fd for directory in self._open.values()}:
             os.close(fd)
         self._open.clear()
@@ -200,27 +200,25 @@ class Directories:
 
     def _enter(self, here: Directory, name: str) -> Directory:
         path = here.beneath(name)
-        found = self._open.get(path)
-        if found is None or found.path != path:
-            found = self._open[path] = _directory(os.open(name, _PATH, dir_fd=here.fd), path, here)
-        return found
+        directory = self._open.get(path)
+        if directory is None or directory.path != path:
+            directory = self._open[path] = _directory(os.open(name, _PATH, dir_fd=here.fd), path, here)
+        return directory
 
 
 def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
-    seen = os.fstat(fd)
-    own = {*ROOT, os.geteuid()}
-    trusted = not seen.st_mode & OTHERS_WRITE and seen.st_uid in own
+    status = os.fstat(fd)
+    is_ours = status.st_uid in {*ROOT, os.geteuid()}
+    trusted = is_ours and not status.st_mode & OTHERS_WRITE
     if trusted and parent is not None and not parent.trusted:
-        # In a sticky directory of ours, others cannot rename what is ours: /tmp, for example.
+        # In a trusted user's sticky directory such as /tmp, other users cannot rename trusted users' files.
         trusted = parent.sticky
-    sticky = (
-        bool(seen.st_mode & stat.S_ISVTX) and seen.st_uid in own and (parent is None or parent.trusted or parent.sticky)
-    )
-    return Directory(fd, path, seen.st_dev, trusted, sticky)
+    sticky = is_ours and bool(status.st_mode & stat.S_ISVTX) and (parent is None or parent.trusted or parent.sticky)
+    return Directory(fd, path, status.st_dev, trusted, sticky)
 
 
 def _link(here: Directory, name: str) -> str:
-    """Return the text of a link. Raise ``NotADirectoryError`` for a file that is not one."""
+    """Return the text of a link. Raise ``NotADirectoryError`` for a file that is no link."""
     try:
         return os.readlink(name, dir_fd=here.fd)
     except OSError as error:
@@ -230,7 +228,7 @@ def _link(here: Directory, name: str) -> str:
 
 
 def _is_own_link(here: Directory, name: str) -> bool:
-    """Return whether root or the caller has made a link: the directory may have been another user's before."""
+    """Return whether a link belongs to root or the caller: the directory may have been another user's before."""
     return os.lstat(name, dir_fd=here.fd).st_uid in {*ROOT, os.geteuid()}
 
 

@@ -1,13 +1,11 @@
-"""Download a URL over HTTP or HTTPS into a file without a name, and check its SHA-256.
-
-Uses the standard library. Nothing is kept after the process. When to download must not be decided here.
-"""
+"""Download a URL over HTTP or HTTPS into a temporary file without a name, and check its SHA-256."""
 
 from __future__ import annotations
 
 import os
 import time
 from typing import TYPE_CHECKING, BinaryIO, Final
+from urllib.parse import urlsplit
 
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.text import show_size
@@ -24,14 +22,12 @@ _PART: Final = 1 << 18
 _NOT_FOUND: Final = 404
 
 
-class Missing(ResourceError):  # noqa: N818 - reads as what it says
-    """A URL at which the server has nothing (HTTP 404)."""
+class Missing(ResourceError):  # noqa: N818 - a status of the URL
+    """A URL that does not exist on its server (HTTP 404)."""
 
 
 def check(url: str) -> None:
     """Raise ``ValueError`` for a URL that is not HTTP or HTTPS, or that contains a user name or password."""
-    from urllib.parse import urlsplit
-
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         msg = f"'{url}' is not the URL of something to fetch; it begins with https:// or http://"
@@ -44,8 +40,8 @@ def check(url: str) -> None:
 def fetch(url: str, digest: str = "", *, largest: int = LARGEST, timeout: float = TOTAL_TIMEOUT) -> BinaryIO:
     """Return the content of ``url`` as an open file without a name, at its beginning.
 
-    Raise ``Missing`` when there is nothing, ``ResourceError`` when it cannot be fetched within ``timeout`` seconds, is
-    larger than ``largest`` bytes, or has another SHA-256 than ``digest``; an empty ``digest`` is not compared.
+    Raise ``Missing`` if it does not exist, ``ResourceError`` if it cannot be fetched within ``timeout`` seconds, is
+    larger than ``largest`` bytes, or has another SHA-256 than ``digest``, unless that is empty.
     """
     import tempfile
     from http.client import HTTPException
@@ -57,8 +53,8 @@ def fetch(url: str, digest: str = "", *, largest: int = LARGEST, timeout: float 
         file.seek(0)
     except (OSError, HTTPException) as error:
         file.close()
-        why = None if isinstance(error, HTTPError) else getattr(error, "reason", None)
-        msg = f"{url} cannot be fetched: {why or str(error) or type(error).__name__}"
+        reason = None if isinstance(error, HTTPError) else getattr(error, "reason", None)
+        msg = f"{url} cannot be fetched: {reason or str(error) or type(error).__name__}"
         missing = isinstance(error, HTTPError) and error.code == _NOT_FOUND
         raise (Missing if missing else ResourceError)(msg) from error
     except BaseException:
@@ -101,7 +97,7 @@ def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: fl
 
 
 def _exceeds(digits: str, largest: int) -> bool:
-    """Return whether a number is greater; its digits, without zeros before them, may be more than ``int`` reads."""
+    """Return whether a decimal number without leading zeros is greater than a limit; ``int`` limits its digits."""
     return len(digits) > len(str(largest)) or (digits != "" and int(digits) > largest)
 
 

@@ -1,6 +1,7 @@
-"""Edit a file: read it, compute the new content, and replace the file unless another process has changed it meanwhile.
+"""Edit a file as a whole or line by line, and replace it unless another process has changed it meanwhile.
 
-Files of other users are read and edited safely too, see ``directories``. What the content means must not enter here.
+Files of other users are read and edited safely too, see ``directories``. Editing lines leaves every byte outside the
+edited lines unchanged: comments, spacing, duplicates and a missing last newline.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ _LARGEST: Final = 16 * 1024 * 1024
 
 
 class _Version(NamedTuple):
-    """The state of a file; two are equal when the file was neither written nor replaced between them.
+    """The state of a file; two are equal if the file was neither written nor replaced between them.
 
-    ``path`` is the one after following links; ``content`` and ``identity`` are None if the file is missing.
+    ``path`` is the path after following links; ``content`` and ``identity`` are None if the file is missing.
     """
 
     path: str
@@ -38,9 +39,9 @@ class _ChangedError(Exception):
 
 
 def read_content(path: str) -> bytes | None:
-    """Return the content of the file of up to 16 MiB at the absolute ``path``; None if it does not exist.
+    """Return the content of the file of up to 16 MiB at the absolute ``path``, or None if it does not exist.
 
-    Raise ``OSError`` for anything but a regular file, and for a link that another user could have put there.
+    Raise ``OSError`` unless it is a regular file, and for a link that another user could have put there.
     """
     try:
         return _read_version(path).content
@@ -59,11 +60,11 @@ def edit(
 ) -> None:
     """Call ``change`` with the content of the file at the absolute ``path``; replace the file if it returns another.
 
-    An existing file keeps its mode and owner; a new one, whose content was empty, gets the given ones. When another
-    process writes the file meanwhile, ``change`` is called again with the new content: it must not depend on earlier
-    calls. The new file is durable on return. ``check`` is called with the path at which the new content is complete,
-    and may refuse it by raising. Raise ``OSError``, and ``ResourceError`` when the file keeps changing, or where other
-    users could replace the new file between the check and its renaming.
+    An existing file keeps its mode and owner; a new file, with empty former content, gets ``mode``, ``uid`` and
+    ``gid``. If another process writes the file meanwhile, ``change`` is called again with the new content: it must not
+    depend on earlier calls. The new file is durable on return. ``check`` is called with the path of the complete new
+    file, and may refuse it by raising. Raise ``OSError``, and ``ResourceError`` if the file keeps changing, or where
+    other users could replace the new file between the check and its renaming.
     """
     for _ in range(_TRIES):
         before = _read_version(path)
@@ -85,7 +86,7 @@ def edit(
         except _ChangedError:
             continue
         except OSError as error:
-            if error.errno == errno.EAGAIN:  # as of a file that is overwritten in place
+            if error.errno == errno.EAGAIN:  # raised for a file that is overwritten in place
                 continue
             if error.filename is not None and not os.path.isabs(error.filename):
                 error.filename = before.path  # not the temporary file in its directory
@@ -110,12 +111,12 @@ def _read_version(path: str) -> _Version:
 
 
 class Lines:
-    """The lines of a file as a list of texts without line ends; bytes that are not UTF-8 are kept as surrogates.
+    """The lines of a file as a list of texts without line ends, with surrogate escapes for bytes that are not UTF-8.
 
     1. A line that is not assigned, inserted or deleted keeps its bytes.
     2. An assigned line keeps its line end; a new one gets that of the last line that has one.
     3. A file without a newline at its end does not get one.
-    4. Deleting a line that was just added restores the bytes of before.
+    4. Deleting a line that was just added restores the former bytes.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -173,7 +174,7 @@ class Lines:
 def read_lines(path: str) -> Lines:
     """Return the lines of the file at the absolute ``path``; none if it does not exist.
 
-    Raise ``OSError`` for anything but a regular file, and for a link that another user could have put there.
+    Raise ``OSError`` unless it is a regular file, and for a link that another user could have put there.
     """
     return Lines(read_content(path) or b"")
 
@@ -187,9 +188,9 @@ def edit_lines(
     gid: int | None = None,
     check: Callable[[str], object] | None = None,
 ) -> None:
-    """Call ``change`` with the lines of the file at the absolute ``path``, and replace the file if they differ then.
+    """Call ``change`` with the lines of the file at the absolute ``path``, and replace the file if it changes them.
 
-    Everything else is as in ``edit``.
+    The parameters and errors are those of ``edit``.
     """
 
     def changed(content: bytes) -> bytes:
@@ -201,7 +202,7 @@ def edit_lines(
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with U+FFFD in place of bytes that are not UTF-8."""
+    """Return ``text`` with U+FFFD instead of bytes that are not UTF-8."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

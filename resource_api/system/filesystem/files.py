@@ -1,8 +1,7 @@
 """Read, replace, create and remove files, directories and links: atomic, durable, safe against other users.
 
 A file is replaced by renaming a complete one over it, after its content is on disk. Permissions are changed on open
-descriptors, never by name, and at no instant grant more than the old or the new ones. How a directory is reached
-safely belongs to ``directories``; what a resource should be belongs to providers. Linux only.
+descriptors, never by name, and at no instant grant more than the old or the new ones.
 """
 
 from __future__ import annotations
@@ -32,6 +31,14 @@ from resource_api.system.filesystem.permissions import (
 )
 from resource_api.system.filesystem.temporary_names import TemporaryNames, rename_new
 
+try:
+    from _sha256 import sha256 as _sha256  # the source of hashlib's: Python 3.11
+except ImportError:  # pragma: no cover - depends on the version
+    try:
+        from _sha2 import sha256 as _sha256  # from Python 3.12 on
+    except ImportError:
+        from hashlib import sha256 as _sha256
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from io import FileIO
@@ -46,20 +53,22 @@ READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _PART: Final = 1 << 18
+#: Size from which OpenSSL, which is six times as fast, is worth its loading, 3 ms.
+_LARGE: Final = 1 << 16
 
 
 def stat_and_read(directories: Directories, path: str, limit: int) -> tuple[os.stat_result, bytes | None]:
     """Return the status of the file at the absolute ``path``, and its content if it is regular.
 
-    The content is None for anything but a regular file, and for one of more than ``limit`` bytes. A link at the end
-    of the path is not followed; a FIFO or a device is not opened. Raise ``OSError``.
+    The content is None unless it is a regular file of at most ``limit`` bytes. A link at the end of the path is not
+    followed; a FIFO or a device is not opened. Raise ``OSError``.
     """
     parent, _, name = path.rpartition("/")
     fd = directories.reach(parent).fd
-    seen = os.lstat(name or ".", dir_fd=fd)
-    size = seen.st_size
-    if size > limit or not stat.S_ISREG(seen.st_mode):
-        return seen, None
+    status = os.lstat(name or ".", dir_fd=fd)
+    size = status.st_size
+    if size > limit or not stat.S_ISREG(status.st_mode):
+        return status, None
     file = os.open(name, READ_FLAGS, dir_fd=fd)
     try:
         content: bytes | None = os.read(file, size + 1)
@@ -67,13 +76,13 @@ def stat_and_read(directories: Directories, path: str, limit: int) -> tuple[os.s
             content = _whole(file, limit)
     finally:
         os.close(file)
-    return seen, content
+    return status, content
 
 
 def stat_attributes(directories: Directories, path: str) -> tuple[os.stat_result, dict[str, bytes]]:
-    """Return the status and the extended attributes of the file at the absolute ``path``, whatever its kind.
+    """Return the status and the extended attributes of a file of any kind at the absolute ``path``.
 
-    Raise ``OSError``: ELOOP for a symbolic link at the end of the path, too.
+    Raise ``OSError``: ELOOP also for a symbolic link at the end of the path.
     """
     directory, name = directories.place(path)
     with _opened_for_attributes(directory, name, path) as fd:
@@ -83,18 +92,18 @@ def stat_attributes(directories: Directories, path: str) -> tuple[os.stat_result
 def read(path: str, limit: int) -> bytes:
     """Return the content of a regular file. Raise ``OSError``: EFBIG above ``limit`` bytes, EINVAL for no file."""
     with Directories() as directories:
-        seen, content = stat_and_read(directories, path, limit)
+        status, content = stat_and_read(directories, path, limit)
     if content is None:
-        raise not_read(seen, path, limit)
+        raise not_read(status, path, limit)
     return content
 
 
-def not_read(seen: os.stat_result, path: str, limit: int) -> OSError:
-    """Return the error for a file without content from ``stat_and_read``, with its path and the limit that it breaks.
+def not_read(status: os.stat_result, path: str, limit: int) -> OSError:
+    """Return the error for a file without content from ``stat_and_read``, with its path.
 
-    EFBIG above ``limit`` bytes, EINVAL for anything but a regular file.
+    It is EFBIG above ``limit`` bytes, EINVAL unless the file is regular.
     """
-    if not stat.S_ISREG(seen.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return OSError(errno.EINVAL, "not a regular file", path)
     return OSError(errno.EFBIG, f"larger than {show_size(limit)}", path)
 
@@ -102,7 +111,7 @@ def not_read(seen: os.stat_result, path: str, limit: int) -> OSError:
 def open_source(path: str) -> FileIO:
     """Open a regular file for reading. Links are followed unless another user could have put them there.
 
-    The stream is unbuffered. Raise ``OSError``: ELOOP for such a link, EINVAL for anything but a regular file.
+    The stream is unbuffered. Raise ``OSError``: ELOOP for such a link, EINVAL unless the file is regular.
     """
     try:
         with Directories() as directories:
@@ -115,7 +124,7 @@ def open_source(path: str) -> FileIO:
 
 
 def regular(file: int, path: str) -> FileIO:
-    """Return the unbuffered stream of a regular file; close anything else, and raise ``OSError`` with its path."""
+    """Return the unbuffered stream of an open file. Unless it is regular, close it and raise ``OSError``."""
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "not a regular file", path)
@@ -123,12 +132,12 @@ def regular(file: int, path: str) -> FileIO:
 
 
 def describe_error(error: Exception, path: str) -> str:
-    """Return the message of a failed operation on ``path``: without error number, and with a path only if another."""
+    """Return the message of a failed operation on ``path``, without error number, with a path only if it differs."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     text = error.strerror[:1].lower() + error.strerror[1:]
-    place = error.filename
-    return f"{text}: {place}" if isinstance(place, str) and place.startswith("/") and place != path else text
+    name = error.filename
+    return f"{text}: {name}" if isinstance(name, str) and name.startswith("/") and name != path else text
 
 
 def parts(opener: Callable[[], BinaryIO]) -> Iterator[bytes]:
@@ -147,29 +156,29 @@ def replace(
 
 
 def write_output(path: str, content: bytes, mode: int = 0o600) -> None:
-    """Write a file that the user has named for a result: a new one of the caller, whole, with exactly ``mode``.
+    """Write the output file that the user has chosen: a new file of the caller with exactly ``mode``, atomically.
 
-    A link that is there is followed unless another user could have put it there; what a pipe or terminal of the caller
-    is gets the content. Raise ``OSError``.
+    An existing link is followed unless another user could have put it there; a pipe or terminal of the caller gets the
+    content. Raise ``OSError``.
     """
-    place = os.path.abspath(path)
+    target = os.path.abspath(path)
     with suppress(FileNotFoundError):
-        seen = os.stat(place)
-        if (stat.S_ISFIFO(seen.st_mode) or stat.S_ISCHR(seen.st_mode)) and seen.st_uid in {*ROOT, os.geteuid()}:
-            with opened(place, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY) as stream:
-                if os.path.samestat(os.fstat(stream), seen):
+        status = os.stat(target)
+        if (stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode)) and status.st_uid in {*ROOT, os.geteuid()}:
+            with opened(target, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY) as stream:
+                if os.path.samestat(os.fstat(stream), status):
                     _write(stream, content)
                     return
     with Directories() as directories:
-        directory, name = directories.follow(canonical_path(place))
-        place = directory.beneath(name)
-    replace(place, content, mode=mode, uid=os.geteuid(), gid=os.getegid())
+        directory, name = directories.follow(canonical_path(target))
+        target = directory.beneath(name)
+    replace(target, content, mode=mode, uid=os.geteuid(), gid=os.getegid())
 
 
 def write_new(path: str, content: bytes, mode: int | None = None) -> None:
-    """Write a file whose name must not exist, durably; without a ``mode`` as the umask says.
+    """Write a new file durably, with the umask's mode if ``mode`` is None.
 
-    Raise ``OSError``: ``FileExistsError`` where it exists.
+    Raise ``OSError``: ``FileExistsError`` if the name exists.
     """
     with Directories() as directories:
         directory, name = directories.place(canonical_path(os.path.abspath(path)))
@@ -187,15 +196,15 @@ def write_new(path: str, content: bytes, mode: int | None = None) -> None:
 
 
 class _Staged(NamedTuple):
-    """A complete file under a temporary name, to be renamed by ``flush``, or a content for the file that is there."""
+    """A complete file under a temporary name, to be renamed by ``flush``, or a content that overwrites a file."""
 
     path: str
     directory: str
     temporary: str
     name: str
     old: os.stat_result | None
-    wanted: Permissions
-    #: What overwrites the old file, in a directory that cannot be written to.
+    should: Permissions
+    #: The content to overwrite the old file with, in a directory without write access.
     content: bytes | None = None
 
 
@@ -247,19 +256,19 @@ class Batch:
     ) -> None:
         """Create the file at ``path`` or replace it; readers see the whole old or the whole new content.
 
-        ``check`` is called with the path at which the new content is complete, and may refuse it by raising.
+        ``check`` is called with the path of the complete new file, and may refuse it by raising.
 
         A symbolic link at ``path`` is replaced itself, other hard links keep the old content. Mode, owner and group of
         None are those of the old file (without set-id bits, which were granted to the old content); a new file gets
-        0644 and the caller's. ACL and extended attributes are kept, a given ``mode`` becomes the mode exactly; they end
-        where the owner changes, or ``mode`` and ``uid`` are given. The same holds for the ACL that a new file gets from
-        the default ACL of its directory, and only one of root, the caller or ``uid`` can pass one on.
-        A file that cannot be replaced, as a mount point cannot, is overwritten in place, see ``in_place``.
-        Raise ``OSError``, EISDIR or EEXIST for anything but a regular file or a link.
+        0644 and the caller's. ACL and extended attributes are kept, and ``mode`` becomes the mode exactly; they are
+        removed if the owner changes, or if ``mode`` and ``uid`` are set. The same holds for the ACL that a new file
+        gets from the default ACL of its directory, which must belong to root, the caller or ``uid``.
+        A file that cannot be replaced, such as a mount point, is overwritten in place, see ``in_place``.
+        Raise ``OSError``: EISDIR or EEXIST unless it is a regular file or a link.
         """
         directory, name = self.directories.place(path)
         old = _replaceable(directory, name, path)
-        wanted = Permissions(mode, uid, gid)
+        should = Permissions(mode, uid, gid)
         temporary = self._temporary_names.name(directory, name)
         try:
             fd = os.open(temporary, _CREATE_FLAGS, 0o600, dir_fd=directory.fd)
@@ -267,13 +276,13 @@ class Batch:
             if error.errno not in in_place.UNWRITABLE or not in_place.can_overwrite(directory, name, old):
                 raise
             whole = in_place.checked(content, check)
-            self._staged.append(_Staged(path, directory.path, "", name, old, wanted, whole))
+            self._staged.append(_Staged(path, directory.path, "", name, old, should, whole))
             return
         try:
             try:
                 for part in (content,) if isinstance(content, bytes) else content:
                     _write(fd, part)
-                set_new_permissions(fd, old, wanted, directory.fd, name)
+                set_new_permissions(fd, old, should, directory.fd, name)
                 self._pending.file(fd, directory)
             finally:
                 os.close(fd)
@@ -282,48 +291,48 @@ class Batch:
         except BaseException:
             temporary_names.discard(directory.fd, temporary)
             raise
-        self._staged.append(_Staged(path, directory.path, temporary, name, old, wanted))
+        self._staged.append(_Staged(path, directory.path, temporary, name, old, should))
 
     def make_directory(
         self, path: str, *, mode: int | None = None, uid: int | None = None, gid: int | None = None
     ) -> None:
         """Create a directory. Without ``mode`` it is 0755, with set-group-ID if the parent passes that on.
 
-        Where other users can write, it is made in a directory of our own, and moved to its name with its rights: the
-        one that they could put into its place meanwhile would get these rights. The parent's default ACL is inherited
-        as by ``replace``. Raise ``OSError``: ``FileExistsError`` when the name exists.
+        Where other users can write, it is made in a private directory and moved to its name with its permissions:
+        otherwise a directory that another user puts there meanwhile would get them. The parent's default ACL is
+        inherited as by ``replace``. Raise ``OSError``: ``FileExistsError`` if the name exists.
         """
         directory, name = self.directories.place(path)
-        wanted = Permissions(mode, uid, gid)
+        should = Permissions(mode, uid, gid)
         if directory.trusted:
-            self._create_directory(directory, directory.fd, name, wanted)
+            self._create_directory(directory, directory.fd, name, should)
         else:
-            temporary = self._temporary_names.name(directory, name)  # also removes what a crash has left
+            temporary = self._temporary_names.name(directory, name)  # also removes leftovers of a crash
             with suppress(FileNotFoundError):
                 os.lstat(name, dir_fd=directory.fd)
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-            self._create_directory_aside(directory, name, temporary, wanted)
+            self._create_directory_aside(directory, name, temporary, should)
         self._pending.entries(directory.path)
 
-    def _create_directory_aside(self, directory: Directory, name: str, temporary: str, wanted: Permissions) -> None:
+    def _create_directory_aside(self, directory: Directory, name: str, temporary: str, should: Permissions) -> None:
         os.mkdir(temporary, 0o700, dir_fd=directory.fd)
         try:
             with opened(temporary, DIRECTORY_FLAGS, directory.fd) as aside:
-                seen = os.fstat(aside)
-                if seen.st_uid != os.geteuid() or seen.st_mode & 0o077:
+                status = os.fstat(aside)
+                if status.st_uid != os.geteuid() or status.st_mode & 0o077:
                     raise PermissionError(errno.EPERM, "another user has put another directory there", name)
-                self._create_directory(directory, aside, temporary, wanted)
+                self._create_directory(directory, aside, temporary, should)
                 rename_new(aside, temporary, directory.fd, name)
         finally:
             temporary_names.discard(directory.fd, temporary)
 
-    def _create_directory(self, directory: Directory, parent: int, name: str, wanted: Permissions) -> None:
+    def _create_directory(self, directory: Directory, parent: int, name: str, should: Permissions) -> None:
         """Create a directory in the open directory ``parent``, in which no other user can write."""
-        # Without a declared mode nothing would later correct a narrow mode that a crash has left.
-        os.mkdir(name, DIRECTORY_MODE if wanted == Permissions() else 0o700, dir_fd=parent)
+        # Without a declared mode, no later run would correct the narrow mode after a crash.
+        os.mkdir(name, DIRECTORY_MODE if should == Permissions() else 0o700, dir_fd=parent)
         try:
             with opened(name, DIRECTORY_FLAGS, parent) as fd:
-                set_directory_permissions(fd, wanted, directory.fd)
+                set_directory_permissions(fd, should, directory.fd)
                 self._pending.file(fd, directory)
         except BaseException:
             with suppress(OSError):
@@ -331,7 +340,7 @@ class Batch:
             raise
 
     def make_link(self, path: str, target: str, *, uid: int | None = None, gid: int | None = None) -> None:
-        """Create a symbolic link, or replace a file or link by one, atomically. Raise ``OSError`` as ``replace``."""
+        """Create a symbolic link, or replace a file or link by one, atomically. Raise as ``replace`` does."""
         directory, name = self.directories.place(path)
         _replaceable(directory, name, path)
         temporary = self._temporary_names.name(directory, name)
@@ -356,31 +365,31 @@ class Batch:
         gid: int | None = None,
         former_uid: int | None = None,
     ) -> None:
-        """Change mode, owner and group of a file or directory, or the owner of a link; None keeps the present one.
+        """Change mode, owner and group of a file or directory, or the owner of a link; None keeps the present value.
 
-        ACLs, attributes of users and file capabilities end as with ``replace``.
-        Raise ``OSError``: EAGAIN when the file is replaced meanwhile, or no longer belongs to ``former_uid``, if that
-        is given; EPERM in a directory that other users can write to for a file with other hard links, and for one that
+        ACLs, users' attributes and file capabilities are removed as by ``replace``.
+        Raise ``OSError``: EAGAIN if the file is replaced meanwhile, or does not belong to ``former_uid``, unless that
+        is None; EPERM in a directory that other users can write to for a file with other hard links, and for one that
         would be given to others (``gives_away``): they may have put a link to another file there, or renamed one.
         """
         directory, name = self.directories.place(path)
-        seen = os.lstat(name, dir_fd=directory.fd)
-        if former_uid not in {None, seen.st_uid}:
+        status = os.lstat(name, dir_fd=directory.fd)
+        if former_uid not in {None, status.st_uid}:
             raise OSError(errno.EAGAIN, "it has been replaced meanwhile", path)
-        if stat.S_ISLNK(seen.st_mode):
+        if stat.S_ISLNK(status.st_mode):
             change_link_owner(directory.fd, name, Permissions(None, uid, gid))
             self._pending.entries(directory.path)
             return
-        if not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             raise OSError(errno.EINVAL, "neither a file nor a directory", path)
         with opened(name, READ_FLAGS, directory.fd) as fd:
-            now = os.fstat(fd)
-            if not os.path.samestat(seen, now):
+            present = os.fstat(fd)
+            if not os.path.samestat(status, present):
                 raise OSError(errno.EAGAIN, "it has been replaced meanwhile", path)
-            wanted = Permissions(mode, uid, gid)
+            should = Permissions(mode, uid, gid)
             if not directory.trusted:
-                _check_not_planted(now, wanted, path)
-            change_permissions(fd, now, wanted, clear=wanted.end_attributes(now.st_uid))
+                _check_not_planted(present, should, path)
+            change_permissions(fd, present, should, clear=should.end_attributes(present.st_uid))
             self._pending.file(fd, directory)
 
     def edit_attributes(
@@ -389,28 +398,28 @@ class Batch:
         """Change extended attributes of a file of any kind but a link, such as its ACL.
 
         ``change`` is called with the status and the present attributes, and returns new values; None removes one.
-        Raise ``OSError``: ELOOP for a symbolic link, ENOTSUP where the filesystem has no such attributes, EPERM in a
-        directory that other users can write to for a file of root or the caller, and for one with other hard links:
-        they may have put it there.
+        Raise ``OSError``: ELOOP for a symbolic link, ENOTSUP if the filesystem does not support the attributes, EPERM
+        in a directory that other users can write to for a file of root or the caller, and for one with other hard
+        links: they may have put it there.
         """
         directory, name = self.directories.place(path)
         with _opened_for_attributes(directory, name, path) as fd:
-            now = os.fstat(fd)
-            new = change(now, read_attributes(fd))
+            status = os.fstat(fd)
+            new = change(status, read_attributes(fd))
             if new and not directory.trusted:
-                _check_not_moved(now, path)
+                _check_not_moved(status, path)
             try:
                 write_attributes(fd, new)
             except OSError as error:
                 error.filename = path
                 raise
             if new:
-                self._flush_attributes(fd, now, directory)
+                self._flush_attributes(fd, status, directory)
 
-    def _flush_attributes(self, fd: int, now: os.stat_result, directory: Directory) -> None:
-        """Make attributes durable with the file, or with its directory where it cannot be opened."""
+    def _flush_attributes(self, fd: int, status: os.stat_result, directory: Directory) -> None:
+        """Make attributes durable with the file, or with its directory if it cannot be opened."""
         with suppress(PermissionError):
-            if stat.S_ISREG(now.st_mode) or stat.S_ISDIR(now.st_mode):
+            if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
                 with opened(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC) as file:
                     self._pending.file(file, directory)
                 return
@@ -422,9 +431,9 @@ class Batch:
         Raise ``OSError``: EPERM for ``PROTECTED_DIRECTORIES``, EBUSY for a mount point or a directory above one.
         """
         directory, name = self.directories.place(path)
-        seen = os.lstat(name, dir_fd=directory.fd)
+        status = os.lstat(name, dir_fd=directory.fd)
         remove_tree.check_removable(directory.beneath(name))
-        if not stat.S_ISDIR(seen.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             with _naming_a_mount_point(path):
                 os.unlink(name, dir_fd=directory.fd)
         elif recursive:
@@ -433,14 +442,14 @@ class Batch:
             temporary_names.sweep(self.directories.reach(path))
             os.rmdir(name, dir_fd=directory.fd)
         self._pending.entries(directory.path)
-        if not stat.S_ISREG(seen.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             self.directories.forget()
 
     def flush(self) -> list[tuple[str, OSError]]:
         """Rename the replaced files into place and make all changes durable.
 
-        Return the path and the error of each file that could not be renamed. Raise ``OSError`` when the disk cannot
-        store what was written: then no waiting file has appeared.
+        Return the path and the error of each file that could not be renamed. Raise ``OSError`` if the disk cannot store
+        the changes: then no replaced file has appeared.
         """
         ready, self._staged = self._staged, []
         try:
@@ -474,7 +483,7 @@ class Batch:
                 self._pending.entries(staged.directory)
                 return
         if staged.old is not None:
-            in_place.overwrite(directory, staged.name, staged.old, content, staged.wanted)
+            in_place.overwrite(directory, staged.name, staged.old, content, staged.should)
         self._discard([staged])
 
     def _discard(self, files: Iterable[_Staged]) -> None:
@@ -485,32 +494,32 @@ class Batch:
                 temporary_names.discard(self.directories.reach(staged.directory).fd, staged.temporary)
 
 
-def _check_not_planted(now: os.stat_result, wanted: Permissions, path: str) -> None:
-    """Raise ``PermissionError`` when others may have put another file here to get ``wanted`` for it."""
-    why = ""
-    if stat.S_ISREG(now.st_mode) and now.st_nlink > 1:
-        why = "it has other hard links, and other users can write to its directory"
-    elif gives_away(wanted, now):
-        kind, remedy = ("directory", "remove it") if stat.S_ISDIR(now.st_mode) else ("file", "declare its content")
-        why = (
+def _check_not_planted(status: os.stat_result, should: Permissions, path: str) -> None:
+    """Raise ``PermissionError`` if other users may have put another file here to get permissions for it."""
+    reason = ""
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        reason = "it has other hard links, and other users can write to its directory"
+    elif gives_away(should, status):
+        kind, remedy = ("directory", "remove it") if stat.S_ISDIR(status.st_mode) else ("file", "declare its content")
+        reason = (
             f"other users can write to a directory on its path and may have moved another {kind} here, so its rights "
             f"are not given to others; {remedy} (a new {kind} gets them), change its rights yourself, or let only root "
             "write to the directories on its path"
         )
-    if why:
-        raise PermissionError(errno.EPERM, why, path)
+    if reason:
+        raise PermissionError(errno.EPERM, reason, path)
 
 
-def _check_not_moved(now: os.stat_result, path: str) -> None:
-    """Raise ``PermissionError`` for a file that others may have moved or linked here to get rights for it."""
-    if (stat.S_ISREG(now.st_mode) and now.st_nlink > 1) or now.st_uid in {*ROOT, os.geteuid()}:
-        why = "other users can write to a directory on its path and may have moved another file here"
-        raise PermissionError(errno.EPERM, why, path)
+def _check_not_moved(status: os.stat_result, path: str) -> None:
+    """Raise ``PermissionError`` for a file that other users may have moved or linked here to get permissions for it."""
+    if (stat.S_ISREG(status.st_mode) and status.st_nlink > 1) or status.st_uid in {*ROOT, os.geteuid()}:
+        reason = "other users can write to a directory on its path and may have moved another file here"
+        raise PermissionError(errno.EPERM, reason, path)
 
 
 @contextmanager
 def _naming_a_mount_point(path: str) -> Iterator[None]:
-    """Say why a name that is in use stays: "device or resource busy" names no reason."""
+    """Explain EBUSY of a name in use, as "device or resource busy" gives no reason."""
     try:
         yield
     except OSError as error:
@@ -521,7 +530,7 @@ def _naming_a_mount_point(path: str) -> Iterator[None]:
 
 @contextmanager
 def _opened_for_attributes(directory: Directory, name: str, path: str) -> Iterator[int]:
-    """Yield a descriptor for a file's status and attributes alone. Raise ``OSError``: ELOOP for a link."""
+    """Yield a descriptor that allows only to read status and attributes. Raise ``OSError``: ELOOP for a link."""
     with opened(name, PATH_FLAGS, directory.fd) as fd:
         if stat.S_ISLNK(os.fstat(fd).st_mode):
             raise OSError(errno.ELOOP, "a symbolic link has no such attributes", path)
@@ -529,7 +538,7 @@ def _opened_for_attributes(directory: Directory, name: str, path: str) -> Iterat
 
 
 def _whole(file: int, limit: int) -> bytes | None:
-    """Read a file from beginning to end; None above ``limit`` bytes."""
+    """Return the whole content of a file, or None above ``limit`` bytes."""
     with os.fdopen(file, "rb", closefd=False) as stream:
         stream.seek(0)
         content = stream.read(limit + 1)
@@ -538,13 +547,13 @@ def _whole(file: int, limit: int) -> bytes | None:
 
 def _write(fd: int, content: bytes) -> None:
     """Write all of ``content``; one write(2) may take less."""
-    done = os.write(fd, content)
-    while done < len(content):
-        done += os.write(fd, memoryview(content)[done:])
+    offset = os.write(fd, content)
+    while offset < len(content):
+        offset += os.write(fd, memoryview(content)[offset:])
 
 
 def _replaceable(directory: Directory, name: str, path: str) -> os.stat_result | None:
-    """Return the status of the regular file there; None for a link or no file. Raise ``OSError`` for anything else."""
+    """Return the status of a regular file, None for a link or a missing file. Raise ``OSError`` for other kinds."""
     try:
         old = os.lstat(name, dir_fd=directory.fd)
     except FileNotFoundError:
@@ -557,22 +566,16 @@ def _replaceable(directory: Directory, name: str, path: str) -> os.stat_result |
     raise OSError(number, "neither a file nor a link, so it cannot be replaced", path)
 
 
-try:
-    from _sha256 import sha256 as _sha256  # where hashlib has it from: Python 3.11
-except ImportError:  # pragma: no cover - depends on the version
-    try:
-        from _sha2 import sha256 as _sha256  # from Python 3.12 on
-    except ImportError:
-        from hashlib import sha256 as _sha256
-
-#: From this size on, OpenSSL, which is six times as fast, is worth its loading.
-_LARGE: Final = 1 << 16
-
-
 def sha256(content: bytes) -> str:
     """Return the SHA-256 of a content, in hexadecimal digits."""
-    if len(content) < _LARGE:
-        return str(_sha256(content).hexdigest())
+    return sha256_of((content,)) if len(content) >= _LARGE else str(_sha256(content).hexdigest())
+
+
+def sha256_of(parts: Iterable[bytes]) -> str:
+    """Return the SHA-256 of a content in parts, in hexadecimal digits."""
     import hashlib
 
-    return hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()

@@ -21,7 +21,7 @@ FEW: Final = 8
 
 
 class PendingFlush:
-    """Changes that are not on disk yet. Every method raises ``OSError`` when the disk cannot store them."""
+    """Changes that are not on disk yet. Every method raises ``OSError`` if the disk cannot store them."""
 
     def __init__(self, directories: Directories) -> None:
         """Start without changes; ``directories`` opens the directories to flush."""
@@ -33,7 +33,7 @@ class PendingFlush:
         self._changed: dict[str, None] = {}
 
     def file(self, fd: int, directory: Directory) -> None:
-        """Flush an open file in ``directory`` now, or in ``flush_files`` when it is one of many."""
+        """Flush an open file in ``directory`` now, or one of many files in ``flush_files``."""
         self._files += 1
         if self._files <= FEW:
             os.fsync(fd)
@@ -41,7 +41,7 @@ class PendingFlush:
             self._filesystems[directory.device] = os.open(".", DIRECTORY_FLAGS, dir_fd=directory.fd)
 
     def entries(self, path: str) -> None:
-        """Record that an entry of the directory at ``path`` has changed."""
+        """Record a change of an entry of the directory at ``path``."""
         self._changed[path] = None
 
     def flush_files(self) -> None:

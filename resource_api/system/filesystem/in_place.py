@@ -2,7 +2,6 @@
 
 A container has such files: /etc/hosts, /etc/resolv.conf, /etc/hostname. Overwriting is not atomic, so it is done only
 where replacing is impossible, under a lock of the file, and never where other users could put another file there.
-Linux only.
 """
 
 from __future__ import annotations
@@ -31,31 +30,30 @@ if TYPE_CHECKING:
 #: Errors of creating a file in a directory that cannot be written to.
 UNWRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-#: How long the lock is waited for, in seconds; who holds it in earnest needs milliseconds.
+#: Seconds to wait for the lock, which other runs hold for milliseconds.
 _PATIENCE: Final = 15
 
 
 def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str, str]:
-    """Return why a file is overwritten in place, by path, of those ``paths`` for which it is.
+    """Return, for the existing files that would be overwritten in place, path → reason.
 
-    ``follow``: a link at the end of a path is followed, as ``edit`` does.
+    ``follow``: a link at the end of a path is followed, as ``edit`` does. Raise ``OSError``.
     """
-    places = {path: os.path.realpath(path) if follow else path for path in paths}
-    mounted = mount_points() if places else frozenset()
-    found = {}
-    for path, place in places.items():
-        if not os.path.isfile(place) or os.path.islink(place):
+    targets = {path: os.path.realpath(path) if follow else path for path in paths}
+    mounted = mount_points() if targets else frozenset()
+    reasons = {}
+    for path, target in targets.items():
+        if not os.path.isfile(target) or os.path.islink(target):
             continue
-        parent = os.path.dirname(place)
-        if place in mounted or os.path.realpath(place) in mounted:
-            found[path] = f"'{path}' is a mount point"
-        elif not os.access(parent, os.W_OK) and os.access(place, os.W_OK):
-            found[path] = f"'{path}' can be written to, and its directory cannot"
-    return found
+        if target in mounted or os.path.realpath(target) in mounted:
+            reasons[path] = f"'{path}' is a mount point"
+        elif not os.access(os.path.dirname(target), os.W_OK) and os.access(target, os.W_OK):
+            reasons[path] = f"'{path}' can be written to, and its directory cannot"
+    return reasons
 
 
 def can_overwrite(directory: Directory, name: str, old: os.stat_result | None) -> bool:
-    """Return whether the ``old`` regular file ``name`` may be overwritten: not where others could swap it."""
+    """Return whether the ``old`` regular file ``name`` may be overwritten: not where other users could swap it."""
     if old is None or not directory.trusted:
         return False
     with suppress(OSError), opened(name, _FLAGS, directory.fd):
@@ -63,26 +61,26 @@ def can_overwrite(directory: Directory, name: str, old: os.stat_result | None) -
     return False
 
 
-def overwrite(directory: Directory, name: str, old: os.stat_result, content: bytes, wanted: Permissions) -> None:
-    """Give the ``old`` file ``name`` new permissions, then in one write a new content; it is durable on return.
+def overwrite(directory: Directory, name: str, old: os.stat_result, content: bytes, should: Permissions) -> None:
+    """Give the ``old`` file ``name`` new permissions, then new content in one write; it is durable on return.
 
-    Raise ``OSError``, with the old content restored: EAGAIN when the file is not as ``old`` any more, EPERM where
-    others could swap it or it has other hard links, EBUSY when another process keeps the lock.
+    Raise ``OSError``, with the old content restored: EAGAIN if the file was changed since ``old``, EPERM where other
+    users could swap it or it has other hard links, EBUSY if another process holds the lock.
     """
     if not directory.trusted:
-        why = "it cannot be replaced, and other users can write to a directory on its path, so it is not overwritten"
-        raise PermissionError(errno.EPERM, why, name)
+        reason = "it cannot be replaced, and other users can write to a directory on its path, so it is not overwritten"
+        raise PermissionError(errno.EPERM, reason, name)
     with opened(name, _FLAGS, directory.fd) as fd, _locked(fd):
-        now = os.fstat(fd)
-        if _version(now) != _version(old):
+        present = os.fstat(fd)
+        if _version(present) != _version(old):
             raise BlockingIOError(errno.EAGAIN, "it has been changed meanwhile", name)
-        if now.st_nlink > 1:
-            why = "it cannot be replaced, and has other hard links, whose content would change too"
-            raise PermissionError(errno.EPERM, why, name)
-        if wanted.mode is None and now.st_mode & 0o6000:  # granted to the old content
-            wanted = wanted._replace(mode=stat.S_IMODE(now.st_mode) & 0o1777)
-        before = os.pread(fd, now.st_size, 0)
-        change_permissions(fd, now, wanted, clear=wanted.end_attributes(now.st_uid))
+        if present.st_nlink > 1:
+            reason = "it cannot be replaced, and has other hard links, whose content would change too"
+            raise PermissionError(errno.EPERM, reason, name)
+        if should.mode is None and present.st_mode & 0o6000:  # granted to the old content
+            should = should._replace(mode=stat.S_IMODE(present.st_mode) & 0o1777)
+        before = os.pread(fd, present.st_size, 0)
+        change_permissions(fd, present, should, clear=should.end_attributes(present.st_uid))
         try:
             # A kill between the two calls leaves blank lines at the end, and nothing of the old content.
             _write(fd, content.ljust(len(before), b"\n"))
@@ -95,7 +93,7 @@ def overwrite(directory: Directory, name: str, old: os.stat_result, content: byt
 
 
 def checked(content: Content, check: Callable[[str], object] | None) -> bytes:
-    """Return a whole content, after ``check`` was called with a path at which programs of the same user can read it."""
+    """Return a content as bytes, after calling ``check`` with a path at which this user's programs can read it."""
     whole = content if isinstance(content, bytes) else b"".join(content)
     if check is not None:
         with os.fdopen(os.memfd_create("new content"), "wb", buffering=0) as file:
@@ -107,14 +105,14 @@ def checked(content: Content, check: Callable[[str], object] | None) -> bytes:
 
 def _write(fd: int, content: bytes) -> None:
     """Write all of ``content`` at the beginning of a file."""
-    done = 0
-    while done < len(content):
-        done += os.pwrite(fd, memoryview(content)[done:], done)
+    offset = 0
+    while offset < len(content):
+        offset += os.pwrite(fd, memoryview(content)[offset:], offset)
 
 
 @contextmanager
 def _locked(fd: int) -> Iterator[None]:
-    """Hold the lock of an open file, which excludes other runs. Raise ``OSError`` (EBUSY)."""
+    """Lock an open file against other runs. Raise ``OSError`` (EBUSY)."""
     until = time.monotonic() + _PATIENCE
     while True:
         try:

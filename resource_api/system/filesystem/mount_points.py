@@ -1,4 +1,4 @@
-"""Where file systems, directories and files are mounted, as the calling thread sees it. Linux only."""
+"""List the mount points of the calling thread's namespace, and unmount them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from resource_api.system.filesystem.directories import Directory
 
-#: Of the calling thread: its mount namespace may be its own.
+#: The calling thread may have its own mount namespace.
 _MOUNTS: Final = "/proc/thread-self/mountinfo"
 _NO_FOLLOW: Final = 8  # umount2(2)
 
@@ -24,19 +24,19 @@ def _unescaped(path: bytes) -> bytes:
 
 
 def mounts_beneath(directory: Directory) -> set[str]:
-    """Return the mount points below a directory, as paths in it."""
+    """Return the mount points below a directory, relative to it."""
     start = directory.beneath("")
-    return {each.removeprefix(start) for each in mount_points() if each.startswith(start)}
+    return {path.removeprefix(start) for path in mount_points() if path.startswith(start)}
 
 
 def mount_id(fd: int) -> int:
-    """Return the number of the mount that an open file is on (proc_pid_fdinfo(5)): a bind mount has one of its own."""
+    """Return the number of an open file's mount (proc_pid_fdinfo(5)), which distinguishes bind mounts."""
     with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as file:
         return next(int(line[7:]) for line in file if line.startswith("mnt_id:"))
 
 
 def unmount(directory: Directory, name: str) -> None:
-    """Unmount what is mounted on ``name`` in an open directory, which nobody can redirect. Raise ``OSError``."""
+    """Unmount ``name`` in an open directory, which no other user can redirect. Raise ``OSError``."""
     import ctypes
 
     call = ctypes.CDLL(None, use_errno=True).umount2

@@ -1,7 +1,4 @@
-"""Convert the users and groups that own files between names and numbers.
-
-The source is the name service, through ``pwd`` and ``grp``. Nothing is changed or cached here.
-"""
+"""Convert users and groups between names and numbers with the name service, uncached."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ def group_id(owner: str | int) -> int:
 
 
 def user_name(uid: int) -> str:
-    """Return the name of a user, or the number as text when it has none."""
+    """Return the name of a user, or the number as text if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -46,7 +43,7 @@ def user_name(uid: int) -> str:
 
 
 def group_name(gid: int) -> str:
-    """Return the name of a group, or the number as text when it has none."""
+    """Return the name of a group, or the number as text if it has none."""
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
@@ -54,9 +51,9 @@ def group_name(gid: int) -> str:
 
 
 def owner_number(owner: object) -> int | None:
-    """Return the number of an owner that is given as a number or as decimal digits; None for a name.
+    """Return the number of an owner from a number or its decimal digits, or None for a name.
 
-    More digits than any number of an owner has are a name.
+    Digits beyond the largest number of an owner are a name.
     """
     if isinstance(owner, str):
         return int(owner) if owner.isascii() and owner.isdecimal() and len(owner) <= _LONGEST else None

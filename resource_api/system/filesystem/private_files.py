@@ -1,7 +1,4 @@
-"""Files that only their owner can read, replaced atomically and durably.
-
-Every function raises ``OSError``.
-"""
+"""Read and replace, atomically and durably, files that only their owner can read. Every function raises ``OSError``."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ def create(path: str) -> int:
 
 
 def replace(path: str, data: bytes) -> None:
-    """Replace the content of a file durably; after an error the former content is still there."""
+    """Replace the content of a file durably; after an error it has the former content."""
     new = f"{path}.new"
     try:
         with os.fdopen(create(new), "wb", buffering=0) as file:
@@ -51,12 +48,12 @@ def rename(old: str, new: str) -> None:
 
 
 def is_private_directory(path: str) -> bool:
-    """Return whether a directory belongs to the caller, and no other user can use it."""
+    """Return whether a directory belongs to the caller and is closed to other users."""
     return _is_private(os.lstat(path), stat.S_IFDIR)
 
 
 def read(path: str) -> bytes | None:
-    """Return the content of a file, or None where another user could have written it."""
+    """Return the content of a file, or None if another user could have written it."""
     with os.fdopen(os.open(path, _READ), "rb") as file:
         return file.read() if _is_private(os.fstat(file.fileno()), stat.S_IFREG) else None
 

@@ -1,7 +1,6 @@
 """Remove directory trees without leaving the tree, and refuse directories that the system needs.
 
-A tree may change during the removal, contain links and mount points, or be deeper than the longest path. Whether a
-directory should be removed must not be decided here. Linux only.
+A tree may change during the removal, contain links and mount points, or be deeper than the longest path.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ def check_removable(path: str) -> None:
 
 
 def remove(directory: Directory, name: str) -> None:
-    """Remove the directory ``name`` in ``directory`` with everything in it, after ``check_removable``.
+    """Remove the directory ``name`` in ``directory`` with its whole content, after ``check_removable``.
 
-    Raise ``OSError``: EBUSY, with nothing removed, when a filesystem is mounted on it or below it.
+    Raise ``OSError``: EBUSY, with nothing removed, if a filesystem is mounted on it or below it.
     """
     _refuse_mounted(directory.beneath(name))
     with opened(name, DIRECTORY_FLAGS, directory.fd) as top:
@@ -56,7 +55,7 @@ def _clear(fd: int, top: int) -> list[str]:
 
     After moving, two open directories and single names are enough for a tree of any depth.
     """
-    found = []
+    directories = []
     with os.scandir(fd) as entries:
         listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_directory in listed:
@@ -67,8 +66,8 @@ def _clear(fd: int, top: int) -> list[str]:
         if fd != top:
             moved = f".{os.urandom(8).hex()}"
             os.rename(name, moved, src_dir_fd=fd, dst_dir_fd=top)
-        found.append(moved)
-    return found
+        directories.append(moved)
+    return directories
 
 
 def _refuse_mounted(path: str) -> None:

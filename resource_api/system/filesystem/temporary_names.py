@@ -1,7 +1,4 @@
-"""Name temporary files, and remove those that a crashed process has left behind.
-
-What a temporary file is for must not enter here.
-"""
+"""Name temporary files, move them to free names, and remove those of crashed processes."""
 
 from __future__ import annotations
 
@@ -22,12 +19,12 @@ if TYPE_CHECKING:
 #: Ignored by daemons that load a whole directory, by run-parts(8) and by dpkg(1); the name starts with a dot too.
 SUFFIX: Final = ".resource-api~"
 _NAME: Final = regex(rf"\..*\.([1-9][0-9]*)\.[0-9a-f]+{re.escape(SUFFIX)}", re.DOTALL)
-#: Characters kept of the final name: with four bytes each, the temporary name stays below 255 bytes.
-_KEPT: Final = 40
+#: Characters of the final name in a temporary one: with four bytes each, it stays below 255 bytes.
+_PREFIX: Final = 40
 
 
 class TemporaryNames:
-    """Names for one batch. The first name in a directory removes what crashed batches have left there."""
+    """Names for one batch. The first name in a directory removes the temporary files of crashed batches there."""
 
     def __init__(self) -> None:
         """Start a batch."""
@@ -36,12 +33,12 @@ class TemporaryNames:
         self._swept: set[str] = set()
 
     def name(self, directory: Directory, name: str) -> str:
-        """Return an unused name in ``directory`` for a file that will be called ``name``."""
+        """Return an unused temporary name in ``directory`` for a file with the final name ``name``."""
         if directory.path not in self._swept:
             self._swept.add(directory.path)
             sweep(directory)
         self._count += 1
-        return f".{name[:_KEPT]}.{self._token}{self._count:x}{SUFFIX}"
+        return f".{name[:_PREFIX]}.{self._token}{self._count:x}{SUFFIX}"
 
 
 def discard(fd: int, name: str) -> None:
@@ -67,21 +64,20 @@ def _discard_directory(fd: int, name: str) -> None:
 def sweep(directory: Directory) -> None:
     """Remove the temporary files of dead processes from a directory.
 
-    Those that had got another owner already are removed only where no other user can add a name.
+    Files with another owner are removed only where no other user can add a name.
     """
     with opened(".", DIRECTORY_FLAGS, directory.fd) as fd:
         private = not os.fstat(fd).st_mode & OTHERS_WRITE
-        left = [name for name in os.listdir(fd) if name.endswith(SUFFIX)]
-        for name in left:
-            found = _NAME.fullmatch(name)
+        for name in [name for name in os.listdir(fd) if name.endswith(SUFFIX)]:
+            match = _NAME.fullmatch(name)
             with suppress(FileNotFoundError):
-                if found and not _is_alive(int(found[1])) and _is_own(os.lstat(name, dir_fd=fd), private=private):
+                if match and not _is_alive(int(match[1])) and _is_own(os.lstat(name, dir_fd=fd), private=private):
                     discard(fd, name)
 
 
-def _is_own(seen: os.stat_result, *, private: bool) -> bool:
+def _is_own(status: os.stat_result, *, private: bool) -> bool:
     kinds = {stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR}
-    return (private or seen.st_uid == os.geteuid()) and stat.S_IFMT(seen.st_mode) in kinds
+    return (private or status.st_uid == os.geteuid()) and stat.S_IFMT(status.st_mode) in kinds
 
 
 def _is_alive(pid: int) -> bool:
@@ -102,8 +98,8 @@ _UNSUPPORTED: Final = {errno.ENOSYS, errno.EINVAL}
 def rename_new(source: int, name: str, directory: int, new_name: str) -> None:
     """Move ``name`` in the open directory ``source`` to ``new_name`` in the open ``directory``.
 
-    Raise ``OSError``: ``FileExistsError`` when the name exists. Without support by the filesystem, only an empty
-    directory that appears at that moment is replaced, and only by a directory.
+    Raise ``OSError``: ``FileExistsError`` if the name exists. If the filesystem has no support for
+    that, an empty directory that appears at that moment is replaced by a directory.
     """
     import ctypes
 

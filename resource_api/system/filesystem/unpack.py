@@ -1,8 +1,7 @@
 """Unpack archives into directories, detect later changes, and remove exactly what was unpacked.
 
-A record beside the directory lists what came from which archive. It is on disk before anything is touched, so every
-file that an interrupted run leaves is known. The record is not inside the directory because its content may be served,
-copied or cleaned by others. Which archive to unpack must not be decided here. Linux only.
+A record beside the directory lists the members of the unpacked archive. It is on disk before any change, so all files
+of an interrupted run are recorded. It is not inside the directory, because that may be served, copied or cleaned.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Limits, Member, member_name
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import files
-from resource_api.system.filesystem.archive_members import DIRECTORY_MODE
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, OTHERS_WRITE, ROOT, Directories, opened
 from resource_api.system.filesystem.mount_points import mounts_beneath
-from resource_api.system.filesystem.permissions import directory_mode
+from resource_api.system.filesystem.permissions import DIRECTORY_MODE, directory_mode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -41,10 +39,10 @@ _MAX_CONFLICTS: Final = 3
 
 
 class UnpackOptions(NamedTuple):
-    """How an archive is unpacked.
+    """The options of unpacking.
 
-    ``max_size`` (bytes of all files together) and ``max_members`` limit it. ``mode`` replaces the mode of all files;
-    directories and executable files get the matching search and execute permissions; None keeps the archive's modes.
+    ``max_size`` (bytes of all files together) and ``max_members`` limit the archive. ``mode`` replaces the mode of all
+    files, with search and execute permissions added for directories and executable files; None: the archive's modes.
     ``uid`` and ``gid`` of None leave owner and group as they are. With ``force``, files and links that did not come
     from an archive are replaced.
     """
@@ -66,10 +64,10 @@ class MemberState(NamedTuple):
 
 
 class UnpackRecord(NamedTuple):
-    """What was unpacked into a directory.
+    """The record of the archive in a directory.
 
-    ``sha256`` is that of the archive, and empty while unpacking or removing has not been completed. ``created`` are
-    the directories that unpacking has created. The name of the directory itself is empty.
+    ``sha256`` is the archive's, or "" while unpacking or removing is incomplete. ``created`` are the directories that
+    unpacking has created. The name of the directory itself is empty.
     """
 
     sha256: str = ""
@@ -81,35 +79,35 @@ class UnpackRecord(NamedTuple):
 
     @classmethod
     def read(cls, path: str) -> Self | None:
-        """Return the record of the directory at ``path``; None when nothing was unpacked there.
+        """Return the record of the directory at ``path``, or None if there is none.
 
         Raise ``OSError``, and ``ResourceError`` for a damaged record or one that another user could have written.
         """
-        place = _record_path(path)
+        file = _record_path(path)
         try:
             with Directories() as directories:
-                seen, raw = files.stat_and_read(directories, place, _LARGEST_RECORD)
+                status, raw = files.stat_and_read(directories, file, _LARGEST_RECORD)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        if raw is None or seen.st_uid not in {*ROOT, os.geteuid()} or seen.st_mode & OTHERS_WRITE:
-            msg = f"{place} cannot be trusted: other users can write it"
+        if raw is None or status.st_uid not in {*ROOT, os.geteuid()} or status.st_mode & OTHERS_WRITE:
+            msg = f"{file} cannot be trusted: other users can write it"
             raise ResourceError(msg)
         try:
             return cls._decode(json.loads(raw))
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
-            msg = f"{place} is damaged; remove it, and files that are as in the archive are taken over"
+            msg = f"{file} is damaged; remove it, and files that are as in the archive are taken over"
             raise ResourceError(msg) from error
 
     @classmethod
-    def _decode(cls, found: Any) -> Self:
-        if found["format"] != _FORMAT:
-            raise ValueError(found["format"])
+    def _decode(cls, document: Any) -> Self:
+        if document["format"] != _FORMAT:
+            raise ValueError(document["format"])
         members = {
             _checked(name): MemberState(str(kind), int(mode), str(content))
-            for name, kind, mode, content in found["members"]
+            for name, kind, mode, content in document["members"]
         }
-        mode, uid, gid = (None if found[key] is None else int(found[key]) for key in ("mode", "uid", "gid"))
-        return cls(str(found["sha256"]), mode, uid, gid, members, frozenset(map(_checked, found["made"])))
+        mode, uid, gid = (None if document[key] is None else int(document[key]) for key in ("mode", "uid", "gid"))
+        return cls(str(document["sha256"]), mode, uid, gid, members, frozenset(map(_checked, document["made"])))
 
     def write(self, path: str) -> None:
         """Write the record of the directory at ``path``; it is durable on return. Raise ``OSError``."""
@@ -137,24 +135,24 @@ def _checked(name: Any) -> str:
 
 
 def altered_members(path: str, record: UnpackRecord) -> list[str]:
-    """Return the first 20 names in the directory at ``path`` that are not as they were unpacked. Raise ``OSError``."""
-    found: list[str] = []
+    """Return the names of the first 20 members at ``path`` that were changed since unpacking. Raise ``OSError``."""
+    altered: list[str] = []
     with Directories() as directories:
         for name, state in record.members.items():
             if not _as_unpacked(directories, path, name, state, record):
-                found.append(name or ".")
-                if len(found) >= _MAX_ALTERED:
+                altered.append(name or ".")
+                if len(altered) >= _MAX_ALTERED:
                     break
-    return found
+    return altered
 
 
 def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRecord | None) -> None:
-    """Unpack ``archive`` into the directory at ``path``, and remove what only an earlier one has left there.
+    """Unpack ``archive`` into the directory at ``path``, and remove members that only an earlier archive has.
 
-    ``record`` is that of the earlier archive, None without one. A file that is already right is not written; each
-    other one is replaced atomically. Nothing is touched when the archive is refused or a file that did not come from
-    an archive is in the way. After an interruption, calling it again completes the work. Raise ``OSError``, and
-    ``ResourceError`` for such a conflict, a damaged archive, and one above the limits.
+    ``record`` is the earlier archive's, or None. Unchanged files are not written; others are replaced atomically.
+    Nothing is changed if the archive is refused or a file that did not come from an archive is in the way. After an
+    interruption, another call completes the work. Raise ``OSError``, and ``ResourceError`` for such a conflict, a
+    damaged archive, and one above the limits.
     """
     before = record or UnpackRecord()
     members = {member.name: _state(member, options) for member in _members(archive, options)}
@@ -162,26 +160,26 @@ def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRe
         _check_conflicts(directories, path, members, before, force=options.force)
         inner = {name for name, state in members.items() if state.kind == "directory"}
         new = {name for name in inner if _kind(_stat(directories, path, name)) != "directory"}
-    now = UnpackRecord(archive.sha256, options.mode, options.uid, options.gid, members, before.created | new)
-    now._replace(sha256="", members={**before.members, **members}).write(path)
+    after = UnpackRecord(archive.sha256, options.mode, options.uid, options.gid, members, before.created | new)
+    after._replace(sha256="", members={**before.members, **members}).write(path)
     gone = [name for name in before.members if name not in members]
     with files.Batch() as batch:
         turned = [name for name, state in members.items() if _changes_kind(batch.directories, path, name, state)]
         below = [name for name in gone if any(name.startswith(f"{top}/") for top in turned)]
         _remove_members(batch, path, [*turned, *below], before.created)
         for member in _members(archive, options):
-            _write_member(batch, path, member, now)
+            _write_member(batch, path, member, after)
         for failed, error in batch.flush():
             error.filename = failed
             raise error
         _remove_members(batch, path, gone, before.created)
-    now._replace(created=now.created & inner).write(path)
+    after._replace(created=after.created & inner).write(path)
 
 
 def remove_unpacked(path: str, record: UnpackRecord) -> None:
-    """Remove what was unpacked into the directory at ``path``, and the record. Raise ``OSError``.
+    """Remove the unpacked members from the directory at ``path``, and the record. Raise ``OSError``.
 
-    Directories that unpacking did not create, or that contain anything else, stay.
+    Directories that unpacking did not create, or that contain other files, stay.
     """
     with files.Batch() as batch:
         _remove_members(batch, path, record.members, record.created)
@@ -196,31 +194,26 @@ def _members(archive: Archive, options: UnpackOptions) -> Iterator[Member]:
 
 
 def _state(member: Member, options: UnpackOptions) -> MemberState:
-    """Return the state that a member shall have on disk; reads the content of a file."""
+    """Return the state of a member on disk after unpacking; reads the content of a file."""
     mode = member.mode
     if options.mode is not None and member.kind != "link":
         executable = member.kind == "directory" or member.mode & 0o100
         mode = directory_mode(options.mode) if executable else options.mode
     if member.kind != "file":
         return MemberState(member.kind, mode, member.target)
-    from hashlib import sha256
-
-    digest = sha256()
-    for part in member.parts:
-        digest.update(part)
-    return MemberState("file", mode, digest.hexdigest())
+    return MemberState("file", mode, files.sha256_of(member.parts))
 
 
 def _check_conflicts(
     directories: Directories, path: str, members: Mapping[str, MemberState], before: UnpackRecord, *, force: bool
 ) -> None:
-    """Raise ``ResourceError`` when unpacking would destroy something that did not come from an archive."""
+    """Raise ``ResourceError`` if unpacking would destroy a file that did not come from an archive."""
     conflicts: list[str] = []
     for name, state in members.items():
-        seen = _stat(directories, path, name)
-        if seen is None:
+        status = _stat(directories, path, name)
+        if status is None:
             continue
-        kind = _kind(seen)
+        kind = _kind(status)
         replaceable = force or name in before.members
         if kind == state.kind == "directory":
             continue
@@ -229,7 +222,7 @@ def _check_conflicts(
                 conflicts.append(f"'{name}' is a directory and should be a {state.kind}")
         elif kind not in {"file", "link"} or (state.kind == "directory" and not replaceable):
             conflicts.append(f"'{name or path}' is a {kind} and should be a {state.kind}")
-        elif not replaceable and (kind != state.kind or _content(directories, path, name, seen) != state.content):
+        elif not replaceable and (kind != state.kind or _content(directories, path, name, status) != state.content):
             conflicts.append(f"'{name}' is there already and did not come from an archive; with force it is replaced")
     if conflicts:
         more = f"; and {len(conflicts) - _MAX_CONFLICTS} more" if len(conflicts) > _MAX_CONFLICTS else ""
@@ -238,107 +231,104 @@ def _check_conflicts(
 
 
 def _has_other_content(directories: Directories, path: str, name: str, before: UnpackRecord) -> bool:
-    """Whether a directory contains, at any depth, something that did not come from the archive."""
+    """Return whether a directory contains, at any depth, a file that did not come from the archive."""
     todo = [name]
     while todo:
         inner = todo.pop()
-        directory = directories.reach(_place(path, inner))
+        directory = directories.reach(_member_path(path, inner))
         with opened(".", DIRECTORY_FLAGS, directory.fd) as fd, os.scandir(fd) as entries:
-            found = [(f"{inner}/{entry.name}", entry.is_dir(follow_symlinks=False)) for entry in entries]
-        if any(each not in before.members for each, _ in found):
+            content = [(f"{inner}/{entry.name}", entry.is_dir(follow_symlinks=False)) for entry in entries]
+        if any(member not in before.members for member, _ in content):
             return True
-        todo += [each for each, is_directory in found if is_directory]
+        todo += [member for member, is_directory in content if is_directory]
     return False
 
 
 def _changes_kind(directories: Directories, path: str, name: str, state: MemberState) -> bool:
-    """Whether a directory becomes a file or link, or the reverse: then the old one is removed first."""
-    seen = _stat(directories, path, name)
-    return seen is not None and stat.S_ISDIR(seen.st_mode) != (state.kind == "directory")
+    """Return whether a directory becomes a file or link, or the reverse, so that the old one must be removed first."""
+    status = _stat(directories, path, name)
+    return status is not None and stat.S_ISDIR(status.st_mode) != (state.kind == "directory")
 
 
 def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created: Collection[str]) -> None:
-    """Remove members, the deepest first; of the directories only those that are ``created`` and empty by then."""
-    mounted = tuple(f"{each}/" for each in _mounted(batch.directories, path))
-    for name in sorted(names, key=lambda each: (each.count("/") + bool(each), each), reverse=True):
+    """Remove members, the deepest first; directories only if they are in ``created`` and empty by then."""
+    mounted = tuple(f"{point}/" for point in _mounted(batch.directories, path))
+    for name in sorted(names, key=lambda name: (name.count("/") + bool(name), name), reverse=True):
         if mounted and f"{name}/".startswith(mounted):
-            raise OSError(errno.EBUSY, "a filesystem is mounted there", _place(path, name))
-        seen = _stat(batch.directories, path, name)
-        if seen is None or (stat.S_ISDIR(seen.st_mode) and name not in created):
+            raise OSError(errno.EBUSY, "a filesystem is mounted there", _member_path(path, name))
+        status = _stat(batch.directories, path, name)
+        if status is None or (stat.S_ISDIR(status.st_mode) and name not in created):
             continue
         try:
-            batch.remove(_place(path, name))
+            batch.remove(_member_path(path, name))
         except OSError as error:
-            if error.errno not in {errno.ENOTEMPTY, errno.EBUSY, errno.ENOENT} or not stat.S_ISDIR(seen.st_mode):
+            if error.errno not in {errno.ENOTEMPTY, errno.EBUSY, errno.ENOENT} or not stat.S_ISDIR(status.st_mode):
                 raise
 
 
 def _mounted(directories: Directories, path: str) -> set[str]:
-    """Return the mount points in the directory at ``path``: what is behind one did not come from an archive."""
+    """Return the mount points in the directory at ``path``: files behind one did not come from an archive."""
     with suppress(FileNotFoundError, NotADirectoryError):
         return mounts_beneath(directories.reach(path))
     return set()
 
 
-def _write_member(batch: files.Batch, path: str, member: Member, now: UnpackRecord) -> None:
-    """Create or update one member on disk; what is already right is not written."""
-    name, state, place = member.name, now.members[member.name], _place(path, member.name)
-    seen = _stat(batch.directories, path, name)
+def _write_member(batch: files.Batch, path: str, member: Member, record: UnpackRecord) -> None:
+    """Create or update one member on disk, unless it is as in the new ``record``."""
+    name, state, target = member.name, record.members[member.name], _member_path(path, member.name)
+    status = _stat(batch.directories, path, name)
     mode = None if state.kind == "link" else state.mode
     if state.kind == "directory":
-        if seen is None:
-            batch.make_directory(place, mode=mode, uid=now.uid, gid=now.gid)
-        elif name in now.created and not _has_permissions(seen, state, now):
-            batch.set_mode_owner(place, mode=mode, uid=now.uid, gid=now.gid, former_uid=seen.st_uid)
+        if status is None:
+            batch.make_directory(target, mode=mode, uid=record.uid, gid=record.gid)
+        elif name in record.created and not _has_permissions(status, state, record):
+            batch.set_mode_owner(target, mode=mode, uid=record.uid, gid=record.gid, former_uid=status.st_uid)
     elif (
-        seen is None
-        or _kind(seen) != state.kind
-        or not _has_permissions(seen, state, now)  # a new file gets them: others may hold this one open, or have put it
-        or _content(batch.directories, path, name, seen) != state.content
+        status is None
+        or _kind(status) != state.kind
+        or not _has_permissions(status, state, record)  # replaced: another user may hold this file open, or have put it
+        or _content(batch.directories, path, name, status) != state.content
     ):
         if state.kind == "link":
-            batch.make_link(place, state.content, uid=now.uid, gid=now.gid)
+            batch.make_link(target, state.content, uid=record.uid, gid=record.gid)
         else:
-            batch.replace(place, member.parts, mode=mode, uid=now.uid, gid=now.gid)
+            batch.replace(target, member.parts, mode=mode, uid=record.uid, gid=record.gid)
 
 
 def _as_unpacked(directories: Directories, path: str, name: str, state: MemberState, record: UnpackRecord) -> bool:
-    seen = _stat(directories, path, name)
-    if seen is None or _kind(seen) != state.kind:
+    status = _stat(directories, path, name)
+    if status is None or _kind(status) != state.kind:
         return False
     if state.kind == "directory":
-        return name not in record.created or _has_permissions(seen, state, record)
-    return _has_permissions(seen, state, record) and _content(directories, path, name, seen) == state.content
+        return name not in record.created or _has_permissions(status, state, record)
+    return _has_permissions(status, state, record) and _content(directories, path, name, status) == state.content
 
 
-def _place(path: str, name: str) -> str:
+def _member_path(path: str, name: str) -> str:
     return f"{path}/{name}" if name else path
 
 
 def _stat(directories: Directories, path: str, name: str) -> os.stat_result | None:
     try:
-        directory, last = directories.place(_place(path, name))
+        directory, last = directories.place(_member_path(path, name))
         return os.lstat(last, dir_fd=directory.fd)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
-def _kind(seen: os.stat_result | None) -> str:
-    return "" if seen is None else _KINDS.get(stat.S_IFMT(seen.st_mode), "special file")
+def _kind(status: os.stat_result | None) -> str:
+    return "" if status is None else _KINDS.get(stat.S_IFMT(status.st_mode), "special file")
 
 
-def _content(directories: Directories, path: str, name: str, seen: os.stat_result) -> str:
-    """Return the content of a file or link as ``MemberState`` has it."""
-    directory, last = directories.place(_place(path, name))
-    if stat.S_ISLNK(seen.st_mode):
+def _content(directories: Directories, path: str, name: str, status: os.stat_result) -> str:
+    """Return the content of a file or link as in ``MemberState``."""
+    directory, last = directories.place(_member_path(path, name))
+    if stat.S_ISLNK(status.st_mode):
         return os.readlink(last, dir_fd=directory.fd)
-    from hashlib import file_digest
-
     fd = os.open(last, files.READ_FLAGS, dir_fd=directory.fd)
-    with open(fd, "rb", buffering=0) as file:
-        return file_digest(file, "sha256").hexdigest()
+    return files.sha256_of(files.parts(lambda: os.fdopen(fd, "rb", buffering=0)))
 
 
-def _has_permissions(seen: os.stat_result, state: MemberState, record: UnpackRecord) -> bool:
-    owned = record.uid in {None, seen.st_uid} and record.gid in {None, seen.st_gid}
-    return owned and (state.kind == "link" or stat.S_IMODE(seen.st_mode) == state.mode)
+def _has_permissions(status: os.stat_result, state: MemberState, record: UnpackRecord) -> bool:
+    has_owner = record.uid in {None, status.st_uid} and record.gid in {None, status.st_gid}
+    return has_owner and (state.kind == "link" or stat.S_IMODE(status.st_mode) == state.mode)

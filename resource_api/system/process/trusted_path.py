@@ -44,7 +44,7 @@ def locate(name: str, user: int = 0) -> str:
     if usable is None:
         hint = "; its arguments are given in each call" if " " in name and _exists(name.partition(" ")[0]) else ""
         raise _refused(name, ("not found" if name.startswith("/") else f"not found in {SECURE_PATH}") + hint)
-    if reason := CodeTrust(users={*ROOT, os.geteuid(), user}).why_not(str(usable)):
+    if reason := CodeTrust(users={*ROOT, os.geteuid(), user}).check_file(str(usable)):
         raise _refused(name, f"is refused: {reason}")
     return str(usable)
 
@@ -56,8 +56,8 @@ def check_code(name: str, trees: Iterable[str], directories: Iterable[str], trus
     ``trusted`` directories are not checked.
     """
     trust = CodeTrust(trusted)
-    checks: list[tuple[str, Callable[[str], str]]] = [(path, trust.why_not_place) for path in directories]
-    checks += [(path, trust.why_not_tree) for path in trees]
+    checks: list[tuple[str, Callable[[str], str]]] = [(path, trust.check_directory) for path in directories]
+    checks += [(path, trust.check_tree) for path in trees]
     for path, risk in checks:
         try:
             reason = risk(path)

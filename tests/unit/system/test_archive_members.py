@@ -19,8 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import ResourceError
-from resource_api.model.values.assets import Limits, Member
+from resource_api.model.values.assets import MAX_DEPTH, Limits, Member, checked_members
 from resource_api.system.filesystem import archive_members
+from resource_api.system.filesystem.permissions import packed_directory_mode, packed_file_mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -126,7 +127,7 @@ class TestHonest:
     )
     def test_harmful_bits_of_modes_are_dropped(self, packed: int, file: int, directory: int) -> None:
         """Set-id bits and write permission for others are dropped; the owner keeps access."""
-        assert (archive_members.packed_file_mode(packed), archive_members.packed_directory_mode(packed)) == (
+        assert (packed_file_mode(packed), packed_directory_mode(packed)) == (
             file,
             directory,
         )
@@ -225,12 +226,10 @@ class TestHostile:
     @pytest.mark.parametrize("form", PACKERS)
     def test_deeper_members_than_allowed_are_refused(self, form: str) -> None:
         """As deep as allowed is fine; thousands of levels are refused before the first of them is read."""
-        deepest = "/".join("d" * archive_members.MAX_DEPTH)
+        deepest = "/".join("d" * MAX_DEPTH)
         assert unpacked(PACKERS[form]({f"{deepest}": b"x"}), Limits(1 << 20, 1000))[deepest] == b"x"
         for tree in ({f"{deepest}/f": b"x"}, {"d/" * 5000 + "f": b"x"}, {"d/" * 5000 + "d": None}):
-            with pytest.raises(
-                ResourceError, match=f"'d/d/.*' is more than {archive_members.MAX_DEPTH} levels deep"
-            ) as caught:
+            with pytest.raises(ResourceError, match=f"'d/d/.*' is more than {MAX_DEPTH} levels deep") as caught:
                 unpacked(PACKERS[form](tree), Limits(1 << 20, 10_000))
             assert len(str(caught.value)) < 200
 
@@ -290,4 +289,4 @@ class TestHostile:
 def test_the_same_rules_hold_for_members_of_any_origin() -> None:
     """``bounded`` checks members that come from no file too."""
     with pytest.raises(ResourceError, match="'a' is in it twice"):
-        list(archive_members.bounded([Member("a", "file", 0), Member("a", "file", 0)], LIMITS))
+        list(checked_members([Member("a", "file", 0), Member("a", "file", 0)], LIMITS))
