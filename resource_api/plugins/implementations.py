@@ -131,7 +131,7 @@ class Implementations:
             self._call(context, implementation, "refresh", part)
 
     def due(self, context: Context, name: Name, should: Mapping[str, Any]) -> Any:
-        """Return whether an imperative resource is to be run."""
+        """Return whether an imperative resource is due."""
         return self._call(context, self._assigned().get(name, ""), "due", name, should)
 
     def preflight(self, context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[Any]:
@@ -145,7 +145,7 @@ class Implementations:
             yield from self._call(context, implementation, "side_effects", {name: changes[name] for name in part}) or ()
 
     def configure(self, context: Context, config: Mapping[str, Any]) -> None:
-        """Configure the implementation that manages the resources of this instance; others at their first call."""
+        """Configure the implementation that manages this instance's resources; each other one at its first call."""
         self._config = config
         self._usable(context, "")
 
@@ -175,7 +175,7 @@ class Implementations:
             if (call := getattr(provider, method, None)) is not None:
                 try:
                     call()
-                except Exception as error:  # noqa: BLE001 - the others are called too
+                except Exception as error:  # noqa: BLE001 - raised after all calls
                     errors.append(error)
         if errors:
             raise errors[0]

@@ -75,7 +75,7 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
         with process_guard.protected():
             sys.stdout = stdout
             try:
-                exec(code or "", module.__dict__)  # noqa: S102 - executing a module file is what a loader does
+                exec(code or "", module.__dict__)  # noqa: S102 - a loader executes files
             finally:
                 path_changed = sys.path != search_path
                 sys.stdout = before
@@ -117,7 +117,7 @@ class _CheckedLoader(SourceFileLoader):
         self._source, self._status = read(path)
 
     def path_stats(self, path: str) -> Mapping[str, Any]:  # noqa: ARG002 - there is one file
-        """Return the time and size of the file that has been read."""
+        """Return the time and size of the file."""
         return {"mtime": self._status.st_mtime, "size": self._status.st_size}
 
     def get_data(self, path: str) -> bytes:

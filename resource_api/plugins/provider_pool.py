@@ -80,7 +80,7 @@ class ProviderPool:
         #: The contexts of pure functions.
         self._pure_contexts: list[Context] = []
         self._functions: dict[str, ProviderFunctions] = {}
-        #: Instances whose ``cancel`` has been called, each with a lock that is held until it returns.
+        #: Cancelled instance → the lock that is held until its ``cancel`` returns.
         self._cancelling: dict[str, _thread.LockType] = {}
 
     def __enter__(self) -> Self:
@@ -499,7 +499,7 @@ class _PureCalls:
         return self._call("plan", *deepcopy((name, is_, should)))
 
     def upgrade(self, version: int, values: Mapping[str, Any]) -> Any:
-        """Return recorded values in the form of the type's schema version; ``version`` is that of ``values``."""
+        """Return recorded values in the form of the type's schema version; ``version`` is the version of ``values``."""
         return self._call("upgrade", version, deepcopy(dict(values)))
 
     def _canonicalize(self, copies: list[Resource]) -> list[Resource]:
@@ -511,7 +511,7 @@ class _PureCalls:
             or not all(type(resource) is dict for resource in answer)
         ):
             raise WrongAnswer(_not_the_resources(self._definition.name, answer, count))
-        # An answer of a worker is shared with nobody.
+        # An answer of a worker is a copy already.
         return answer if self._class is None or are_flat(answer) else list(map(copy_resource, answer))
 
     def _config_function(self, method: str) -> Callable[..., Any] | None:
@@ -532,7 +532,7 @@ class _PureCalls:
         try:
             return process_guard.call_contained(call, *call_arguments(method, self.context, arguments, call))
         except Exception as error:
-            # After a failure for several resources each is canonicalized alone, and logged then.
+            # After a failure, the resources of a call are canonicalized and logged one by one.
             if method != "canonicalize" or len(arguments[0]) == 1:
                 self.context.log_traceback(error)
             raise

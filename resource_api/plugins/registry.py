@@ -100,7 +100,7 @@ class Registry:
             self._warn(warning)
 
     def send_warnings(self, warn: Callable[[str], None]) -> None:
-        """Have ``warn`` called with each warning from now on, and with those that nobody has received yet."""
+        """Have ``warn`` called with each warning from now on, and with those that no call received yet."""
         self._warn = warn
         for warning in self._unheard:
             warn(warning)
@@ -177,7 +177,7 @@ class Registry:
         return len(classes) > 1 or any(hasattr(kind, "suitable") for kind in classes.values())
 
     def component(self, name: str) -> Component | None:
-        """Return a component; None where the name is that of a type, or of nothing.
+        """Return a component, or None where no component has the name.
 
         Raise ``DefinitionError`` when its file is broken, or when a type has the name too.
         """
@@ -214,7 +214,7 @@ class Registry:
         return [*self._policies, *(self._files.policy(path) for path in paths if path is not None)]
 
     def origin(self, name: str) -> Origin:
-        """Return where the type or component that is used under a name comes from; it has been loaded."""
+        """Return the origin of a type or component that was loaded under a name."""
         kind = "components" if self.component(name) is not None else "types"
         path = self._module_path.find(kind, name) if (kind, name) in self._from_file else None
         return Origin() if path is None else self._module_path.origin(path)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from resource_api.system.overlay.written_files import Written
 
-    #: Path → what was written there, and the digest of its content.
+    #: Path → the written file, and the digest of its content.
     Contents = Mapping[str, tuple[Written, str]]
 
 #: Files up to this size are compared by content, and up to that size by lines in any order.
@@ -51,7 +51,7 @@ def differing(first: Contents, second: Contents) -> set[str]:
 
 
 def differ(paths: Sequence[str]) -> str:
-    """Return the message that paths differ: the first one is named, the others are counted."""
+    """Return the message that paths differ: the first one is named, the rest is counted."""
     return f"{paths[0]} and {len(paths) - 1} more differ" if len(paths) > 1 else f"{paths[0]} differs"
 
 

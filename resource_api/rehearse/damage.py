@@ -188,7 +188,7 @@ class Damager:
     def _damage(self, damage: Damage) -> tuple[set[str], str]:
         """Do a damage; return the changed paths, or none and the reason.
 
-        A reason that no update converges goes before all others.
+        The reason that no update converges has precedence.
         """
         why_not, without_error = damage.why_not, []
         for body in damage.bodies:

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Declaration
     from resource_api.model.entry import ComponentInstance, Entry
 
-    #: What a manifest declares: a resource, or a component with its resources.
+    #: A declaration of a manifest: a resource, or a component with its resources.
     Declared = Entry | ComponentInstance
     Order = Sequence[int]
 
 #: The same orders in every rehearsal.
 _SEED: Final = 18
-#: After so many causes the search ends.
+#: The number of causes after which the search ends.
 _MOST_CAUSES: Final = 50
 
 

@@ -30,7 +30,6 @@ from resource_api.system.process import interactive, spawn
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from resource_api.catalog.compile import Catalog
     from resource_api.model.report import Report, StepReport
     from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
@@ -87,59 +86,29 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     Raise ``ManifestError`` for a wrong manifest, ``IsolationError`` where this machine or user lacks a prerequisite.
     The process must have one thread.
     """
-    catalog, left_out = _compiled(runtime, request)
-    place_of = _place_of(catalog)
-    inside = runtime.with_copied_state(MemoryStore(), catalog)
-    planned = _planned(inside, request, catalog, left_out, place_of)
+    outside = _Outside(runtime, request)
+    planned = outside.planned()
     try:
-        document = _first_run(inside, request, left_out, show)
+        document = outside.first_run(show)
     except _Interrupted as error:
-        stopped = Rehearsal((), (), ()) if error.document is None else _result(error.document, place_of)
+        stopped = Rehearsal((), (), ()) if error.document is None else _result(error.document, outside.place_of)
         return stopped._replace(interrupted=error.exit_code)
     end = time.monotonic()
-    rehearsal = _result(document, place_of)._replace(not_rehearsed=planned)
+    rehearsal = _result(document, outside.place_of)._replace(not_rehearsed=planned)
     if rehearsal.exit_code == 1:
         return rehearsal
     try:
         if request.orders:
-            rehearsal = rehearsal.with_verdict(_free_in_order(inside, request, catalog, left_out, document))
+            rehearsal = rehearsal.with_verdict(outside.free_in_order(document))
         if request.kills:
-            rehearsal = rehearsal.with_verdict(_survives_cuts(inside, request, left_out, document, place_of))
+            rehearsal = rehearsal.with_verdict(outside.survives_cuts(document))
         if request.damage:
             # Another creation has other times in whole seconds.
             time.sleep(max(0.0, end + _SECOND - time.monotonic()))
-            shared = orders.shared_paths(catalog.entries, _writers(document))
-            rehearsal = _damaged(inside, request, left_out, rehearsal, (document["contents"], shared))
+            rehearsal = outside.damaged(rehearsal, document)
     except _Interrupted as error:
         return rehearsal._replace(interrupted=error.exit_code)
     return rehearsal
-
-
-def _planned(
-    runtime: Runtime, request: Request, catalog: Catalog, left_out: Sequence[str], place_of: Callable[[str], str]
-) -> list[Finding]:
-    """Return the planned changes of the resources that are left out; those with a configuration need the network."""
-    entries = [entry for entry in catalog.entries if str(entry.reference) in left_out]
-    readable = [
-        str(entry.reference) for entry in entries if request.isolation.network or not entry.definition.config.attributes
-    ]
-
-    def plan() -> Plan:
-        return runtime.plan(request.source, request.inputs, **{**request.options, "targets": readable})
-
-    with _silent(runtime):
-        findings = {row.reference: row for row in _unrehearsed(readable, plan)}
-    return [findings.get(name, Finding(name, _OFFLINE))._replace(place=place_of(name)) for name in left_out]
-
-
-def _first_run(inside: Runtime, request: Request, left_out: Sequence[str], show: Callable[[Report], None]) -> Any:
-    """Do all work on the first overlay; return its document."""
-    with written_files.stored(request.keep) as file:
-        descriptors = {descriptor for descriptor in (file, request.terminal) if descriptor is not None}
-        inherited = request.isolation.open_descriptors
-        isolation = request.isolation._replace(open_descriptors=lambda: {*inherited(), *descriptors})
-        first = request._replace(isolation=isolation)
-        return _isolated(inside, first, left_out, lambda doing: doing.run(show, file))
 
 
 class _Interrupted(Exception):  # noqa: N818 - no error
@@ -152,83 +121,106 @@ class _Interrupted(Exception):  # noqa: N818 - no error
         self.document = document
 
 
-def _isolated(
-    inside: Runtime, request: Request, left_out: Sequence[str], work: Callable[[_Inside], dict[str, Any]]
-) -> Any:
-    """Return the document that ``work`` returns on an overlay. Raise ``RehearsalError`` or ``_Interrupted``."""
+class _Outside:
+    """The work outside of the overlays: it starts the runs on them, and judges their documents."""
 
-    def encoded(overlay: Overlay) -> bytes:
-        try:
-            document = work(_Inside(inside, request, left_out, overlay))
-        except ResourceAPIError as error:
-            document = {"error": str(error)}
-        return json.dumps(inside.log.mask.document(document)).encode()
+    def __init__(self, runtime: Runtime, request: Request) -> None:
+        """Compile the manifest; the resources that act outside of the machine's files are left out."""
+        with _silent(runtime):  # inside, the same is shown
+            self._catalog = runtime.validate(request.source, request.inputs)
+        self._runtime = runtime.with_copied_state(MemoryStore(), self._catalog)
+        self._request = request
+        self._left_out = [
+            str(entry.reference)
+            for entry in self._catalog.entries
+            if "not_rehearsable" in entry.definition.features or entry.definition.config.attributes
+        ]
+        self._positions = {str(entry.reference): entry.declaration.place for entry in self._catalog.entries}
 
-    ended = isolated_run.run(encoded, request.isolation)
-    document = None if ended.answer is None else json.loads(ended.answer)
-    if document is not None and "error" in document:
-        raise RehearsalError(document["error"])
-    if ended.signal:
-        raise _Interrupted(ended.signal, document)
-    if document is None:
-        raise RehearsalError(_KILLED)
-    return document
+    def place_of(self, reference: str) -> str:
+        """Return the position of a reference's declaration, ``site.yaml:14``, or ""."""
+        return self._positions[reference]().line_text if reference in self._positions else ""
 
+    def planned(self) -> list[Finding]:
+        """Return the planned changes of the resources left out; those with a configuration need the network."""
+        request = self._request
+        entries = [entry for entry in self._catalog.entries if str(entry.reference) in self._left_out]
+        readable = [
+            str(entry.reference)
+            for entry in entries
+            if request.isolation.network or not entry.definition.config.attributes
+        ]
 
-def _free_in_order(
-    inside: Runtime, request: Request, catalog: Catalog, left_out: Sequence[str], document: Mapping[str, Any]
-) -> Verdict:
-    """Return whether other orders have the same result as the first run, ``document``."""
+        def plan() -> Plan:
+            return self._runtime.plan(request.source, request.inputs, **{**request.options, "targets": readable})
 
-    def attempt(order: tuple[str, ...]) -> Any:
-        options = {**request.options, "parallel": 1}
-        reordered = request._replace(source=catalog.manifest._replace(order=order), options=options)
-        return _isolated(inside, reordered, left_out, _Inside.once)
+        with _silent(self._runtime):
+            findings = {row.reference: row for row in _unrehearsed(readable, plan)}
+        rows = (findings.get(name, Finding(name, _OFFLINE)) for name in self._left_out)
+        return [row._replace(place=self.place_of(row.reference)) for row in rows]
 
-    spawn.starter()  # what it imports is then there in the process of each attempt
-    first = FirstRun(catalog, left_out, document, _writers(document))
-    return orders.free_in_order(first, request.orders, attempt)
+    def first_run(self, show: Callable[[Report], None]) -> Any:
+        """Do all work on the first overlay; return its document."""
+        with written_files.stored(self._request.keep) as file:
+            descriptors = {descriptor for descriptor in (file, self._request.terminal) if descriptor is not None}
+            inherited = self._request.isolation.open_descriptors
+            isolation = self._request.isolation._replace(open_descriptors=lambda: {*inherited(), *descriptors})
+            return self._isolated(lambda inside: inside.run(show, file), self._request._replace(isolation=isolation))
 
+    def free_in_order(self, document: Mapping[str, Any]) -> Verdict:
+        """Return whether other orders have the same result as the first run, ``document``."""
 
-def _survives_cuts(
-    inside: Runtime,
-    request: Request,
-    left_out: Sequence[str],
-    document: Mapping[str, Any],
-    place_of: Callable[[str], str],
-) -> Verdict:
-    """Return whether the next run reaches the same state after cut runs, each on its own overlay."""
+        def attempt(order: tuple[str, ...]) -> Any:
+            source, options = self._catalog.manifest._replace(order=order), {**self._request.options, "parallel": 1}
+            return self._isolated(_Inside.once, self._request._replace(source=source, options=options))
 
-    def attempt(point: int) -> Any:
-        return _isolated(inside, request, left_out, lambda doing: doing.cut(point))
+        spawn.starter()  # the process of each attempt then has its imports
+        first = FirstRun(self._catalog, self._left_out, document, _writers(document))
+        return orders.free_in_order(first, self._request.orders, attempt)
 
-    return cuts.survives_cuts(request.kills, document["contents"], attempt, _writers(document), place_of)
+    def survives_cuts(self, document: Mapping[str, Any]) -> Verdict:
+        """Return whether the next run reaches the same state after cut runs, each on its own overlay."""
 
+        def attempt(point: int) -> Any:
+            return self._isolated(lambda inside: inside.cut(point))
 
-def _damaged(
-    inside: Runtime,
-    request: Request,
-    left_out: Sequence[str],
-    rehearsal: Rehearsal,
-    baseline: tuple[Contents, Collection[str]],
-) -> Rehearsal:
-    """Return the rehearsal with the verdict on damages; each one that is not repaired begins a new overlay.
+        writers = _writers(document)
+        return cuts.survives_cuts(self._request.kills, document["contents"], attempt, writers, self.place_of)
 
-    ``baseline``: the contents after the first run, and the files that hold parts of resources.
-    """
-    first, shared = baseline
-    problems: list[Finding] = []
-    untouched: list[Finding] = []
-    tried, rest = 0, 0
-    while rest is not None:
-        start = rest
-        document = _isolated(inside, request, left_out, lambda doing: doing.damage(start, first, shared))  # noqa: B023
-        problems += _findings(document["not_restored"])
-        untouched += _findings(document["not_damaged"])
-        tried, rest = tried + document["tried"], document["rest"]
-    return rehearsal.with_verdict(Verdict("mended", not problems, f"{tried} damages", problems))._replace(
-        not_damaged=untouched
-    )
+    def damaged(self, rehearsal: Rehearsal, document: Mapping[str, Any]) -> Rehearsal:
+        """Return the rehearsal with the verdict on damages; each one that is not repaired begins a new overlay."""
+        shared = orders.shared_paths(self._catalog.entries, _writers(document))
+        problems: list[Finding] = []
+        untouched: list[Finding] = []
+        tried, rest = 0, 0
+        while rest is not None:
+            outcome = self._isolated(partial(_Inside.damage, start=rest, first=document["contents"], shared=shared))
+            problems += _findings(outcome["not_restored"])
+            untouched += _findings(outcome["not_damaged"])
+            tried, rest = tried + outcome["tried"], outcome["rest"]
+        verdict = Verdict("mended", not problems, f"{tried} damages", problems)
+        return rehearsal.with_verdict(verdict)._replace(not_damaged=untouched)
+
+    def _isolated(self, work: Callable[[_Inside], dict[str, Any]], request: Request | None = None) -> Any:
+        """Return the document that ``work`` returns on an overlay. Raise ``RehearsalError`` or ``_Interrupted``."""
+        request = request or self._request
+
+        def encoded(overlay: Overlay) -> bytes:
+            try:
+                document = work(_Inside(self._runtime, request, self._left_out, overlay))
+            except ResourceAPIError as error:
+                document = {"error": str(error)}
+            return json.dumps(self._runtime.log.mask.document(document)).encode()
+
+        ended = isolated_run.run(encoded, request.isolation)
+        document = None if ended.answer is None else json.loads(ended.answer)
+        if document is not None and "error" in document:
+            raise RehearsalError(document["error"])
+        if ended.signal:
+            raise _Interrupted(ended.signal, document)
+        if document is None:
+            raise RehearsalError(_KILLED)
+        return document
 
 
 def _writers(document: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -238,18 +230,6 @@ def _writers(document: Mapping[str, Any]) -> dict[str, list[str]]:
         for path, *_ in changes:
             writers.setdefault(path, []).extend(references)
     return writers
-
-
-def _compiled(runtime: Runtime, request: Request) -> tuple[Catalog, list[str]]:
-    """Return the catalog, and the references of its resources that act outside of the machine's files."""
-    with _silent(runtime):  # inside, the same is shown
-        catalog = runtime.validate(request.source, request.inputs)
-    left_out = [
-        str(entry.reference)
-        for entry in catalog.entries
-        if "not_rehearsable" in entry.definition.features or entry.definition.config.attributes
-    ]
-    return catalog, left_out
 
 
 class _Inside:
@@ -352,12 +332,6 @@ def _silent(runtime: Runtime) -> Iterator[None]:
 
 def _failed(report: Report) -> list[Finding]:
     return [finding(outcome.step, outcome.error or "failed") for outcome in report.steps if outcome.status == "failed"]
-
-
-def _place_of(catalog: Catalog) -> Callable[[str], str]:
-    """Return the function from a reference to the position of its declaration, ``site.yaml:14``, or ""."""
-    positions = {str(entry.reference): entry.declaration.place for entry in catalog.entries}
-    return lambda reference: positions[reference]().line_text if reference in positions else ""
 
 
 def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehearsal:

@@ -127,7 +127,7 @@ def folded(all_effects: Sequence[Effect]) -> Iterator[tuple[Effect, str, str]]:
 
 
 def subject(references: Sequence[str]) -> str:
-    """Return several references as one, as log lines do: ``File[/a, /b]``."""
+    """Return references joined into one, as log lines do: ``File[/a, /b]``."""
     if len(references) == 1:
         return references[0]
     kind = references[0].partition("[")[0]

@@ -1,4 +1,4 @@
-"""A worker process as the runtime sees it: its start, frames, output and assets, its end and that of its programs.
+"""A worker process as the runtime sees it: its start, frames, output and assets, and the end of it and its programs.
 
 A Python provider is served by a new interpreter, not by a fork, which would inherit every secret, lock and connection
 of this process; a provider in another language is an executable. ``proxy`` gives the frames their meaning.
@@ -49,7 +49,7 @@ _BOOT: Final = (
 )
 
 
-class WorkerLost(ProviderError):  # noqa: N818 - reads as what it says
+class WorkerLost(ProviderError):  # noqa: N818 - its name is a sentence
     """A worker ended, or had to be killed, before it answered: ``how``, and ``more`` details."""
 
     def __init__(self, how: str, more: str = "") -> None:
@@ -164,7 +164,7 @@ class WorkerProcess(Process):
     def begin_call(self) -> int:
         """Return the number of a call that begins.
 
-        The worker may read the assets and archives that are sent from now on, and no others.
+        The worker may read only the assets and archives that are sent from now on.
         """
         self._calls += 1
         self.assets = AssetSender()
@@ -246,7 +246,7 @@ class WorkerProcess(Process):
                 # Its children are no descendants of ours any more: they are found by its session, and the programs
                 # that it has reported lead sessions of their own.
                 process_tree.Tree(self._row, lambda: (process_tree.table(), None), alive).kill()
-        # Only now may the system give its process id, which is that of its session, to another process.
+        # Only now may the system reuse its process id, which is also the id of its session.
         self._reap()
         self._leave()
 

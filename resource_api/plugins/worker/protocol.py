@@ -79,7 +79,7 @@ def unreadable_content(word: str, sha256: str, origin: str, source: Any) -> Cont
 
 
 def name(value: Any) -> Name:
-    """Return the name of a resource, several parts as a tuple, also from a program that has no tuples."""
+    """Return the name of a resource; its parts become a tuple, which other languages may not have."""
     return tuple(value) if type(value) is list else value
 
 
@@ -180,7 +180,7 @@ class Decoder:
     ) -> None:
         """Begin before the first frame; ``on_other`` is called with lines that are no frames, or None: there are none.
 
-        ``plain``: frames are JSON data, tags in them mean nothing, and ``on_other`` may get several lines at once.
+        ``plain``: frames are JSON data, tags in them mean nothing, and ``on_other`` may get many lines at once.
         ``largest``: kind → bytes of such a frame at most.
         """
         self._line = bytearray()

@@ -448,7 +448,7 @@ def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
 def _set_status(
     context: Context, *, name: Name, status: str, reason: str = "", logged: bool = False, tainted: bool = False
 ) -> None:
-    """Record the status of a resource; log it as a provider in Python would, unless it has been ``logged``."""
+    """Record the status of a resource; log it as a provider in Python would, unless it was ``logged``."""
     if status not in STATUSES:
         msg = f"'{status}' is no status; there are {', '.join(STATUSES)}"
         raise ValueError(msg)

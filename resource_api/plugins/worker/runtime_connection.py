@@ -126,7 +126,7 @@ class WorkerRun(RunContext):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the runtime has asked the current call to end soon."""
+        """Whether the runtime cancelled the current call."""
         if self.interrupted:
             return True
         with self._lock:
@@ -192,7 +192,7 @@ class WorkerRun(RunContext):
 
 
 class _SendingOutcomes(CallOutcomes):
-    """Outcomes that are sent to the runtime once the rules of reporting have been checked."""
+    """Outcomes that are sent to the runtime after the check of the rules of reporting."""
 
     def __init__(self, send: Callable[..., None], *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
