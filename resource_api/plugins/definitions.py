@@ -133,7 +133,7 @@ class DefinitionFiles:
 
 def check_interface(definition: TypeDefinition, provider: builtins.type[Any], prefix: str = "") -> None:
     """Raise ``DefinitionError`` where a provider class does not fit its type; ``prefix`` begins each line."""
-    from resource_api.plugins.provider_interface import interface_problems  # it needs inspect, and a worker little else
+    from resource_api.plugins.provider_interface import interface_problems  # inspect is slow to import
 
     if problems := interface_problems(definition, provider):
         raise DefinitionError("\n".join(f"{prefix}{problem}" for problem in problems))
@@ -153,7 +153,7 @@ def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
     if not any(functions.values()):
         msg = f"{file}: defines neither resource(resource) nor plan(plan)"
         raise DefinitionError(msg)
-    from resource_api.model.step import Policy  # it needs the parts of a plan, and few directories have policies
+    from resource_api.model.step import Policy  # policies are rare
 
     return Policy(name, file, functions["resource"], functions["plan"])  # type: ignore[arg-type] # callable, checked above
 

@@ -235,7 +235,7 @@ def _distributions() -> Iterator[tuple[str, EntryPoint]]:
 
     One whose package cannot be found is left out.
     """
-    from importlib.metadata import entry_points  # it takes as long as many a run
+    from importlib.metadata import entry_points  # slow to import
 
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
         try:

@@ -111,11 +111,7 @@ class ProviderPool:
 
     def chosen(self) -> dict[str, str]:
         """Return instance → implementation, as this machine or the manifest chose; also for closed instances."""
-        return self._chosen | {
-            instance: implementations.chosen
-            for instance, implementations in self.several.items()
-            if implementations.chosen
-        }
+        return self._chosen | {instance: several.chosen for instance, several in self.several.items() if several.chosen}
 
     def suitability(self, instance: str) -> list[Suitability]:
         """Return whether each provider is suitable here; empty for a type whose only provider always is."""
@@ -161,11 +157,10 @@ class ProviderPool:
         if instance not in self._functions:
             definition = self._definition(instance)
             provider_class = None if self.run.isolates(definition) else self._provider_class(definition)
-            python_class = (
-                None if provider_class is None or issubclass(provider_class, ExecutableProvider) else provider_class
-            )
-            calls = _PureCalls(definition, self.run, lambda: self._make(instance), python_class)
-            if python_class is None:
+            if provider_class is not None and issubclass(provider_class, ExecutableProvider):
+                provider_class = None
+            calls = _PureCalls(definition, self.run, lambda: self._make(instance), provider_class)
+            if provider_class is None:
                 self._make(instance)
             self._pure_contexts.append(calls.context)
             self._functions[instance] = calls.functions(self.check_policies, self._implementation_names(definition))

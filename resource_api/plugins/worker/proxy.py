@@ -82,9 +82,8 @@ class WorkerProvider:
         answers = iter(self._answers(context, "insync", calls))
         for _, attributes, _, _ in listed:
             part = list(islice(answers, len(attributes)))
-            yield next((attribute for attribute in part if isinstance(attribute, Exception)), None) or list(
-                map(_pair, part)
-            )
+            error = next((answer for answer in part if isinstance(answer, Exception)), None)
+            yield error or list(map(_pair, part))
 
     def due(self, context: Context, name: Name, should: Mapping[str, Any]) -> Any:
         """Return whether an imperative resource is due, and perhaps why."""
