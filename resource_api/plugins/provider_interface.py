@@ -98,8 +98,8 @@ def _advice(provider: type[Any], method: str) -> str:
 def _misspelt_methods(provider: type[Any], required: Collection[str]) -> Mapping[str, str]:
     """Return missing method → the provider's public method that stands for it.
 
-    It is one letter off, or has the name that the method has in Puppet's older providers. A method that the provider itself uses is a
-    helper, and no mistake.
+    It is one letter off, or has the name that the method has in Puppet's older providers. A method that the provider
+    itself uses is a helper, and no mistake.
     """
     declared = {*_OPTIONAL, *required, *(_SIMPLE if issubclass(provider, SimpleProvider) else ())}
     members = {
