@@ -68,9 +68,8 @@ class DefinitionFiles:
         if not path.endswith(".py"):
             return self._executable(path)
         in_directory = path.rsplit("/", 3)[1:3] == ["providers", definition.name]
-        value: builtins.type[Any] = _defined(
-            path, self._execute(path, first=first, deep=in_directory), "Provider", type
-        )
+        module = self._execute(path, first=first, deep=in_directory)
+        value: builtins.type[Any] = _defined(path, module, "Provider", type)
         check_interface(definition, value, f"{path}: ")
         return value
 

@@ -135,14 +135,16 @@ class Implementations:
         return self._call(context, self._assigned().get(name, ""), "due", name, should)
 
     def preflight(self, context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[Any]:
-        """Yield the needs of the changes that this machine lacks, as each implementation reports them."""
-        for implementation, part in self._by_implementation(changes).items():
-            yield from self._call(context, implementation, "preflight", {name: changes[name] for name in part}) or ()
+        """Return the needs of the changes that this machine lacks, as each implementation reports them."""
+        return self._reports(context, "preflight", changes)
 
     def side_effects(self, context: Context, changes: Mapping[Name, Change]) -> Iterator[Any]:
-        """Yield the side effects of the changes, as each implementation reports them."""
+        """Return the side effects of the changes, as each implementation reports them."""
+        return self._reports(context, "side_effects", changes)
+
+    def _reports(self, context: Context, method: str, changes: Mapping[Name, Any]) -> Iterator[Any]:
         for implementation, part in self._by_implementation(changes).items():
-            yield from self._call(context, implementation, "side_effects", {name: changes[name] for name in part}) or ()
+            yield from self._call(context, implementation, method, {name: changes[name] for name in part}) or ()
 
     def configure(self, context: Context, config: Mapping[str, Any]) -> None:
         """Configure the implementation that manages this instance's resources; each other one at its first call."""
@@ -206,9 +208,8 @@ class Implementations:
                 self.chosen = self._choose(context)
             name = implementation or self.chosen
             if error := self._unsuitable(context, name):
-                msg = (
-                    f"the implementation '{name}' of {capitalize_type(self._definition.name)} is not suitable: {error}"
-                )
+                type_name = capitalize_type(self._definition.name)
+                msg = f"the implementation '{name}' of {type_name} is not suitable: {error}"
                 raise ProviderError(msg)
             provider = self._provider(name)
             if self._config is not None and name not in self._configured:

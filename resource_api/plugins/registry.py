@@ -206,11 +206,8 @@ class Registry:
 
         Installed distributions bring no policies: they would hold for every run.
         """
-        module_path = self._module_path
-        paths = [
-            module_path.find("policies", name, installed=False)
-            for name in module_path.names("policies", installed=False)
-        ]
+        names = self._module_path.names("policies", installed=False)
+        paths = [self._module_path.find("policies", name, installed=False) for name in names]
         return [*self._policies, *(self._files.policy(path) for path in paths if path is not None)]
 
     def origin(self, name: str) -> Origin:

@@ -144,13 +144,12 @@ def survives_cuts(
         outcome = attempt(point)
         cut += bool(outcome["at"])
         for problem in _findings(outcome, whole, compared, writers) if outcome["at"] else ():
-            text = f"cut before change {point} of {whole['changes']} ({outcome['at']}): {problem.text}"
-            complete = problem._replace(text=text, place=problem.place or place_of(problem.reference))
+            cause = f"cut before change {point} of {whole['changes']} ({outcome['at']}): {problem.text}"
+            complete = problem._replace(text=cause, place=problem.place or place_of(problem.reference))
             findings.setdefault((problem.reference, problem.text), complete)
     problems = list(findings.values())
-    return Verdict(
-        "survives cuts", not problems, f"{cut} cuts in a run of {whole['changes']} changes of files", problems
-    )
+    text = f"{cut} cuts in a run of {whole['changes']} changes of files"
+    return Verdict("survives cuts", not problems, text, problems)
 
 
 def _findings(

@@ -111,9 +111,7 @@ def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) ->
         if name in definition.write_only:
             yield Damage(step, name, (), _WRITE_ONLY)
             continue
-        candidates = [
-            difference.is_ for difference in (before.changes if before else ()) if difference.attribute == name
-        ]
+        candidates = [change.is_ for change in (before.changes if before else ()) if change.attribute == name]
         candidates += [peer.should.get(name) for peer in alike]
         plain, *plain_candidates = (literal(reveal(value)) for value in (should[name], *candidates))
         values = other_values(definition.attributes[name].datatype, plain, plain_candidates)
@@ -254,11 +252,7 @@ def other_values(datatype: DataType, value: Any, candidates: Iterable[Any] = ())
     values: list[Any] = []
     words = [word for leaf in datatype.leaves for word in leaf.words]
     for candidate in (*candidates, *words, *_near(value), *_COMMON):
-        new = (
-            candidate is not None
-            and not same_value(candidate, value)
-            and not any(same_value(candidate, former) for former in values)
-        )
+        new = candidate is not None and not any(same_value(candidate, former) for former in (value, *values))
         if new and datatype.accepts(candidate):
             values.append(candidate)
     return values[:_MOST_VALUES]
@@ -285,9 +279,7 @@ def _near_text(text: str) -> Iterator[str]:
     """Yield texts with another last letter or digit, or one more."""
     for index in range(len(text) - 1, -1, -1):
         if text[index].isalnum():
-            character = (
-                str((int(text[index]) + 1) % 8) if text[index].isdecimal() else "b" if text[index] == "a" else "a"
-            )
-            yield f"{text[:index]}{character}{text[index + 1 :]}"
+            new = str((int(text[index]) + 1) % 8) if text[index].isdecimal() else "b" if text[index] == "a" else "a"
+            yield f"{text[:index]}{new}{text[index + 1 :]}"
             break
     yield from (f"{text}x", f"x{text}", f"{text}1")

@@ -264,9 +264,8 @@ class _Inside:
             planned = self._runtime.plan(self._request.source, self._request.inputs, **self._options)
             candidates = list(damage.damages(planned.steps, report))
             compared = damage.Compared(first, contents.read(self._layers), shared)
-            return (
-                damage.Damager(self._runtime, self._layers, self._apply, compared).try_from(candidates, start)._asdict()
-            )
+            damager = damage.Damager(self._runtime, self._layers, self._apply, compared)
+            return damager.try_from(candidates, start)._asdict()
 
     def run(self, show: Callable[[Report], None], archive: int | None) -> dict[str, Any]:
         """Do all requested work, and pack the written files into ``archive``; return the document."""
