@@ -49,11 +49,11 @@ HANGING: Final = ("spins", "hangs_in_c")
 def apply(box: Box, case: str, *arguments: str) -> Done:
     """Apply the manifest with a bad provider in a worker; stdout is JSON, and no traceback is shown."""
     put(box, case)
-    done = box.run("apply", "site.json", "--json", "--isolate", *arguments)
-    assert done.events[-1]["exit_code"] == done.code
-    assert "Traceback" not in done.text
-    assert "a bug in resource-api" not in done.text
-    return done
+    result = box.run("apply", "site.json", "--json", "--isolate", *arguments)
+    assert result.events[-1]["exit_code"] == result.code
+    assert "Traceback" not in result.text
+    assert "a bug in resource-api" not in result.text
+    return result
 
 
 def put(box: Box, case: str) -> None:
@@ -85,11 +85,11 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("case", LOST)
 def test_a_crash_of_a_worker_fails_alone(box: Box, case: str) -> None:
     """The message contains how the worker ended; the others of its call and every other resource converge."""
-    done = apply(box, case)
-    assert done.code == 1
-    assert {ref for ref, step in done.steps.items() if step["status"] == "failed"} == {"Bad[b]"}
-    assert LOST[case] in done.steps["Bad[b]"]["error"]
-    assert f"Error: Bad[b]: {LOST[case]}" in done.text
+    result = apply(box, case)
+    assert result.code == 1
+    assert {ref for ref, step in result.steps.items() if step["status"] == "failed"} == {"Bad[b]"}
+    assert LOST[case] in result.steps["Bad[b]"]["error"]
+    assert f"Error: Bad[b]: {LOST[case]}" in result.text
     assert box.stored("good") == GOOD
     assert box.stored("bad") == {**AFTER, "b": {"size": 1}}
     assert box.calls("bad", "set") == [["a", "b", "c"], ["b"], ["c"]]
@@ -98,20 +98,20 @@ def test_a_crash_of_a_worker_fails_alone(box: Box, case: str) -> None:
 @pytest.mark.parametrize("case", UNREADABLE)
 def test_a_type_whose_worker_crashes_in_get_is_never_set(box: Box, case: str) -> None:
     """A type that cannot be read fails with that reason."""
-    done = apply(box, case)
-    assert done.code == 1
-    assert {ref for ref, step in done.steps.items() if step["status"] == "failed"} == {f"Bad[{n}]" for n in "abcd"}
-    assert all(UNREADABLE[case] in done.steps[f"Bad[{name}]"]["error"] for name in "abcd")
-    assert done.steps["Good[dependent]"]["status"] == "skipped"
+    result = apply(box, case)
+    assert result.code == 1
+    assert {ref for ref, step in result.steps.items() if step["status"] == "failed"} == {f"Bad[{n}]" for n in "abcd"}
+    assert all(UNREADABLE[case] in result.steps[f"Bad[{name}]"]["error"] for name in "abcd")
+    assert result.steps["Good[dependent]"]["status"] == "skipped"
     assert box.calls("bad", "set") == []
 
 
 def test_a_crash_while_loading_changes_nothing(box: Box) -> None:
     """The lines of its resources are named."""
-    done = apply(box, "segfaults_loading")
-    assert done.code == 65
+    result = apply(box, "segfaults_loading")
+    assert result.code == 65
     message = "the worker of 'bad' was killed by SIGSEGV while it loaded the type and its provider"
-    assert f"site.json:1:45: Bad[a]: {message}" in done.text
+    assert f"site.json:1:45: Bad[a]: {message}" in result.text
     assert box.stored("good") == {}
 
 
@@ -120,11 +120,11 @@ def test_a_hanging_call_is_ended_after_its_timeout(box: Box, case: str) -> None:
     """Asked to end at its timeout, killed some seconds later, not tried again."""
     timed(box, 1)
     begun = time.monotonic()
-    done = apply(box, case)
+    result = apply(box, case)
     assert time.monotonic() - begun < 30
-    assert done.code == 1
+    assert result.code == 1
     message = "set timed out after 1 s and did not end when it was asked to; the worker of 'bad' has been ended"
-    errors = {ref: step["error"] for ref, step in done.steps.items() if step["status"] == "failed"}
+    errors = {ref: step["error"] for ref, step in result.steps.items() if step["status"] == "failed"}
     assert errors == {"Bad[b]": f"{message} (site.json:1)"}
     assert box.calls("bad", "set") == [["a"], ["b"], ["c"]]
     assert {name: box.stored("bad")[name]["size"] for name in "abcd"} == {"a": 1, "b": 1, "c": 3, "d": 4}
@@ -133,29 +133,29 @@ def test_a_hanging_call_is_ended_after_its_timeout(box: Box, case: str) -> None:
 def test_a_call_that_ends_on_request_succeeds(box: Box) -> None:
     """At its timeout ``context.cancelled`` is true."""
     timed(box, 1)
-    done = apply(box, "waits_for_cancel")
-    assert (done.code, done.steps["Bad[b]"]["status"]) == (0, "success")
+    result = apply(box, "waits_for_cancel")
+    assert (result.code, result.steps["Bad[b]"]["status"]) == (0, "success")
 
 
 def test_a_worker_that_closes_its_descriptors_loses_its_call(box: Box) -> None:
     """The change is found to be made; files that it opened afterwards stay empty."""
-    done = apply(box, "closes_descriptors")
-    assert done.code == 0
-    assert "Warning: bad: set raised: the worker of 'bad' lost the descriptors that it answers on" in done.text
+    result = apply(box, "closes_descriptors")
+    assert result.code == 0
+    assert "Warning: bad: set raised: the worker of 'bad' lost the descriptors that it answers on" in result.text
     assert [path.read_bytes() for path in box.path.glob("mine*.txt")] == [b""] * 8
     assert box.stored("bad") == AFTER
 
 
 def test_reports_before_a_crash_count(box: Box) -> None:
     """A reported status stays, and log lines are shown; resources without one are read and tried once more."""
-    done = apply(box, "statuses")
-    assert {ref: step["status"] for ref, step in done.steps.items() if ref.startswith("Bad")} == {
+    result = apply(box, "statuses")
+    assert {ref: step["status"] for ref, step in result.steps.items() if ref.startswith("Bad")} == {
         "Bad[a]": "failed",
         "Bad[b]": "success",
         "Bad[c]": "success",
     }
-    assert done.steps["Bad[a]"]["error"] == "a is glued to the wall (site.json:1)"
-    assert "Warning: bad: leaving" in done.text
+    assert result.steps["Bad[a]"]["error"] == "a is glued to the wall (site.json:1)"
+    assert "Warning: bad: leaving" in result.text
     assert box.calls("bad", "set") == [["a", "b", "c"], ["c"]]
 
 
@@ -164,10 +164,10 @@ def test_a_worker_that_ends_between_calls_is_replaced(box: Box) -> None:
     slow = "from json_store import JsonStore\nfrom time import sleep\n\nclass Provider(JsonStore):\n"
     slow += '    kind = "good"\n    def set(self, context, changes):\n        sleep(1)\n'
     box.provider("good", f"{slow}        super().set(context, changes)\n")
-    done = apply(box, "dies_between_calls")
-    assert (done.code, box.stored("bad"), box.stored("good")) == (0, AFTER, GOOD)
+    result = apply(box, "dies_between_calls")
+    assert (result.code, box.stored("bad"), box.stored("good")) == (0, AFTER, GOOD)
     told = "Warning: bad: its worker ended with exit code 9 while it was idle; another is started"
-    assert told in done.text
+    assert told in result.text
 
 
 def test_processes_of_a_crashed_worker_end_with_it(box: Box) -> None:
@@ -180,8 +180,8 @@ def test_processes_of_a_crashed_worker_end_with_it(box: Box) -> None:
 def test_daemons_of_a_crashed_worker_end_with_it(box: Box, crash: str) -> None:
     """In sessions of their own, without a parent and with another environment: nothing that it has started goes on."""
     box.env["CRASH"] = crash
-    done = apply(box, "leaves_daemons")
-    assert f"the worker of 'bad' was killed by {crash} while in set" in done.steps["Bad[b]"]["error"]
+    result = apply(box, "leaves_daemons")
+    assert f"the worker of 'bad' was killed by {crash} while in set" in result.steps["Bad[b]"]["error"]
     assert sleeping(box, "3603", "3604", "3605") == []
 
 
@@ -233,22 +233,22 @@ def test_all_output_of_a_worker_is_masked(box: Box) -> None:
     secret = "xyzzy-plugh-3917"
     put(box, "spills_secrets")
     box.manifest({"Bad[b]": {"token": secret}})
-    done = box.run("apply", "site.json", "--json", "-d", "--isolate")
-    assert done.code == 1
+    result = box.run("apply", "site.json", "--json", "-d", "--isolate")
+    assert result.code == 1
     for line in ("printed", "written", "echoed"):
-        assert f"Notice: bad: {line} <sensitive>" in done.text
-    assert "Warning: bad: complained <sensitive>" in done.text
-    assert "Error: Bad[b]: bad token <sensitive>" in done.text
-    assert secret.encode() not in done.out + done.err
+        assert f"Notice: bad: {line} <sensitive>" in result.text
+    assert "Warning: bad: complained <sensitive>" in result.text
+    assert "Error: Bad[b]: bad token <sensitive>" in result.text
+    assert secret.encode() not in result.out + result.err
 
 
 def test_a_crash_loses_only_one_of_several_parallel_calls(box: Box) -> None:
     """Each call has a worker of its own; cached values of one are dropped when another has changed something."""
     put(box, "sleeps_side_by_side")
     box.type("bad", "parallel")
-    done = apply_only(box, "--parallel", "3")
-    assert {name for name, step in done.steps.items() if step["status"] == "failed"} == {"Bad[b]"}
-    assert "the worker of 'bad' ended with exit code 3 while in set" in done.steps["Bad[b]"]["error"]
+    result = apply_only(box, "--parallel", "3")
+    assert {name for name, step in result.steps.items() if step["status"] == "failed"} == {"Bad[b]"}
+    assert "the worker of 'bad' ended with exit code 3 while in set" in result.steps["Bad[b]"]["error"]
     assert box.stored("bad") == {**AFTER, "b": {"size": 1}}
     assert sorted(box.calls("bad", "set")) == [["a"], ["c"]]
 
@@ -293,10 +293,10 @@ def test_a_worker_of_another_version_is_refused(box: Box, side: str) -> None:
     )
     box.env["PYTHONPATH"] = f"{box.path / 'lib'}{os.pathsep}{box.env['PYTHONPATH']}"
     box.manifest({"Good[a]": {}})
-    done = apply_only(box)
+    result = apply_only(box)
     ours, theirs = (VERSION, 7) if side == "worker" else (7, VERSION)
-    assert f"the worker of 'good' uses protocol {theirs} and this run {ours}: resource-api or the" in done.text
-    assert done.code != 0
+    assert f"the worker of 'good' uses protocol {theirs} and this run {ours}: resource-api or the" in result.text
+    assert result.code != 0
     assert box.stored("good") == {}
 
 
@@ -329,8 +329,8 @@ def test_contents_are_read_by_the_run(box: Box) -> None:
 def test_a_report_after_its_call_is_ignored(box: Box) -> None:
     """A thread that has kept a context neither takes messages of the next call nor disturbs it."""
     put(box, "speaks_later")
-    done = apply_only(box)
-    assert (done.code, box.stored("bad"), box.stored("good")) == (0, AFTER, GOOD)
+    result = apply_only(box)
+    assert (result.code, box.stored("bad"), box.stored("good")) == (0, AFTER, GOOD)
 
 
 @pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
@@ -354,6 +354,6 @@ def test_a_close_that_raises_is_a_warning(box: Box, isolate: str) -> None:
     raising = "    def close(self):\n        raise OSError('it is gone already')\n"
     box.provider("bad", "from json_store import JsonStore\n\nclass Provider(JsonStore):\n" + raising)
     box.env["RESOURCE_API_ISOLATE"] = isolate
-    done = box.run("apply", "site.json")
-    assert done.code == 0
-    assert "Warning: bad: close of its provider failed: it is gone already (providers/bad.py:5 in close)" in done.text
+    result = box.run("apply", "site.json")
+    assert result.code == 0
+    assert "Warning: bad: close of its provider failed: it is gone already (providers/bad.py:5 in close)" in result.text

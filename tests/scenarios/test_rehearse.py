@@ -114,7 +114,7 @@ def test_the_machine_is_as_before_and_the_report_says_what_was_done(bench: Bench
     for path in (kept, changed):
         path.write_text("before\n")
     before = mounts()
-    done = bench.run(
+    result = bench.run(
         "rehearse",
         bench.write(
             "site.yaml",
@@ -131,17 +131,17 @@ def test_the_machine_is_as_before_and_the_report_says_what_was_done(bench: Bench
         "--test",
         "exit 7",
     )
-    assert done.code == 2, done
+    assert result.code == 2, result
     assert (kept.read_text(), changed.read_text(), other.exists()) == ("before\n", "before\n", False)
     assert mounts() == before
-    assert "Applied in" in done.out
-    listed = done.out.partition("Beyond what is declared:\n")[2].partition("\n\n")[0].splitlines()
+    assert "Applied in" in result.out
+    listed = result.out.partition("Beyond what is declared:\n")[2].partition("\n\n")[0].splitlines()
     assert listed == [
         f"  Exec[side effect]: changed {changed} ({bench.home}/site.yaml:3)",
         f"  Exec[side effect]: deleted {kept}",
         f"  Exec[side effect]: made {other} with 2 files",
     ]
-    table = done.out.partition("Verdicts:\n")[2].splitlines()
+    table = result.out.partition("Verdicts:\n")[2].splitlines()
     assert [line.split("  ")[1] for line in table if not line.startswith("   ")] == [
         "run",
         "silent twice",
@@ -164,9 +164,9 @@ def test_a_sound_manifest_has_only_good_verdicts(bench: Bench) -> None:
           File[{bench.home}/made]: {{ensure: file, content: hi, owner: rehearsed}}
         """,
     )
-    done = bench.run("rehearse", manifest, "--destroy", "--json")
-    assert done.code == 0, done
-    verdicts = {each["question"]: each["ok"] for each in done.document["verdicts"]}
+    result = bench.run("rehearse", manifest, "--destroy", "--json")
+    assert result.code == 0, result
+    verdicts = {each["question"]: each["ok"] for each in result.document["verdicts"]}
     assert verdicts == {"run": True, "silent twice": True, "clean after destroy": True}
     assert "rehearsed" not in Path("/etc/passwd").read_text(encoding="utf-8")
 
@@ -174,7 +174,7 @@ def test_a_sound_manifest_has_only_good_verdicts(bench: Bench) -> None:
 def test_what_is_left_after_destroy_is_named(bench: Bench) -> None:
     """What a step makes beside what it declares is left when what it declares is gone."""
     (bench.home / "old").touch()
-    done = bench.run(
+    result = bench.run(
         "rehearse",
         bench.write(
             "site.yaml",
@@ -187,8 +187,8 @@ def test_what_is_left_after_destroy_is_named(bench: Bench) -> None:
         ),
         "--destroy",
     )
-    assert done.code == 2
-    assert f"clean after destroy  no  Exec[once]: leaves {bench.home}/left made" in done.out
+    assert result.code == 2
+    assert f"clean after destroy  no  Exec[once]: leaves {bench.home}/left made" in result.out
 
 
 def test_a_missing_relationship_is_named_with_its_line(bench: Bench) -> None:
@@ -205,9 +205,9 @@ def test_a_missing_relationship_is_named_with_its_line(bench: Bench) -> None:
           Exec[two]: {{command: echo 2 >>{bench.home}/both, shell: true, unless: grep 2 {bench.home}/both}}
         """,
     )
-    done = bench.run("rehearse", manifest, "--orders", "2", "--json")
-    assert done.code == 2, done
-    found = {each["question"]: each["findings"] for each in done.document["verdicts"]}["free in order"]
+    result = bench.run("rehearse", manifest, "--orders", "2", "--json")
+    assert result.code == 2, result
+    found = {each["question"]: each["findings"] for each in result.document["verdicts"]}["free in order"]
     assert [(each["reference"], each["text"], each["place"].rpartition(":")[2]) for each in found] == [
         ("Exec[copy]", f"needs 'require: File[{bench.home}/source]'", "4"),
         ("Exec[two]", f"writes {bench.home}/both, as Exec[one] does: needs 'require: Exec[one]'", "7"),
@@ -244,16 +244,16 @@ def test_a_fixture_shows_the_result_of_a_test_that_fails(bench: Bench) -> None:
     bench.write("conftest.py", "from resource_api.testing.fixtures import rehearse\n__all__ = ['rehearse']\n")
     bench.write("test_site.py", "def test_site(rehearse):\n    assert rehearse('site.yaml').ok\n")
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", bench.home]
-    done = subprocess.run(words, env=bench.environment, cwd="/", capture_output=True, text=True, check=False)
-    report = done.stdout.partition("Captured rehearsal call")[2].splitlines()
-    assert any(line.startswith("  silent twice  no  Exec[again]: runs again") for line in report), done
+    result = subprocess.run(words, env=bench.environment, cwd="/", capture_output=True, text=True, check=False)
+    report = result.stdout.partition("Captured rehearsal call")[2].splitlines()
+    assert any(line.startswith("  silent twice  no  Exec[again]: runs again") for line in report), result
 
 
 def test_the_run_decides_before_the_other_verdicts(bench: Bench) -> None:
     """A failed run is exit code 1, and is not run a second time."""
-    done = bench.run("rehearse", bench.write("site.yaml", "resources: {'Exec[false]': {}}"), "--json")
-    assert done.code == done.document["exit_code"] == 1
-    [verdict] = done.document["verdicts"]
+    result = bench.run("rehearse", bench.write("site.yaml", "resources: {'Exec[false]': {}}"), "--json")
+    assert result.code == result.document["exit_code"] == 1
+    [verdict] = result.document["verdicts"]
     assert (verdict["question"], verdict["ok"]) == ("run", False)
     assert verdict["findings"][0]["reference"] == "Exec[false]"
 
@@ -278,17 +278,17 @@ def test_what_acts_outside_of_files_is_planned_and_counts_as_done(bench: Bench) 
           File[{bench.home}/after]: {{ensure: file, content: hi, require: 'Probe[a]'}}
         """
     path = bench.write("site.yaml", manifest)
-    done = bench.run("rehearse", path, "--json")
-    assert done.code == 0, done
-    assert [(each["reference"], each["text"], each["place"]) for each in done.document["not_rehearsed"]] == [
+    result = bench.run("rehearse", path, "--json")
+    assert result.code == 0, result
+    assert [(each["reference"], each["text"], each["place"]) for each in result.document["not_rehearsed"]] == [
         ("Probe[a]", "would be created", f"{path}:2"),
         ("Probe[b]", "would change: size changed from 1 to 2, colour changed from red to blue", f"{path}:3"),
         ("Probe[c]", "would not change", f"{path}:4"),
     ]
-    assert "1 created" in done.document["verdicts"][0]["text"]
+    assert "1 created" in result.document["verdicts"][0]["text"]
     assert bench.things("probe").keys() == {"b"}
-    done = bench.run("rehearse", bench.write("site.yaml", "resources: {'Probe[broken]': {}}"), "--json")
-    [found] = done.document["not_rehearsed"]
+    result = bench.run("rehearse", bench.write("site.yaml", "resources: {'Probe[broken]': {}}"), "--json")
+    [found] = result.document["not_rehearsed"]
     assert found["text"].startswith("cannot be planned: ")
     assert "no answer" in found["text"]
 
@@ -304,9 +304,9 @@ def test_state_inside_is_a_copy_and_the_real_one_is_not_locked(bench: Bench) -> 
     with Path(f"{state}.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         bench.write("site.yaml", first.replace("hi", "ho"))
-        done = bench.run("rehearse", manifest, "--destroy", **environment)
-    assert done.code == 0, done
-    assert "1 updated" in done.out
+        result = bench.run("rehearse", manifest, "--destroy", **environment)
+    assert result.code == 0, result
+    assert "1 updated" in result.out
     assert {path: path.read_bytes() for path in sorted(state.parent.rglob("*")) if path.is_file()} == before
     assert (bench.home / "made").read_text() == "hi"
 
@@ -325,9 +325,9 @@ def test_stacks_with_other_keys_are_left_alone(bench: Bench, key: str) -> None:
     keys = {"none": [], "own": ["--key", f"file:{bench.home}/near.key"], "other": []}[key]
     if key != "other":
         assert bench.run("apply", near, *keys, **environment).code == 0
-    done = bench.run("rehearse", near, *keys, **environment)
-    assert done.code == 0, done
-    assert "state recover" not in done.err
+    result = bench.run("rehearse", near, *keys, **environment)
+    assert result.code == 0, result
+    assert "state recover" not in result.err
     user = bench.write("user.yaml", "{project: user, outputs: {found: '${stacks.far/default.outputs.x}'}}")
     refused = bench.run("rehearse", user, **environment)
     assert refused.code == 64, refused
@@ -352,10 +352,10 @@ def test_a_hostile_manifest_harms_nothing(bench: Bench) -> None:
         hostile = bench.write("hostile.sh", script.replace("PROCESS", str(os.getpid())))
         before = mounts(), os.uname(), Path("/etc/hostname").read_bytes()
         manifest = bench.write("site.yaml", "resources: {}")
-        done = bench.run("rehearse", manifest, "--size", "30m", "--test", f"sh {hostile}")
+        result = bench.run("rehearse", manifest, "--size", "30m", "--test", f"sh {hostile}")
     assert (mounts(), os.uname(), Path("/etc/hostname").read_bytes()) == before
-    told = [line for line in done.err.splitlines() if line.startswith(("possible", "refused"))]
-    assert len(told) == HOSTILE.count("\ntry ") + 1, done
+    told = [line for line in result.err.splitlines() if line.startswith(("possible", "refused"))]
+    assert len(told) == HOSTILE.count("\ntry ") + 1, result
     assert [line for line in told if line.startswith("possible")] == []
 
 
@@ -392,12 +392,12 @@ def test_keys_and_programs_of_the_kernel_cannot_be_reached(bench: Bench, more: t
     name = f"ra-{os.getpid()}-{bench.home.name}"
     script = bench.write("calls.py", CALLS.replace("NAME", name))
     manifest = bench.write("site.yaml", f"resources: {{'File[{bench.home}/made]': {{content: hi}}}}")
-    done = bench.run("rehearse", manifest, *more, "--test", f"{sys.executable} -I {script}")
-    told = [line for line in done.err.splitlines() if line.startswith(("possible", "refused"))]
-    assert len(told) == 12, done
+    result = bench.run("rehearse", manifest, *more, "--test", f"{sys.executable} -I {script}")
+    told = [line for line in result.err.splitlines() if line.startswith(("possible", "refused"))]
+    assert len(told) == 12, result
     assert [line for line in told if line.startswith("possible")] == []
     assert name not in Path("/proc/keys").read_text(encoding="utf-8")
-    assert done.code == 0
+    assert result.code == 0
 
 
 #: Done in mounts of its own: the limit of processes looks like that of a kernel where it is one of the whole machine.
@@ -513,8 +513,8 @@ def test_every_mount_has_an_overlay_of_its_own_or_is_read_only(bench: Bench) -> 
         listening.bind(f"{fixed}/s")
         listening.listen()
         words = ["sh", "-c", script, steps, refused]
-        done = subprocess.run(words, env=bench.environment, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines()[-1:] == ["old"], done
+        result = subprocess.run(words, env=bench.environment, capture_output=True, text=True, check=False)
+    assert result.stdout.splitlines()[-1:] == ["old"], result
     assert bound.read_text() == "bound"
 
 
@@ -684,11 +684,11 @@ def test_a_user_rehearses_what_he_may_do(user_bench: Bench) -> None:
     )
     kept = home / "layer"
     more = ("--orders=1", "--kills=1", "--damage", f"--keep={kept}")
-    done = as_user(user_bench, "rehearse", manifest, "--json", *more, *(f"--test={each}" for each in tests))
-    assert done.returncode == 0, done
+    result = as_user(user_bench, "rehearse", manifest, "--json", *more, *(f"--test={each}" for each in tests))
+    assert result.returncode == 0, result
     assert (kept / str(home).lstrip("/") / "made").read_text() == "hi"
     shutil.rmtree(kept)
-    document = json.loads(done.stdout)
+    document = json.loads(result.stdout)
     assert [each["question"] for each in document["verdicts"]] == [
         *("run", "silent twice"),
         *(f"test {each}" for each in tests),
@@ -696,7 +696,7 @@ def test_a_user_rehearses_what_he_may_do(user_bench: Bench) -> None:
     ]
     [effect] = document["side_effects"]
     assert (effect["verb"], effect["path"]) == ("deleted", f"{home}/kept")
-    assert "refused: endless threads" in done.stderr
+    assert "refused: endless threads" in result.stderr
     assert sorted(path.name for path in home.rglob("*")) == ["directory", "kept", "old", "site.json"]
     assert not Path("/var/tmp", home.name).exists()  # noqa: S108 - nothing is there
 
@@ -713,10 +713,10 @@ def test_a_user_rehearses_in_a_directory_beneath_those_of_others(user_bench: Ben
         resources = {f"File[{made}/in]": inside, f"File[{made}]": {"ensure": "directory"}}
         manifest = user_bench.write("site.json", json.dumps({"resources": resources}))
         user_bench.environment["HOME"] = "/nonexistent"
-        done = as_user(
+        result = as_user(
             user_bench, "rehearse", manifest, "--test", f"! touch {others}/a/new", "--test", "! touch /opt/new"
         )
-    assert done.returncode == 0, done
+    assert result.returncode == 0, result
 
 
 def test_a_user_who_may_not_make_namespaces_is_told_why(user_bench: Bench) -> None:
@@ -724,9 +724,9 @@ def test_a_user_who_may_not_make_namespaces_is_told_why(user_bench: Bench) -> No
     manifest = user_bench.write("site.json", '{"resources": {}}')
     forbid = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
     users = [f"--map-user={USER}", f"--map-group={USER}", "--keep-caps"]
-    done = as_user(user_bench, "rehearse", manifest, prefix=["unshare", "--user", *users, "sh", "-c", forbid, "sh"])
-    assert done.returncode == 1
-    assert done.stderr == (
+    result = as_user(user_bench, "rehearse", manifest, prefix=["unshare", "--user", *users, "sh", "-c", forbid, "sh"])
+    assert result.returncode == 1
+    assert result.stderr == (
         "Error: this machine cannot be isolated: a user who is not root may not make namespaces: "
         "/proc/sys/user/max_user_namespaces is 0\n"
     )
@@ -736,9 +736,9 @@ def test_a_user_in_a_container_is_told_what_is_missing(user_bench: Bench) -> Non
     """Where parts of ``/proc`` are hidden, the kernel lets no user mount another one."""
     manifest = user_bench.write("site.json", '{"resources": {}}')
     hide = f'{OLD_KERNEL} && exec "$@"'
-    done = as_user(user_bench, "rehearse", manifest, before=["unshare", "--mount", "sh", "-c", hide, "sh"])
-    assert done.returncode == 1
-    assert done.stderr == (
+    result = as_user(user_bench, "rehearse", manifest, before=["unshare", "--mount", "sh", "-c", hide, "sh"])
+    assert result.returncode == 1
+    assert result.stderr == (
         "Error: this machine cannot be isolated: /proc: parts of it are hidden, as in a container; "
         "only root can mount another one\n"
     )

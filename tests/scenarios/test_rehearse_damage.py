@@ -22,10 +22,10 @@ resources:
 
 def mended(bench: Bench, manifest: str, *options: str) -> tuple[int, dict[str, Any], list[tuple[str, str, str]]]:
     """Rehearse a manifest with damages; return the exit code, the document, and the findings of the verdict."""
-    done = bench.run("rehearse", bench.write("site.yaml", manifest), "--damage", "--json", *options)
-    [verdict] = [each for each in done.document["verdicts"] if each["question"] == "mended"]
+    result = bench.run("rehearse", bench.write("site.yaml", manifest), "--damage", "--json", *options)
+    [verdict] = [each for each in result.document["verdicts"] if each["question"] == "mended"]
     assert verdict["ok"] == (not verdict["findings"]), verdict
-    return done.code, done.document, [(f["reference"], f["attribute"], f["text"]) for f in verdict["findings"]]
+    return result.code, result.document, [(f["reference"], f["attribute"], f["text"]) for f in verdict["findings"]]
 
 
 def test_what_is_damaged_is_mended_by_the_next_run(bench: Bench) -> None:
@@ -147,7 +147,7 @@ def test_why_something_is_not_damaged_is_said_in_words(bench: Bench) -> None:
 def test_where_nothing_can_be_damaged_the_verdict_is_neither(bench: Bench) -> None:
     """It stands as a line, and changes no exit code."""
     manifest = f"resources: {{'Exec[touch {bench.home}/made]': {{creates: {bench.home}/made}}}}"
-    done = bench.run("rehearse", bench.write("site.yaml", manifest), "--damage", "--orders", "1")
-    assert "  free in order  -   0 other orders\n" in done.out
-    assert "  mended         -   0 damages\n" in done.out
-    assert done.code == 0
+    result = bench.run("rehearse", bench.write("site.yaml", manifest), "--damage", "--orders", "1")
+    assert "  free in order  -   0 other orders\n" in result.out
+    assert "  mended         -   0 damages\n" in result.out
+    assert result.code == 0

@@ -26,8 +26,8 @@ def test_what_was_written_is_kept_by_its_path(bench: Bench) -> None:
           File[{bench.home}/old]: {{ensure: absent}}
         """,
     )
-    done = bench.run("rehearse", manifest, "--keep", kept, "--destroy")
-    assert done.code == 0, done
+    result = bench.run("rehearse", manifest, "--keep", kept, "--destroy")
+    assert result.code == 0, result
     inside = kept / str(bench.home)[1:]
     assert sorted(each.name for each in inside.iterdir()) == [".wh.old", "link", "made"]
     about = (inside / "made").stat()
@@ -47,8 +47,8 @@ def test_a_directory_that_is_not_ours_alone_is_refused(bench: Bench) -> None:
     places["open"].chmod(0o777)
     places["link"].symlink_to(bench.home)
     told = {name: bench.run("rehearse", manifest, "--keep", place) for name, place in places.items()}
-    assert {done.code for done in told.values()} == {64}
-    assert {name: done.err.strip().rpartition(": ")[2] for name, done in told.items()} == {
+    assert {result.code for result in told.values()} == {64}
+    assert {name: result.err.strip().rpartition(": ")[2] for name, result in told.items()} == {
         "full": "it is not empty",
         "theirs": "it belongs to another user, or others may write to it",
         "open": "it belongs to another user, or others may write to it",
@@ -76,8 +76,8 @@ def test_a_shell_is_opened_inside(bench: Bench) -> None:
 
 def test_a_shell_needs_a_terminal(bench: Bench) -> None:
     """Without one it is an error of the command line."""
-    done = bench.run("rehearse", bench.write("site.yaml", "resources: {}"), "--shell")
-    assert (done.code, done.err) == (64, "Error: --shell needs a terminal as standard input\n")
+    result = bench.run("rehearse", bench.write("site.yaml", "resources: {}"), "--shell")
+    assert (result.code, result.err) == (64, "Error: --shell needs a terminal as standard input\n")
 
 
 def test_a_rehearsal_is_a_page(bench: Bench) -> None:
@@ -85,8 +85,8 @@ def test_a_rehearsal_is_a_page(bench: Bench) -> None:
     manifest = bench.write(
         "site.yaml", f"resources: {{'Exec[make]': {{command: mkdir -p {bench.home}/a/b, creates: {bench.home}/none}}}}"
     )
-    done = bench.run("rehearse", manifest, "--json")
-    bench.write("rehearsal.json", done.out)
+    result = bench.run("rehearse", manifest, "--json")
+    bench.write("rehearsal.json", result.out)
     page = bench.run("report", "rehearsal.json", "--format", "html")
     assert page.code == 0, page
     for text in (
@@ -112,6 +112,6 @@ def test_what_is_no_rehearsal_is_no_page(bench: Bench, content: str | None, form
     """It is an error of the command line."""
     if content is not None:
         (bench.home / "found.json").write_text(content, errors="surrogateescape")
-    done = bench.run("report", "found.json", "--format", form)
-    assert done.code == 64
-    assert done.err.rstrip().endswith(wrong)
+    result = bench.run("report", "found.json", "--format", form)
+    assert result.code == 64
+    assert result.err.rstrip().endswith(wrong)

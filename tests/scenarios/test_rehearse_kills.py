@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 def cut(bench: Bench, manifest: str, count: int) -> tuple[int, str, list[dict[str, Any]]]:
     """Rehearse a manifest with ``count`` cuts; return the exit code, and the text and the findings of the verdict."""
-    done = bench.run("rehearse", bench.write("site.yaml", manifest), "--kills", str(count), "--json")
-    [verdict] = [each for each in done.document["verdicts"] if each["question"] == "survives cuts"]
+    result = bench.run("rehearse", bench.write("site.yaml", manifest), "--kills", str(count), "--json")
+    [verdict] = [each for each in result.document["verdicts"] if each["question"] == "survives cuts"]
     assert verdict["ok"] == (not verdict["findings"]), verdict
-    return done.code, verdict["text"], verdict["findings"]
+    return result.code, verdict["text"], verdict["findings"]
 
 
 def test_a_sound_manifest_survives_every_cut(bench: Bench) -> None:

@@ -110,7 +110,7 @@ STATEMENTS = {
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=STATEMENTS.values())
 def test_every_form_of_import_finds_lib(modules: Modules, statement: str) -> None:
-    """Each form of the statement means what it means for an installed package."""
+    """Each form of the statement has the meaning that it has for an installed package."""
     modules.write("lib/__init__.py", "FROM_INIT = 1\n")
     modules.write("lib/client.py", "VALUE = 1\n")
     modules.write("lib/dns/zone.py", "VALUE = 1\n")
@@ -125,12 +125,12 @@ def test_a_function_may_import_when_it_is_called(modules: Modules) -> None:
     """Also in a thread of the provider, and long after the file was loaded."""
     modules.write("lib/client.py", "VALUE = 1\n")
     modules.type("host", "def value():\n    from lib import client\n    return client.VALUE\n")
-    module, found = modules.provider("host"), []
+    module, values = modules.provider("host"), []
     assert module.value() == 1
-    thread = threading.Thread(target=lambda: found.append(module.value()))
+    thread = threading.Thread(target=lambda: values.append(module.value()))
     thread.start()
     thread.join()
-    assert found == [1]
+    assert values == [1]
 
 
 def test_types_providers_components_and_policies_may_import_lib(modules: Modules) -> None:
@@ -184,7 +184,7 @@ def test_a_module_is_executed_once_for_a_registry(modules: Modules) -> None:
 
 
 def test_another_registry_executes_it_anew(modules: Modules) -> None:
-    """As it does with types and providers; what the first has loaded stays as it was."""
+    """As with types and providers; the modules of the first registry stay as they were."""
     modules.write("lib/client.py", "VALUE = 1\n")
     modules.type("host", "from lib import client\ndef later():\n    from lib.client import VALUE\n    return VALUE\n")
     first = modules.provider("host")
@@ -197,9 +197,9 @@ def test_another_registry_executes_it_anew(modules: Modules) -> None:
 def test_each_directory_has_its_own_lib(tmp_path: Path) -> None:
     """Two directories of one module path may each have a ``client``."""
     near, far = Modules(tmp_path / "near"), Modules(tmp_path / "near.far")
-    for each, name, value in ((near, "host", 1), (far, "zone", 2)):
-        each.write("lib/client.py", f"VALUE = {value}\n")
-        each.type(name, "from lib import client\ndef later():\n    from lib.client import VALUE\n    return VALUE\n")
+    for modules, name, value in ((near, "host", 1), (far, "zone", 2)):
+        modules.write("lib/client.py", f"VALUE = {value}\n")
+        modules.type(name, "from lib import client\ndef later():\n    from lib.client import VALUE\n    return VALUE\n")
     registry = Registry(ModulePath([str(near.root), str(far.root)], distributions=False))
     host, zone = (module_of(registry.provider(name)) for name in ("host", "zone"))
     assert [host.client.VALUE, zone.client.VALUE, host.later(), zone.later()] == [1, 2, 1, 2]
@@ -276,7 +276,7 @@ def test_an_error_of_an_import_in_a_function_reaches_the_caller(modules: Modules
 
 
 def test_a_module_that_does_not_exist_is_named(modules: Modules) -> None:
-    """With the file that is expected, and what the author may have meant."""
+    """With the file that is expected, and the nearest name."""
     modules.write("lib/dns_client.py")
     provider = modules.root / "providers/host.py"
     expected = f"{provider}:1: no module 'lib.dns_cleint'; expected {modules.root}/lib/dns_cleint.py"
@@ -286,11 +286,11 @@ def test_a_module_that_does_not_exist_is_named(modules: Modules) -> None:
 
 
 def test_a_name_that_a_module_does_not_define_is_named(modules: Modules) -> None:
-    """With what the author may have meant."""
+    """With the nearest name."""
     file = modules.write("lib/client.py", "def connect():\n    pass\n")
     modules.type("host", "from lib.client import conect\n")
-    found = f"{modules.root}/providers/host.py:1: {file} defines no 'conect'; did you mean 'connect'?"
-    assert modules.error("host") == found
+    message = f"{modules.root}/providers/host.py:1: {file} defines no 'conect'; did you mean 'connect'?"
+    assert modules.error("host") == message
 
 
 @pytest.mark.filterwarnings("ignore:can't resolve package:ImportWarning")
@@ -322,8 +322,8 @@ def test_an_import_that_is_written_otherwise_is_explained(modules: Modules, stat
 def test_without_a_directory_lib_the_error_says_so(modules: Modules) -> None:
     """Python's own message would suggest an installed package."""
     modules.type("host", "from lib import client\n")
-    found = f"{modules.root}/providers/host.py:1: imports from 'lib', but there is no directory {modules.root}/lib"
-    assert modules.error("host") == found
+    message = f"{modules.root}/providers/host.py:1: imports from 'lib', but there is no directory {modules.root}/lib"
+    assert modules.error("host") == message
 
 
 def test_imports_in_a_circle_are_named_as_such(modules: Modules) -> None:
@@ -340,18 +340,18 @@ def test_two_threads_execute_a_module_once(modules: Modules) -> None:
     """The second one waits for the first."""
     modules.write("lib/client.py", "import time\ntime.sleep(0.1)\nVALUE = object()\n")
     modules.type("host", "def value():\n    from lib.client import VALUE\n    return VALUE\n")
-    module, found = modules.provider("host"), []
-    threads = [threading.Thread(target=lambda: found.append(module.value())) for _ in range(4)]
+    module, values = modules.provider("host"), []
+    threads = [threading.Thread(target=lambda: values.append(module.value())) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 4
-    assert len(set(map(id, found))) == 1
+    assert len(values) == 4
+    assert len(set(map(id, values))) == 1
 
 
 def test_providers_in_other_threads_may_print_meanwhile(modules: Modules, capsys: pytest.CaptureFixture[str]) -> None:
-    """Only what the module itself prints is an error, and afterwards standard output is as it was."""
+    """Only the output of the module itself is an error, and afterwards standard output is as it was."""
     modules.write("lib/client.py", "import time\ntime.sleep(0.2)\nVALUE = 1\n")
     modules.type("host", "def value():\n    from lib.client import VALUE\n    return VALUE\n")
     module, before = modules.provider("host"), sys.stdout
@@ -383,7 +383,7 @@ class Provider(BaseProvider):
 
 @pytest.mark.parametrize("isolate", [False, True], ids=["here", "in a worker"])
 def test_a_provider_reads_with_lib(modules: Modules, isolate: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    """In this process and in a worker alike, with what is imported first and with what is imported later."""
+    """In this process and in a worker alike, with modules imported at first or later."""
     modules.write("lib/client.py", "VALUE = 'a'\n")
     modules.write("lib/later.py", "VALUE = 'b'\n")
     modules.write("types/host.py", TYPE.replace("NAME", "host"))

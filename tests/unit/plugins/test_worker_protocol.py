@@ -47,9 +47,9 @@ VALUES = st.recursive(SCALARS, containers, max_leaves=20)
 
 def round_trip(value: Any) -> Any:
     """Return a value after encoding and decoding it."""
-    (found,) = Decoder().feed(encode("kind", {"value": value}))
-    assert found.kind == "kind"
-    return found.body["value"]
+    (frame,) = Decoder().feed(encode("kind", {"value": value}))
+    assert frame.kind == "kind"
+    return frame.body["value"]
 
 
 def kinds(value: Any) -> Any:
@@ -66,18 +66,18 @@ def kinds(value: Any) -> Any:
 @given(VALUES)
 def test_data_is_decoded_as_it_was(value: Any) -> None:
     """With the same classes and order of keys, also where a key is that of a tag."""
-    found = round_trip(value)
-    assert found == value
-    assert kinds(found) == kinds(value)
+    decoded = round_trip(value)
+    assert decoded == value
+    assert kinds(decoded) == kinds(value)
 
 
 @given(st.lists(VALUES, max_size=4), st.integers(1, 40))
 def test_frames_may_be_cut_anywhere(values: list[Any], size: int) -> None:
-    """Bytes arrive in pieces of any size, several frames in one of them."""
+    """Bytes arrive in pieces of any size, with one or more frames in each."""
     data = b"".join(encode("kind", {"value": value}) for value in values)
     decoder = Decoder()
-    found = [each for at in range(0, len(data), size) for each in decoder.feed(data[at : at + size])]
-    assert found == [Frame("kind", {"value": value}) for value in values]
+    frames = [frame for at in range(0, len(data), size) for frame in decoder.feed(data[at : at + size])]
+    assert frames == [Frame("kind", {"value": value}) for value in values]
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf])
@@ -124,10 +124,10 @@ NO_DATA = {
 @pytest.mark.parametrize("value", NO_DATA.values(), ids=NO_DATA)
 def test_a_value_that_is_no_data_keeps_the_name_of_its_class(value: object) -> None:
     """It equals nothing, and error messages name its class as they would the original's."""
-    found = round_trip([value])[0]
-    assert type(found).__name__ == type(value).__name__
-    assert found != value
-    assert repr(found)
+    decoded = round_trip([value])[0]
+    assert type(decoded).__name__ == type(value).__name__
+    assert decoded != value
+    assert repr(decoded)
 
 
 def test_a_value_that_contains_itself_can_be_encoded() -> None:
@@ -136,7 +136,7 @@ def test_a_value_that_contains_itself_can_be_encoded() -> None:
     loop += [loop, loop]
     first, *rest = round_trip(loop)
     assert first == 1
-    assert [type(each).__name__ for each in rest] == ["list", "list"]
+    assert [type(item).__name__ for item in rest] == ["list", "list"]
     deep: Any = 0
     for _ in range(5000):
         deep = [deep]
@@ -148,10 +148,10 @@ def test_contents_are_encoded_as_digests() -> None:
     inner = Asset("1" * 64, "text", "hello")
     archive = Archive("2" * 64, "files", (("a", inner),))
     sent: list[Content] = []
-    (found,) = Decoder().feed(encode("kind", {"value": {"content": archive}}, sent.append))
-    assert found.body["value"] == {"content": archive}
+    (frame,) = Decoder().feed(encode("kind", {"value": {"content": archive}}, sent.append))
+    assert frame.body["value"] == {"content": archive}
     assert sent == [archive, inner]
-    assert found.body["value"]["content"].given[0][1].text == "hello"
+    assert frame.body["value"]["content"].given[0][1].text == "hello"
 
 
 @pytest.mark.parametrize(
@@ -185,28 +185,28 @@ def test_a_long_frame_is_sent_in_lines_of_bounded_length(size: int) -> None:
 
 
 @given(st.lists(st.one_of(st.binary(max_size=30), st.just(b"RApi"), st.just(b"\r"))), st.integers(1, 20))
-def test_what_else_is_written_between_frames_is_passed_on(noise: list[bytes], size: int) -> None:
+def test_other_output_between_frames_is_passed_on(noise: list[bytes], size: int) -> None:
     """Lines without the mark, of a program that prints to the same stream, are no part of any frame."""
-    lines = [line for each in noise for line in each.split(b"\n") if not line.startswith((b"RApi ", b"RApi+ "))]
-    other: list[bytes] = []
-    decoder = Decoder(other.append)
+    lines = [line for text in noise for line in text.split(b"\n") if not line.startswith((b"RApi ", b"RApi+ "))]
+    skipped: list[bytes] = []
+    decoder = Decoder(skipped.append)
     data = b"".join(line + b"\n" + encode("kind", {"value": number}) for number, line in enumerate(lines))
-    found = [each for at in range(0, len(data), size) for each in decoder.feed(data[at : at + size])]
-    assert found == [Frame("kind", {"value": number}) for number in range(len(lines))]
-    assert other == lines
+    frames = [frame for at in range(0, len(data), size) for frame in decoder.feed(data[at : at + size])]
+    assert frames == [Frame("kind", {"value": number}) for number in range(len(lines))]
+    assert skipped == lines
 
 
 def test_frames_among_other_lines_are_found_however_they_arrive() -> None:
     """In pieces of any size; nothing of the other lines is lost, whether they come one by one or many at once."""
     frame = encode_plain("event", {"document": {}})
     data = b"Welcome\n\nR\nRApi\nxRApi \n" + frame + b"RAp\nmore\n" + frame + b"RApi"
-    wanted = data.replace(frame, b"").removesuffix(b"RApi").replace(b"\n", b"")
+    expected = data.replace(frame, b"").removesuffix(b"RApi").replace(b"\n", b"")
     for size in range(1, len(data) + 1):
-        other: list[bytes] = []
-        decoder = Decoder(other.append, plain=True)
-        found = [each for at in range(0, len(data), size) for each in decoder.feed(data[at : at + size])]
-        assert found == [Frame("event", {"document": {}})] * 2
-        assert b"".join(other).replace(b"\n", b"") == wanted
+        skipped: list[bytes] = []
+        decoder = Decoder(skipped.append, plain=True)
+        frames = [frame for at in range(0, len(data), size) for frame in decoder.feed(data[at : at + size])]
+        assert frames == [Frame("event", {"document": {}})] * 2
+        assert b"".join(skipped).replace(b"\n", b"") == expected
 
 
 def test_a_frame_in_parts_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,18 +260,18 @@ RAISED: dict[str, Callable[[], BaseException]] = {
 def test_errors_have_the_same_message_after_decoding(case: str) -> None:
     """And are caught by the same clauses, as far as these name our errors, ``OSError`` or ``BaseException``s."""
     error = RAISED[case]()
-    found = decode_error(round_trip(encode_error(error)))
-    assert reason(found) == reason(error)
-    assert type(found).__name__ == type(error).__name__
+    decoded = decode_error(round_trip(encode_error(error)))
+    assert reason(decoded) == reason(error)
+    assert type(decoded).__name__ == type(error).__name__
     for kind in (Exception, OSError, ResourceError, CannotList, CommandError, KeyboardInterrupt, SystemExit):
-        assert isinstance(found, kind) == isinstance(error, kind)
+        assert isinstance(decoded, kind) == isinstance(error, kind)
 
 
-@pytest.mark.parametrize("found", [None, 3, {}, {"message": 3}, {"message": "x", "colour": "red"}, ["x"]])
-def test_what_is_no_problem_is_refused(found: object) -> None:
+@pytest.mark.parametrize("value", [None, 3, {}, {"message": 3}, {"message": "x", "colour": "red"}, ["x"]])
+def test_a_value_that_is_no_problem_is_refused(value: object) -> None:
     """A program's ``validate`` returns texts, or objects with a message."""
     with pytest.raises(ProviderError, match="a problem is a text, or an object with a message"):
-        protocol.problem(found)
+        protocol.problem(value)
 
 
 @given(st.builds(Problem, st.one_of(st.none(), st.text()), st.text(), st.sampled_from(["error", "warning"])))
@@ -282,10 +282,10 @@ def test_problems_keep_their_fields(problem: Problem) -> None:
 
 def test_errors_of_ours_keep_their_fields() -> None:
     """The output of a program, the problems of a manifest."""
-    found: Any = decode_error(round_trip(encode_error(CommandError("failed", ["ls", "x"], 2, "no such"))))
-    assert (found.argv, found.status, found.stderr) == (("ls", "x"), 2, "no such")
+    error: Any = decode_error(round_trip(encode_error(CommandError("failed", ["ls", "x"], 2, "no such"))))
+    assert (error.argv, error.status, error.stderr) == (("ls", "x"), 2, "no such")
     assert str(decode_error({"text": "the disk is full"})) == "the disk is full"
     assert isinstance(decode_error({"text": ""}), ResourceError)
     problem = Problem("size", "is odd", line=3)
-    found = decode_error(round_trip(encode_error(ManifestError([problem]))))
-    assert (found.problems, found.exit_code) == ([problem], 65)
+    error = decode_error(round_trip(encode_error(ManifestError([problem]))))
+    assert (error.problems, error.exit_code) == ([problem], 65)

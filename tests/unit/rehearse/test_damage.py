@@ -28,11 +28,11 @@ from resource_api.rehearse.damage import other_values
 )
 def test_other_values_are_of_the_data_type_and_other(datatype: str, value: Any) -> None:
     """Each of them is accepted, none is the value itself, and there is one wherever the data type has another."""
-    found = other_values(parse(datatype), value)
-    assert found
-    assert all(parse(datatype).accepts(each) and each != value for each in found)
+    values = other_values(parse(datatype), value)
+    assert values
+    assert all(parse(datatype).accepts(candidate) and candidate != value for candidate in values)
 
 
 def test_known_values_come_first() -> None:
-    """What the machine had before is likelier to be accepted by a provider than what is made up."""
+    """A provider likelier accepts a value that the machine had before than an invented one."""
     assert other_values(parse("String"), "b", ["b", "a", None])[0] == "a"

@@ -22,48 +22,48 @@ PAIRS = st.sets(st.sampled_from(list(combinations(range(COUNT), 2))), max_size=1
 
 def closed(pairs: set[Pair]) -> set[Pair]:
     """Return the pairs that relationships order, directly or not."""
-    found = set(pairs)
-    while more := {(first, last) for first, then in found for other, last in found if then == other} - found:
-        found |= more
-    return found
+    ordered = set(pairs)
+    while more := {(first, last) for first, then in ordered for middle, last in ordered if then == middle} - ordered:
+        ordered |= more
+    return ordered
 
 
 @given(PAIRS)
 def test_each_pair_without_a_relationship_is_turned_round(pairs: set[Pair]) -> None:
     """One order for each resource is enough; each is new, and every relationship holds in it."""
-    known, turned, seen = Relationships(COUNT, pairs), set(), [list(range(COUNT))]
-    for order in orders(known, COUNT):
+    relationships, turned, earlier = Relationships(COUNT, pairs), set(), [list(range(COUNT))]
+    for order in orders(relationships, COUNT):
         assert sorted(order) == list(range(COUNT))
-        place = {index: number for number, index in enumerate(order)}
-        assert all(place[first] < place[then] for first, then in pairs)
-        assert order not in seen
-        seen.append(order)
-        known.note(order)
-        turned |= {(first, then) for first, then in combinations(range(COUNT), 2) if place[then] < place[first]}
+        rank = {index: number for number, index in enumerate(order)}
+        assert all(rank[first] < rank[then] for first, then in pairs)
+        assert order not in earlier
+        earlier.append(order)
+        relationships.note(order)
+        turned |= {(first, then) for first, then in combinations(range(COUNT), 2) if rank[then] < rank[first]}
     assert turned | closed(pairs) == set(combinations(range(COUNT), 2))
-    assert known.unturned == 0
+    assert relationships.unturned == 0
 
 
 def search(pairs: set[Pair], missing: set[Pair], fails: object) -> set[Pair]:
-    """Return the relationships that are found where ``missing`` ones are needed; what differs fails, or is other."""
+    """Return the relationships that a search finds; ``missing`` ones are needed, and a wrong order fails or differs."""
 
     def attempt(order: Sequence[int]) -> Tried:
         wrong = [(first, then) for first, then in missing if order.index(then) < order.index(first)]
         return Tried({str(then): "no" for _, then in wrong if fails}, {f"/{wrong}": 1} if wrong and not fails else {})
 
-    def found(first: int, then: int, _worse: Tried, _changed: Sequence[str]) -> Finding:
+    def finding_for(first: int, then: int, _worse: Tried, _changed: Sequence[str]) -> Finding:
         return Finding(f"{first} {then}", "")
 
-    tried = Search(Relationships(COUNT, pairs), Tried({}, {}), attempt, found)
-    return {(int(first), int(then)) for first, then in (each.reference.split() for each in tried.run(COUNT))}
+    tried = Search(Relationships(COUNT, pairs), Tried({}, {}), attempt, finding_for)
+    return {(int(first), int(then)) for first, then in (finding.reference.split() for finding in tried.run(COUNT))}
 
 
 @given(PAIRS, PAIRS, st.booleans())
 def test_the_missing_relationships_are_found_and_no_other(pairs: set[Pair], missing: set[Pair], fails: object) -> None:
-    """Each finding is a relationship that is needed; with those that are found, all that are needed hold."""
-    found = search(pairs, missing, fails)
-    assert found <= missing
-    assert closed(pairs | found) >= missing
+    """Each finding is a needed relationship; with all findings, every needed one holds."""
+    added = search(pairs, missing, fails)
+    assert added <= missing
+    assert closed(pairs | added) >= missing
 
 
 def test_what_differs_whenever_it_is_tried_is_no_finding() -> None:

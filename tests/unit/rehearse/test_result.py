@@ -40,11 +40,11 @@ def test_without_a_terminal_each_finding_is_one_line() -> None:
 
 @pytest.mark.parametrize("title", ["hand over the site", "echo a: b # c", "say 'hi': \"now\"", "x: y['z']"])
 @pytest.mark.parametrize("width", [60, 80, 100])
-def test_what_is_to_be_pasted_stays_whole_and_is_yaml(title: str, width: int) -> None:
+def test_text_to_paste_stays_whole_and_is_yaml(title: str, width: int) -> None:
     """However narrow the terminal is, the relationship stands in one line, and a manifest reads it as it is meant."""
     pasted = needs(f"Exec[{title}]")
     finding = Finding("Exec[make the index and the cache]", f"{pasted}, or Exec[another] fails", "", "site.yaml:7")
-    found = _REHEARSAL._replace(verdicts=[Verdict("free in order", ok=False, findings=[finding])])
-    lines = [line for line in found.lines(width) if pasted.removeprefix("needs ") in line]
+    rehearsal = _REHEARSAL._replace(verdicts=[Verdict("free in order", ok=False, findings=[finding])])
+    lines = [line for line in rehearsal.lines(width) if pasted.removeprefix("needs ") in line]
     assert len(lines) == 1
     assert yaml.safe_load(pasted.removeprefix("needs '").removesuffix("'")) == {"require": f"Exec[{title}]"}
