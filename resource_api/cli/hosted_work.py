@@ -44,7 +44,7 @@ class Work(NamedTuple):
     hosts: Mapping[str, Inventory]
     documents: Sequence[Document]
     files: Mapping[str, bytes]
-    given: GivenInputs
+    arguments: GivenInputs
     inputs: Mapping[str, Mapping[str, Any]]
     #: The options of the command on a host.
     options: Mapping[str, Any]
@@ -154,14 +154,16 @@ def _plain(value: Any) -> Any:
 
 def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
     """Return the digest of the run's content, independent of its hosts."""
-    stronger = {name: value for name, value in work.given.stronger.items() if not isinstance(value, EnvironmentInput)}
+    stronger = {
+        name: value for name, value in work.arguments.stronger.items() if not isinstance(value, EnvironmentInput)
+    }
     digest = hashlib.sha256()
     for document in work.documents:
         digest.update(hashlib.sha256(document.raw).digest())
     for name, content in sorted(work.files.items()):
         digest.update(name.encode(errors="surrogateescape") + hashlib.sha256(content).digest())
     fields = (work.command, modules, session.settings.get("stack"), work.project)
-    digest.update(repr(fields).encode() + digest_of([work.given.weaker, stronger], key))
+    digest.update(repr(fields).encode() + digest_of([work.arguments.weaker, stronger], key))
     return digest.hexdigest()
 
 

@@ -143,8 +143,8 @@ _CODE: Final = _Directory(exists=True, file_okay=False)
 
 def _option(group: str, text: str, *flags: str, variable: str | None = None, **settings: Any) -> dict[str, Any]:
     """Return the settings of an option: its group and text in the help, its flags unless its name, its variable."""
-    named = {"flags": flags} if flags else {}
-    return {**named, "group": group, "help": text, "envvar": variable, **settings}
+    own_flags = {"flags": flags} if flags else {}
+    return {**own_flags, "group": group, "help": text, "envvar": variable, **settings}
 
 
 def _run_option(name: str, option: RunOption) -> dict[str, Any]:
