@@ -119,7 +119,7 @@ class Console:
         """
         located = problem
         if isinstance(cause, DefinitionError):
-            file, line, column = cause.place
+            file, line, column = cause.position
             located = problem._replace(file=file, line=line, column=column)
         has_position = located.line or located.attribute is not None
         for_people = not self._output.json and self._settings.get("log_format") != "json"

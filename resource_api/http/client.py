@@ -1,4 +1,4 @@
-"""Requests to one service: repetition, pauses, refused addresses; lists of several pages, and jobs of the service.
+"""Requests to one service: repetition, pauses, refused addresses; lists in pages, and jobs of the service.
 
 Lists are paged by the header ``Link``, by a URL or a cursor in the answer, by the number of the page, or by the number
 of objects. Connections are in ``connections``.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from resource_api.http.connections import ConnectionPool
 
 
-#: Methods that may be repeated, whatever became of the first request (RFC 9110, 9.2.2).
+#: Methods that may be repeated after any outcome of the first request (RFC 9110, 9.2.2).
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: Answers after which a request may be repeated; the first even if it must not be sent twice: it was not accepted.
@@ -48,7 +48,7 @@ _SHOWN: Final = 300
 
 
 class RequestError(ResourceError):
-    """A request that failed; ``status`` is that of the answer, 0 without one."""
+    """A request that failed; ``status`` is the answer's, 0 without one."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         """Keep the message, which shows no secret."""

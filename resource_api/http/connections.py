@@ -36,13 +36,13 @@ class ServiceUnreachable(Exception):  # noqa: N818 - internal, never shown as an
     """No whole answer; ``sent``: the service may have got the request."""
 
     def __init__(self, reason: str, *, sent: bool) -> None:
-        """Keep the reason as text for people."""
+        """Keep the reason as text for users."""
         super().__init__(reason)
         self.sent = sent
 
 
 class Exchange(NamedTuple):
-    """What came back: headers by their names in lower case."""
+    """The answer; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -50,7 +50,7 @@ class Exchange(NamedTuple):
 
 
 class ConnectionPool:
-    """Connections to the origin of one URL, for several threads; ``timeout`` is in seconds for one exchange."""
+    """Connections to the origin of one URL, safe in threads; ``timeout`` is in seconds for one exchange."""
 
     def __init__(self, url: str, timeout: float, ca_file: str | None = None) -> None:
         """Connect to nothing yet; ``ca_file`` has the authorities that may sign, instead of the machine's."""

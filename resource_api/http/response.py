@@ -19,7 +19,7 @@ _NEXT: Final = re.compile(r'<([^>]*)>[^,<]*;\s*rel="?(?:[^",;]*\s)?next[\s",;]?'
 
 
 class Response(NamedTuple):
-    """One answer; ``headers`` are found in any case, and several of one name are one, separated by commas."""
+    """One answer; ``headers`` are found in any case; equal names are joined by commas."""
 
     status: int
     headers: Mapping[str, str] = {}

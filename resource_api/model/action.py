@@ -35,7 +35,7 @@ class Action(StrEnum):
         member.symbol = symbol
         return member
 
-    # The hash of str: that of Enum is a Python function, called for each look-up in a set.
+    # The hash of str: Enum's is a Python function, called for each look-up in a set.
     __hash__ = str.__hash__
 
 

@@ -107,7 +107,7 @@ class Attribute:
         ``derived_from``: name of the attribute from which this ``read_only`` one is computed; it is secret if that is.
         ``must_be``: the values of a ``Pattern`` in the data type, in words for messages: ``an absolute path``.
         ``stable``: an update does not change the value of this ``read_only`` attribute, only a replacement does.
-        ``merged``: of the value of this property only the members that are declared are compared; others stay.
+        ``merged``: only the declared members of this property's value are compared; the rest stays unchanged.
         """
         self.type = type
         self.docs = docs

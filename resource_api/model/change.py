@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, TypeDefinition
 
 
-#: The values of a log line have at most so many characters or elements; larger ones are laid out where they are shown.
+#: The most characters or elements of a value in a log line; renderers lay larger ones out.
 _LARGE: Final = 100
-#: So many parts of a value are named one by one in a log line.
+#: The most parts of a value that a log line names one by one.
 _FEW: Final = 5
 #: Stands for a missing element of a hash or an array.
 _NOTHING: Final = object()
@@ -283,7 +283,7 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
 
 
 def is_text_change(difference: Difference) -> bool:
-    """Return whether a difference is shown line by line: one of its values is a text of several lines."""
+    """Return whether a difference is shown line by line: one of its values is a text of two or more lines."""
     values = difference[1:3]
     if not all(value is None or isinstance(value, str) for value in values):
         return False
@@ -361,7 +361,7 @@ class SideEffect(NamedTuple):
         return self.state is None or self.state.get("ensure") == "absent"
 
     def is_same_effect(self, effect: SideEffect) -> bool:
-        """Return whether ``effect`` is the same action on the same thing."""
+        """Return whether ``effect`` is the same action on the same resource."""
         return (self.name, self.action, self.type) == (effect.name, effect.action, effect.type)
 
     def checked(self) -> SideEffect:

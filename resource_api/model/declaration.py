@@ -95,7 +95,7 @@ class Removed(NamedTuple):
 class ConfiguredProvider(NamedTuple):
     """An entry of ``providers``: name, type, version constraint, configuration as written.
 
-    ``implementation`` names one of several providers of the type; empty: the machine decides.
+    ``implementation`` names one of the type's providers; empty means that the machine decides.
     """
 
     name: str
@@ -176,7 +176,7 @@ class Manifest(NamedTuple):
     problems: tuple[Problem, ...] = ()
     #: The types of which a resource, or an alias of one, is left out.
     incomplete: frozenset[str] = frozenset()
-    #: The references of its resources in the order to begin with, instead of that of the files; empty: that.
+    #: The references of its resources in the initial order; empty means the order of the files.
     order: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -198,7 +198,7 @@ class Manifest(NamedTuple):
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the file's bytes; of several files, that of their digests; of a mapping, that of its JSON."""
+        """The SHA-256 of the file's bytes; of multiple files, of their digests; of a mapping, of its JSON."""
         from hashlib import sha256
 
         digests = [sha256(document.raw).hexdigest() for document in self.documents]
@@ -275,7 +275,7 @@ class ProviderInstance(NamedTuple):
     config: Mapping[str, Any] = EMPTY
     #: Values that refer to resources: attribute → value with expressions in it.
     pending: Mapping[str, Any] = EMPTY
-    #: Which of several providers of the type it is; empty: the machine decides.
+    #: One of the type's providers; empty means that the machine decides.
     implementation: str = ""
     #: The keys of ``config`` that are made from ephemeral inputs: they are not recorded.
     ephemeral: Sequence[str] = ()

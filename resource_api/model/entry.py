@@ -1,4 +1,4 @@
-"""One resource of a catalog, its canonical declared state and its references to others; and one use of a component.
+"""One resource of a catalog, its canonical declared state and its references to resources; one use of a component.
 
 Tens of thousands exist at once, so entries have slots and share empty values. The catalog builds them; afterwards they
 are not changed.
@@ -223,7 +223,7 @@ class Entry:
 
 
 class ComponentInstance:
-    """A declared component; ``members`` are its resources, including those of components within it."""
+    """A declared component; ``members`` are its resources, including the resources of components within it."""
 
     __slots__ = ("declaration", "document", "inputs", "members", "meta", "outputs", "title")
 

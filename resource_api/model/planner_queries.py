@@ -49,7 +49,7 @@ class PlannerQueries(Protocol):
     """The questions that planning asks. Every implementation keeps three obligations.
 
     1. A question changes nothing that the plan can see: no argument is modified, and the system is only read.
-    2. The same question has the same answer as long as nothing is applied, whatever was asked in between.
+    2. The same question has the same answer as long as nothing is applied, after any other questions.
     3. A failure of a provider is part of the answer, as text; only ``functions`` and ``call`` raise.
     """
 

@@ -82,8 +82,8 @@ def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[s
 def canonical_names(functions: ProviderFunctions, names: Iterable[Any]) -> list[Name]:
     """Return the canonical names, each once, of the resources that a program names.
 
-    A name is the value of the namevar; of several namevars a tuple, or a title that holds them. Raise ``ValueError``
-    for a value that is no name of the type.
+    A name is the value of the namevar; for two or more namevars a tuple, or a title that holds them. Raise
+    ``ValueError`` for a value that is no name of the type.
     """
     rows = [_named_row(functions.definition, name) for name in names]
     canonical = functions.canonicalize(rows) if functions.canonicalize and rows else rows

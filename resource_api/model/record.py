@@ -72,11 +72,11 @@ class Record(NamedTuple):
     parent: str = ""
     #: Time (ISO 8601) of the last ``set`` or refresh of an imperative resource; ``status`` says whether it failed.
     last_run: str = ""
-    #: Which of several providers of its type manages it; None: the type has one.
+    #: The type's provider that manages it; None if the type has only one.
     implementation: str | None = None
-    #: Reference of the resource that has replaced it, while it is still to be deleted; empty: none has.
+    #: Reference of the resource that replaced it, until this one is deleted, or "".
     successor: str = ""
-    #: The time (ISO 8601) of its last change, where a change may take time to become visible; empty: it does not.
+    #: The time (ISO 8601) of its last change if a change may take time to become visible, or "".
     changed_at: str = ""
 
     @property
@@ -97,7 +97,7 @@ class Record(NamedTuple):
     @property
     def prune_effect(self) -> str:
         """The effect of ``--prune`` if it is not declared: ``deletes`` or ``forgets``."""
-        # What a run of an imperative resource has done cannot be taken back.
+        # The effects of an imperative resource cannot be undone.
         return "deletes" if self.owned and not (self.lifecycle.retain or self.last_run) else "forgets"
 
     @property
@@ -137,7 +137,7 @@ class Intent(NamedTuple):
     protect: bool = False
     #: The reference of the component that declares it.
     parent: str = ""
-    #: The time (ISO 8601) of the change, where it may take time to become visible; empty: it does not.
+    #: The time (ISO 8601) of the change if it may take time to become visible, or "".
     changed_at: str = ""
 
     @property

@@ -27,13 +27,14 @@ class StepReport(NamedTuple):
     changes: Sequence[Difference] = ()
     error: str = ""
     seconds: float = 0.0
-    #: Of a skipped step: the reference of the failure because of which it is; empty: there is none.
+    #: Of a skipped step: the reference of the failed resource, or "".
     cause: str = ""
-    #: Whether it has changed something although it failed or was skipped: one half of a replacement was done.
+    #: Whether it changed the system although it failed or was skipped: one half of a replacement was done.
     half_done: bool = False
-    #: What the step does besides, as its provider said last; None: it was not asked.
+    #: The side effects that its provider named last; None if it was not asked.
     side_effects: Sequence[SideEffect] | None = ()
-    #: Whether its provider has reported a creation that cannot be seen: the resource is ours, and read by the next run.
+    #: Whether its provider reported a creation that is not visible yet: the resource is ours, and the next run reads
+    #: it.
     unconfirmed: bool = False
 
     def __repr__(self) -> str:
@@ -77,7 +78,7 @@ DONE: Final[Mapping[str, str]] = {"ran": "run", "outputs_changed": "outputs chan
 
 
 def count_words(counts: Mapping[str, Any], words: Mapping[str, str], *, always: str = "") -> list[str]:
-    """Return each count that is not 0 with its word, ``2 created``; also the one that is named ``always``.
+    """Return each count that is not 0 with its word, ``2 created``, and the count named ``always``.
 
     Outputs are counted only where nothing else is: a run is about resources.
     """
@@ -153,7 +154,7 @@ class Report(NamedTuple):
     seconds: float = 0.0
     outputs: Mapping[str, Any] = {}
     run: str = ""
-    #: What is wrong with outputs: a function that failed, a missing key.
+    #: The problems of outputs: a function that failed, a missing key.
     problems: Sequence[Problem] = ()
     #: The calls of providers, in the order in which they ended.
     calls: Sequence[ProviderCall] = ()

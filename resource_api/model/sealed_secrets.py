@@ -103,7 +103,7 @@ def _compared(value: Any) -> Any:
 
 
 def json_object(value: Any) -> dict[str, Any]:
-    """Return a sealed secret or a mapping as a JSON object. Raises ``TypeError`` for others, which cannot be kept."""
+    """Return a sealed secret or a mapping as a JSON object. Raises ``TypeError`` for another value."""
     if isinstance(value, Sealed):
         document = {TAG: "sealed", "digest": value.digest}
         return {**document, "box": value.secret.text} if isinstance(value.secret, EncryptedSecret) else document
@@ -210,7 +210,7 @@ def conceal_like(value: Any, state: Any) -> Any:
 
 
 def _repeating(row: Mapping[str, Any], names: Iterable[str], secrets: list[Any]) -> list[str]:
-    """Return those of ``names`` whose values contain one of the ``known`` secrets in any spelling."""
+    """Return the ``names`` whose values contain one of the ``secrets`` in any spelling."""
     candidates = [name for name in names if isinstance(row[name], (str, list, dict))]
     if not candidates:
         return []

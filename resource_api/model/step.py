@@ -63,11 +63,11 @@ class Decision(NamedTuple):
     action: Action
     differences: Sequence[Difference] = ()
     reasons: Sequence[str] = ()
-    #: Why it cannot be done; the step then fails without a call of its provider.
+    #: The reason why it is impossible; the step then fails without a call of its provider.
     error: str = ""
     #: Attributes whose change needs a replacement.
     replaces_because: Sequence[str] = ()
-    #: Values that are not declared and that the provider predicts; ``UNKNOWN``: they will be others than now.
+    #: Values that are not declared and that the provider predicts; ``UNKNOWN``: they will change.
     predicted: Mapping[str, Any] = {}
     #: The reason of a replacement that the differences do not show; its text is also the first of ``reasons``.
     replacement: Replacement | None = None
@@ -135,11 +135,11 @@ class Step(NamedTuple):
     noop: bool = False
     #: Shared by the steps of a plan; None for a step outside of a plan.
     context: PlanContext | None = None
-    #: The record of the resource; for a replacement under other namevars, that of the resource to be removed.
+    #: The record of the resource; for a replacement under other namevars, the removed resource's.
     record: Record | None = None
     #: References of the resources whose change causes a refresh.
     refreshed_by: Sequence[str] = ()
-    #: Why the decision waits until the step is due: its type cannot be read yet. Empty: it does not.
+    #: The reason why the decision waits until the step is due: its type cannot be read yet; or "".
     deferred: str = ""
     #: Attributes whose values only an earlier step will provide.
     unknown: Sequence[str] = ()
@@ -379,7 +379,7 @@ class PolicyPlan(NamedTuple):
 class Policy(NamedTuple):
     """One policy: its name, its file and its functions, of which either may be None.
 
-    They return nothing, a string, a ``Problem``, or several of those; a string is an error.
+    They return nothing, a string, a ``Problem``, or a list of these; a string is an error.
     """
 
     name: str

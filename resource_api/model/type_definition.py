@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 VERSION: Final = regex(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?\Z")
 #: One resource, read or declared: attribute → value.
 Resource = dict[str, Any]
-#: The identity of a resource within its type: the value of its namevar, or a tuple of several.
+#: The identity of a resource within its type: the value of its namevar, or a tuple for more than one.
 Name = Any
 
 #: Features of Puppet's Resource API that have another name, or none → advice.
@@ -128,7 +128,7 @@ class TypeDefinition(AttributeSet):
     resource_api.model.values.errors.DefinitionError: type 'queue': attribute 'length': data type 'Integer[1': ...
 
     ``config`` declares the configuration of its provider; ``version`` is the type's own, such as ``1.2.0``. Raises
-    ``DefinitionError`` with all problems. ``warnings`` lists what is unusual but accepted.
+    ``DefinitionError`` with all problems. ``warnings`` lists unusual but accepted parts.
     """
 
     def __init__(
@@ -287,13 +287,13 @@ class TypeDefinition(AttributeSet):
         return self.sensitive | self.write_only
 
     def name_of(self, resource: Mapping[str, Any]) -> Name:
-        """Return the identity of a resource: the value of its namevar, a tuple of several (``KeyError`` if unset)."""
+        """Return the identity of a resource: its namevar's value, or a tuple of all (``KeyError`` if unset)."""
         if len(self.namevars) == 1:
             return resource[self.namevars[0]]
         return tuple(resource[namevar] for namevar in self.namevars)
 
     def title_of(self, row: Mapping[str, Any]) -> str:
-        """Return a title for a row: one that the title patterns read as its namevars, wherever there is one.
+        """Return a title for a row: one that the title patterns read as its namevars, if possible.
 
         Otherwise it is the values of the namevars, separated by spaces.
         """

@@ -31,7 +31,7 @@ FEATURE_METHODS: Final[Mapping[str, str]] = {
     "side_effects": "side_effects",
 }
 
-#: The methods for the configuration of a type with ``config``; ``configure`` is required, the others are optional.
+#: The methods for the configuration of a type with ``config``; ``configure`` is required, the rest optional.
 CONFIG_METHODS: Final = ("configure", "check_config", "diff_config")
 #: Rows that one ``get`` may return: a limit for providers that never end.
 MAX_ROWS = 5_000_000
@@ -66,8 +66,8 @@ def validation_answers(answer: Any) -> list[str | Problem]:
     """Return the answer of ``validate`` as a list. Raise ``WrongAnswer`` for any part but texts and problems."""
     if answer is None:
         return []
-    several = not isinstance(answer, (str, bytes, Problem, MappingABC)) and hasattr(answer, "__iter__")
-    answers = list(answer) if several else [answer]
+    is_list = not isinstance(answer, (str, bytes, Problem, MappingABC)) and hasattr(answer, "__iter__")
+    answers = list(answer) if is_list else [answer]
     for part in answers:
         if not isinstance(part, (str, Problem)):
             msg = f"validate must return texts or Problem(attribute, message), one or several, not {part!r:.80}"
@@ -128,7 +128,7 @@ class BaseProvider:
     Each function that the type declares is a method too: ``name(context, input=...)``, with inputs that are all known.
     It changes nothing, and returns a value of the function's data type.
 
-    Each of several providers of one type may have ``suitable(context)``, which returns True, or the reason why it
+    If a type has two or more providers, each may have ``suitable(context)``, which returns True, or the reason why it
     cannot be used on this machine, and an integer ``priority``: the suitable one with the highest is used.
 
     Any provider may have ``cancel()``, called in another thread at the first interrupt, and ``close()``, called last.
@@ -162,7 +162,7 @@ class SimpleProvider(BaseProvider):
     """A provider of ``create``, ``update`` and ``delete``: each name of a call in a logging context of its own."""
 
     def set(self, context: Context, changes: Mapping[Name, Change], /) -> None:
-        """Call ``create``, ``update`` or ``delete`` for each name; a failure of one leaves the others alone."""
+        """Call ``create``, ``update`` or ``delete`` for each name; a failure affects only its own name."""
         for name, (is_, should) in changes.items():
             if not exists(should):
                 with context.deleting(name):

@@ -113,7 +113,7 @@ class Command:
         return result
 
     def attempt(self, *arguments: Argument, **options: Unpack[CallOptions]) -> CommandResult:
-        """Run the program and return how it ended, whatever its exit code. Raise ``CommandError`` if it cannot end."""
+        """Run the program and return its result with any exit code. Raise ``CommandError`` if it cannot end."""
         return self._result(self._prepare(arguments, **options))
 
     def locate(self) -> str:

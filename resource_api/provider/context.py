@@ -47,7 +47,7 @@ _LEVELS_ELSEWHERE: Final = {"warn": "warning", "error": "err", "exception": "err
 def calling_context(provider: object) -> Context | None:
     """Return the context of the call that ``provider`` is in, also in a thread that the provider started.
 
-    Such a thread may belong to any of several calls side by side: a context with noop is preferred.
+    Such a thread may belong to any of the parallel calls: a context with noop is preferred.
     """
     context = current.get()
     if context is None and (stack := tuple(getattr(provider, _ATTRIBUTE, ()))):
@@ -101,7 +101,7 @@ class ActivityDisplay(Protocol):
         ...
 
     def waiting(self, activity: Activity) -> AbstractContextManager[Callable[[], None]]:
-        """Return a context around a wait; the function that it yields is to be called several times a second."""
+        """Return a context around a wait; the caller must call the yielded function a few times per second."""
         ...
 
 
@@ -229,7 +229,7 @@ class Context:
         self._has_failed = False
         #: The logging contexts that are open, the innermost last.
         self.open_contexts: list[LoggingContext] = []
-        #: The only name that the call is about; empty when there are several.
+        #: The only name of the call; empty if there are more.
         self._only: Sequence[Name] = list(subjects) if subjects is not None and len(subjects) == 1 else ()
 
     if not TYPE_CHECKING:  # a type checker is to find these mistakes itself

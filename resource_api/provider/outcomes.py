@@ -115,7 +115,7 @@ class CallOutcomes(dict["Name", Outcome]):
         self._log.write(level, subject, text, self._definition.name, lambda: self.fields(names), **fields)
 
     def fields(self, names: Sequence[Name]) -> Mapping[str, Any]:
-        """Return the fields of events about names: those of the call, also in a thread of the provider, and theirs."""
+        """Return the fields of events about names: the call's, also in a thread of the provider, and the names' own."""
         bound = {**self.bound, **self._log.bound}
         if not names:
             return bound
@@ -146,7 +146,7 @@ class CallOutcomes(dict["Name", Outcome]):
             self.held.append((names, f"{text}"))
 
     def _with_path(self, names: Sequence[Name], reason: object) -> str:
-        """Return the reason of a failure; that of a single resource with its path, if the title does not tell it."""
+        """Return the reason of a failure; for a single resource with its path, if the title does not contain it."""
         return with_path(f"{reason}", self._title(names[0]), names[0]) if len(names) == 1 else f"{reason}"
 
     def _places(self, names: Sequence[Name]) -> str:
@@ -195,7 +195,7 @@ class CallOutcomes(dict["Name", Outcome]):
         self.log_change([name], text, **difference_fields(self._definition, difference), change=large)
 
     def without_status(self, names: list[Name]) -> list[Name]:
-        """Return those of ``names`` that have no status yet."""
+        """Return the ``names`` that have no status yet."""
         return [name for name in names if self.mention(name).status is None]
 
     def open_context(self, names: list[Name], enclosing: set[Name]) -> None:

@@ -198,7 +198,7 @@ def mapping(key: Check, item: Check, low: float | None, high: float | None) -> C
 
 
 def struct(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
-    """Accept dicts with all ``required`` keys and any of ``others``."""
+    """Accept dicts with all ``required`` keys and any of ``optional``."""
     members = {**required, **optional}
 
     def check(value: Any) -> bool:

@@ -112,7 +112,7 @@ class Document:
     def position(self, path: Sequence[str | int], *, value: bool = False) -> Position:
         """Return line and column, from 1, of the key at ``path``, or of its value.
 
-        If the path does not exist, that of its last existing part; ``(0, 0)`` means unknown.
+        If the path does not exist, the position of its last existing part; ``(0, 0)`` means unknown.
         """
         head = self._heads.get(str(path[0]), {}).get(str(path[1])) if len(path) > 1 else None
         if head and len(path) == 2 and not value:  # noqa: PLR2004 - a section and a key in it

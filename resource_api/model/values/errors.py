@@ -126,8 +126,8 @@ def reason(error: BaseException, *, with_origin: bool = True) -> str:
         text += "; a name of several namevars is a tuple of their values"
     if " " not in text or is_interrupt:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    place = origin(error) if with_origin else ""
-    return f"{text} ({place})" if place else text
+    source = origin(error) if with_origin else ""
+    return f"{text} ({source})" if source else text
 
 
 def _read_only_hint(text: str) -> str:
@@ -156,7 +156,7 @@ ORIGIN: Final = "_resource_api_origin"
 
 
 class ResourceAPIError(Exception):
-    """The base of all errors; ``exit_code`` is that of the command."""
+    """The base of all errors; ``exit_code`` is the command's exit code."""
 
     exit_code: ClassVar[int] = 1
     #: The name in an argument ``NAME=VALUE`` of the command line that is wrong.
@@ -194,8 +194,8 @@ class DefinitionError(ResourceAPIError):
     """A type or provider breaks the contract; raised when it is loaded."""
 
     exit_code = 65
-    #: The file, line and column that it comes from; without a file it is not known.
-    place: tuple[str, int, int] = ("", 0, 0)
+    #: The file, line and column of its cause; without a file it is not known.
+    position: tuple[str, int, int] = ("", 0, 0)
 
 
 class UnknownType(DefinitionError):  # noqa: N818 - the name is a sentence

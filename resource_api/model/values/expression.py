@@ -54,7 +54,7 @@ class Index(str):
 class ExpressionPath(NamedTuple):
     """The content of one ``${...}``: a scope (inputs, values, facts, host, stacks) or a resource, then keys within it.
 
-    The first key in ``stacks`` is the name of the stack, the second that of the output.
+    The first key in ``stacks`` is the name of the stack, the second the output's.
     """
 
     root: str | Reference
@@ -282,9 +282,9 @@ def may_yield(written: Any, resolve: Callable[[ExpressionPath], Any], present: A
 
 
 def holds_in_order(text: str, first: str, *rest: str) -> bool:
-    """Return whether a text begins with the first of some texts, ends with the last, and has the others in between.
+    """Return whether a text begins with ``first``, ends with the last of ``rest``, and has the middle ones in order.
 
-    It is the first one where that is the only one.
+    Without ``rest`` it must equal ``first``.
     """
     if not rest:
         return text == first

@@ -45,7 +45,7 @@ _BLOCK: Final = 64
 _SHORTEST_WINDOWED: Final = _WINDOW + _STEP - 1
 #: Escapes are undone at most so often: JSON in JSON is two.
 _NESTED: Final = 2
-#: A form is at most so many times as long as its secret.
+#: The longest form of a secret in lengths of the secret.
 _WIDEST: Final = 6
 
 
@@ -67,10 +67,10 @@ class Mask:
         self._windows: set[bytes] = set()
         #: The forms that begin before a window, and by how many bytes.
         self._forms: dict[bytes, list[tuple[bytes, int]]] = {}
-        #: The texts of which runs are masked, and the runs of the first so many of them.
+        #: The texts of which runs are masked, and the runs of the texts up to a count.
         self._run_texts: list[str] = []
         self._runs: tuple[int, set[str]] = (0, set())
-        #: Forms that are too short for a window, those that count as whole words only, and the pattern for so many.
+        #: Forms that are too short for a window, forms that count as whole words only, and the pattern for their count.
         self._short: set[str] = set()
         self._words: set[str] = set()
         self._pattern: tuple[int, re.Pattern[str] | None] = (0, None)
@@ -86,7 +86,7 @@ class Mask:
         self._add(value, declared=False)
 
     def add_inputs(self, value: Any) -> None:
-        """Add every secret in inputs: those of four characters too, and runs of each line of a long one."""
+        """Add every secret in inputs, from four characters on, and runs of each line of a long one."""
         self._add(value, declared=True)
 
     def _add(self, value: Any, *, declared: bool) -> None:

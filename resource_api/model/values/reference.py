@@ -23,7 +23,7 @@ _QUALIFIED: Final = regex(r"[a-z][a-z0-9_]*(\$[a-z][a-z0-9_]*)*\Z")
 class Reference(NamedTuple):
     """A resource's type (the name of its file) and its title.
 
-    It is its text, cut at the first ``[`` and the last ``]``; within components, ``type`` is that of the outermost one.
+    It is its text, cut at the first ``[`` and the last ``]``; within components, ``type`` is the outermost component's.
     """
 
     type: str

@@ -1,4 +1,4 @@
-"""Values as text for people: one line, no control characters, no secrets.
+"""Values as text for users: one line, no control characters, no secrets.
 
 Every renderer and every log line uses these functions, so that nothing read from a machine can move a terminal's
 cursor or forge a line (as advisories about sudo and kubectl have shown). Layout is for ``render``.
@@ -57,7 +57,7 @@ def show(value: Any) -> str:
 
 
 def show_name(name: Any) -> str:
-    """Return the canonical name of a resource as text: that of several namevars separated by commas."""
+    """Return the canonical name of a resource as text; two or more namevars are separated by commas."""
     return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
