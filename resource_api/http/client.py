@@ -195,7 +195,7 @@ def _following(response: Response, entries: list[dict[str, Any]], paging: Paging
     return urljoin(response.url, str(url)) if url else ""
 
 
-def _with_parameter(path: str, name: str, value: Any) -> str:
+def _with_parameter(path: str, name: str, value: object) -> str:
     """Return a path whose query has one parameter more, or another value of it."""
     parts = urlsplit(path)
     pairs = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != name]
@@ -254,16 +254,16 @@ class Client:
         response = self.request("GET", path, query=query, allow=_MISSING)
         return None if response.status in _MISSING else response
 
-    def post(self, path: str, body: Any = None) -> Response:
+    def post(self, path: str, body: object = None) -> Response:
         """Send a POST, which is never repeated where the service may have got it."""
         return self.request("POST", path, body)
 
-    def put(self, path: str, body: Any, *, etag: str = "") -> Response:
+    def put(self, path: str, body: object, *, etag: str = "") -> Response:
         """Replace an object; with ``etag`` only if it is still the one that had it (412 otherwise)."""
         return self.request("PUT", path, body, headers=_if_match(etag))
 
     def patch(
-        self, path: str, body: Any, *, content_type: str = "application/json", etag: str = "", repeat: bool = False
+        self, path: str, body: object, *, content_type: str = "application/json", etag: str = "", repeat: bool = False
     ) -> Response:
         """Change an object; ``repeat``: the patch may be sent twice."""
         headers = {"Content-Type": content_type, **_if_match(etag)}
@@ -277,7 +277,7 @@ class Client:
         self,
         method: str,
         path: str,
-        body: Any = None,
+        body: object = None,
         *,
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-def field_at(value: Any, path: str) -> Any:
+def field_at(value: object, path: str) -> Any:
     """Return the field at ``path``; None where there is none. An empty path is the value itself."""
     if not path:
         return value
@@ -25,7 +25,7 @@ def field_at(value: Any, path: str) -> Any:
     return field_at(value.get(first), rest) if rest else None
 
 
-def with_field(value: dict[str, Any], path: str, field: Any) -> dict[str, Any]:
+def with_field(value: dict[str, Any], path: str, field: object) -> dict[str, Any]:
     """Return an object with ``field`` at ``path``; the objects around it are made where they are missing."""
     first, _, rest = path.partition(".")
     if not rest or path in value:
@@ -43,7 +43,7 @@ def without_field(value: dict[str, Any], path: str) -> dict[str, Any]:
     return {**value, first: without_field(inner, rest)} if isinstance(inner, dict) else value
 
 
-def merged(is_: Any, should: Any) -> Any:
+def merged(is_: object, should: object) -> Any:
     """Return the whole value with the declared fields: for PUT."""
     if same_value(declared_part(is_, should), should):
         return is_
@@ -52,7 +52,7 @@ def merged(is_: Any, should: Any) -> Any:
     return should
 
 
-def changed_fields(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any]:
+def changed_fields(is_: Mapping[str, object], should: Mapping[str, object]) -> dict[str, Any]:
     """Return the outer fields that differ, each as a whole: for a PATCH with fields.
 
     Such a service replaces a field that is an object by the one that it gets, or merges the two: both is right.
@@ -64,7 +64,7 @@ def changed_fields(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[st
     }
 
 
-def merge_patch(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any]:
+def merge_patch(is_: Mapping[str, object], should: Mapping[str, object]) -> dict[str, Any]:
     """Return a JSON Merge Patch (RFC 7396), in which null removes a field."""
     patch: dict[str, Any] = {}
     for name, value in changed_fields(is_, should).items():
@@ -76,12 +76,12 @@ def merge_patch(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, 
     return patch
 
 
-def json_patch(is_: Mapping[str, Any], should: Mapping[str, Any], path: str = "") -> list[dict[str, Any]]:
+def json_patch(is_: Mapping[str, object], should: Mapping[str, object], path: str = "") -> list[dict[str, Any]]:
     """Return a JSON Patch (RFC 6902): its operations, for the fields beneath ``path``."""
     return list(_operations(is_, should, path))
 
 
-def _operations(is_: Mapping[str, Any], should: Mapping[str, Any], path: str) -> Iterator[dict[str, Any]]:
+def _operations(is_: Mapping[str, object], should: Mapping[str, object], path: str) -> Iterator[dict[str, Any]]:
     for name, value in changed_fields(is_, should).items():
         pointer = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
         before, declared = is_.get(name), should[name]

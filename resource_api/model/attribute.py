@@ -130,7 +130,7 @@ class Attribute:
         """Whether there is a default."""
         return self.default is not MISSING
 
-    def conceal(self, value: Any) -> Any:
+    def conceal(self, value: object) -> Any:
         """Return a value of this attribute with every secret in it wrapped: all of it if it is ``write_only``."""
         if not self.write_only or value is None or value is UNKNOWN or isinstance(value, Sensitive):
             return self.datatype.conceal(value)

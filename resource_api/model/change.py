@@ -117,7 +117,7 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         return part
 
 
-def _read_only(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_only(resource: Mapping[str, object]) -> Mapping[str, Any]:
     """Return a view that cannot be written; nested values could still be changed, and are copied."""
     return MappingProxyType(resource if is_flat(resource) else copy_resource(resource))
 
@@ -147,12 +147,12 @@ def _kind(before: object, after: object) -> str:
     return "update" if before and after else "add" if after else "delete"
 
 
-def _present(attribute: str, value: Any) -> bool:
+def _present(attribute: str, value: object) -> bool:
     return value is not None and not (attribute == "ensure" and value == "absent")
 
 
 def nested_differences(
-    is_: Any, should: Any, path: tuple[str | int, ...] = ()
+    is_: object, should: object, path: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield (path, kind) for each part of two hashes or two arrays that was added, changed or removed.
 
@@ -181,7 +181,7 @@ def nested_parts(difference: Difference) -> list[Difference]:
     return [Difference(name + place_text(path), *pair) for path, *pair in _parts(is_, should, ())]
 
 
-def _is_nested(is_: Any, should: Any) -> bool:
+def _is_nested(is_: object, should: object) -> bool:
     """Return whether two values are compared part by part: elements that have moved are not."""
     arrays = isinstance(is_, list) and isinstance(should, list) and len(is_) == len(should)
     return arrays or (isinstance(is_, dict) and isinstance(should, dict) and not is_.keys().isdisjoint(should))
@@ -204,24 +204,24 @@ def _stretched(*lists: list[Any]) -> Iterator[list[Any]]:
     return ([*items, *[_NOTHING] * (longest - len(items))] for items in lists)
 
 
-def exists(resource: Mapping[str, Any] | None) -> bool:
+def exists(resource: Mapping[str, object] | None) -> bool:
     """Return whether a resource exists; no row and a row with ``ensure: absent`` mean the same."""
     return resource is not None and resource.get("ensure") != "absent"
 
 
-def ensure_of(resource: Mapping[str, Any] | None) -> Any:
+def ensure_of(resource: Mapping[str, object] | None) -> Any:
     """Return the value of ``ensure`` of a resource; ``present`` or ``absent`` where it has none."""
     return "absent" if resource is None else resource.get("ensure", "present")
 
 
-def compared_value(definition: TypeDefinition, attribute: str, is_: Any, should: Any) -> Any:
+def compared_value(definition: TypeDefinition, attribute: str, is_: object, should: object) -> Any:
     """Return the part of a present value to compare: all of it, or the declared members of a merged attribute."""
     if attribute not in definition.merged:
         return is_
     return declared_part(is_, should)
 
 
-def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[Difference]:
+def diff(definition: TypeDefinition, is_: Mapping[str, object], should: Mapping[str, object]) -> list[Difference]:
     """Return the exact differences of the declared managed attributes of an existing resource, ``ensure`` first."""
     differences = []
     for attribute in definition.compared:
@@ -236,7 +236,7 @@ def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str
 
 
 def state_differences(
-    definition: TypeDefinition, is_: Mapping[str, Any] | None, should: Mapping[str, Any], hidden: Collection[str]
+    definition: TypeDefinition, is_: Mapping[str, object] | None, should: Mapping[str, object], hidden: Collection[str]
 ) -> list[Difference]:
     """Return each difference between two states that both exist.
 
@@ -256,7 +256,7 @@ def state_differences(
     return differences
 
 
-def change_status(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
+def change_status(is_: Mapping[str, object] | None, should: Mapping[str, object]) -> str:
     """Return the word for a finished change: created, updated or deleted."""
     if not exists(should):
         return "deleted"

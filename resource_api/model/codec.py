@@ -28,14 +28,14 @@ MARK: Final = TAG.encode()
 _SEALED: Final = ({TAG, "digest"}, {TAG, "digest", "box"})
 
 
-def encode(value: Any) -> str:
+def encode(value: object) -> str:
     """Return the canonical JSON text of a value. Raises ``TypeError`` for an unknown value or an unsealed secret."""
     text = _encoder().encode(value)
     # Nearly all values are plain JSON, and a search in the text is cheaper than one in the value.
     return _encoder().encode(_escaped(value)) if TAG in text else text
 
 
-def encode_all(values: Sequence[Any]) -> list[str]:
+def encode_all(values: Sequence[object]) -> list[str]:
     """Return ``encode`` of each value; small values are encoded together, in half of the time."""
     spaced: list[Any] = [_BETWEEN] * (2 * len(values) - 1)
     spaced[::2] = values
@@ -44,7 +44,7 @@ def encode_all(values: Sequence[Any]) -> list[str]:
     return texts if len(texts) == len(values) else [encode(value) for value in values]
 
 
-def _escaped(value: Any) -> Any:
+def _escaped(value: object) -> Any:
     if hasattr(value, "items"):
         return {_mark(key) + key if isinstance(key, str) else key: _escaped(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -70,7 +70,7 @@ def check_encodable(value: Any) -> None:
             check_encodable(item)
 
 
-def _tagged(value: Any) -> dict[str, Any]:
+def _tagged(value: object) -> dict[str, Any]:
     return content_document(value) if isinstance(value, Content) else json_object(value)
 
 
@@ -85,7 +85,7 @@ def _encoder() -> json.JSONEncoder:
     return JSONEncoder(default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
-def plain(value: Any, around: tuple[int, ...] = ()) -> Any:
+def plain(value: object, around: tuple[int, ...] = ()) -> Any:
     """Return any value as JSON data: secrets masked, unknown values None, foreign objects as text.
 
     ``around`` are the identities of the enclosing containers: a container within itself becomes ``...``.
@@ -104,7 +104,7 @@ def plain(value: Any, around: tuple[int, ...] = ()) -> Any:
         return f"<{type(value).__name__}>"
 
 
-def _plain_items(value: Any, around: tuple[int, ...]) -> Any:
+def _plain_items(value: object, around: tuple[int, ...]) -> Any:
     if id(value) in around:
         return "..."
     inside = (*around, id(value))

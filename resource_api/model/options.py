@@ -168,7 +168,7 @@ class CacheRequest(NamedTuple):
     began: int
 
 
-def to_options(arguments: Mapping[str, Any], **internal: Any) -> Options:
+def to_options(arguments: Mapping[str, object], **internal: Any) -> Options:
     """Return the options of a run from keyword arguments.
 
     Raise ``TypeError`` for one that does not exist or that the caller decides (``internal``), and ``UsageError`` for a
@@ -186,7 +186,7 @@ def to_options(arguments: Mapping[str, Any], **internal: Any) -> Options:
     return Options(**values, **internal)
 
 
-def _checked(name: str, value: Any) -> Any:
+def _checked(name: str, value: object) -> Any:
     """Return the value of an option, a collection as an immutable one. Raise ``UsageError``."""
     kind = RUN_OPTIONS[name].kind
     if kind in {"references", "tags"}:
@@ -208,11 +208,13 @@ def lower_tags(tags: Iterable[str]) -> frozenset[str]:
     return frozenset(tag.lower() for tag in tags)
 
 
-def _invalid(name: str, expected: str, value: Any, advice: str = "") -> UsageError:
+def _invalid(name: str, expected: str, value: object, advice: str = "") -> UsageError:
     return UsageError(f"{name} must be {expected}, not {value!r}{advice}")
 
 
-def execution_options(planned: Options, inputs: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> Options:
+def execution_options(
+    planned: Options, inputs: Mapping[str, object] | None, arguments: Mapping[str, object]
+) -> Options:
     """Return a plan's options, replaced by ``arguments``, which say how it is applied; without ``noop`` it is changed.
 
     Raise as ``to_options`` does, and ``UsageError`` for ``inputs`` and for an option that decides a plan's content.
@@ -224,7 +226,7 @@ def execution_options(planned: Options, inputs: Mapping[str, Any] | None, argume
 
 
 def check_execution(
-    inputs: Mapping[str, Any] | None, arguments: Mapping[str, Any], allowed: Collection[str], plan: str
+    inputs: Mapping[str, object] | None, arguments: Mapping[str, object], allowed: Collection[str], plan: str
 ) -> None:
     """Raise ``UsageError`` for any argument but ``allowed``; ``plan`` describes the plan that it was given with."""
     refused = [*(["inputs"] if inputs else []), *(name for name in arguments if name not in allowed)]

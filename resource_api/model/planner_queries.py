@@ -68,7 +68,7 @@ class PlannerQueries(Protocol):
         instances that were not ready then: ``readiness`` reads for those.
         """
 
-    def due(self, entry: Entry, should: Mapping[str, Any], /) -> Due:
+    def due(self, entry: Entry, should: Mapping[str, object], /) -> Due:
         """Return whether an imperative resource is to be run with the values ``should``, all of them known.
 
         6. The provider's ``due`` reads the system and changes nothing.
@@ -81,7 +81,7 @@ class PlannerQueries(Protocol):
         time, and its resources are read then. ``resolve`` raises ``ValueError`` for a value that cannot be computed.
         """
 
-    def call(self, call: FunctionCall, inputs: Mapping[str, Any], /) -> Any:
+    def call(self, call: FunctionCall, inputs: Mapping[str, object], /) -> Any:
         """Return the result of a provider's function, called from an expression.
 
         8. A function reads and changes nothing; one call with the same inputs is made at most once in a run.

@@ -58,7 +58,7 @@ class ProviderFunctions(NamedTuple):
     missing: str = ""
 
 
-def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[str, Any] | None = None) -> Name:
+def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[str, object] | None = None) -> Name:
     """Return the canonical name that a title of the command line stands for, with the namevars that are ``named``.
 
     Raise ``ValueError`` where a namevar is missing, or has a value that its data type does not accept.
@@ -79,7 +79,7 @@ def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[s
     return definition.name_of(functions.canonicalize([row])[0] if functions.canonicalize else row)
 
 
-def canonical_names(functions: ProviderFunctions, names: Iterable[Any]) -> list[Name]:
+def canonical_names(functions: ProviderFunctions, names: Iterable[object]) -> list[Name]:
     """Return the canonical names, each once, of the resources that a program names.
 
     A name is the value of the namevar; for two or more namevars a tuple, or a title that holds them. Raise
@@ -90,7 +90,7 @@ def canonical_names(functions: ProviderFunctions, names: Iterable[Any]) -> list[
     return list(dict.fromkeys(map(functions.definition.name_of, canonical)))
 
 
-def _named_row(definition: TypeDefinition, name: Any) -> Resource:
+def _named_row(definition: TypeDefinition, name: object) -> Resource:
     namevars = definition.namevars
     if len(namevars) == 1:
         row: Resource | None = {namevars[0]: name}

@@ -77,7 +77,7 @@ SUMMARY_FIELDS: Final[Mapping[Action, str]] = {
 DONE: Final[Mapping[str, str]] = {"ran": "run", "outputs_changed": "outputs changed"}
 
 
-def count_words(counts: Mapping[str, Any], words: Mapping[str, str], *, always: str = "") -> list[str]:
+def count_words(counts: Mapping[str, object], words: Mapping[str, str], *, always: str = "") -> list[str]:
     """Return each count that is not 0 with its word, ``2 created``, and the count named ``always``.
 
     Outputs are counted only where nothing else is: a run is about resources.

@@ -80,13 +80,13 @@ class Sealed:
     __str__ = __repr__
 
 
-def digest_secret(value: Any, salt: bytes) -> Sealed:
+def digest_secret(value: object, salt: bytes) -> Sealed:
     """Return the digest of a secret, wrapped or plain, without a source: for secrets that must not be stored."""
     text = json.dumps(reveal(value), default=_compared, sort_keys=True, ensure_ascii=False)
     return Sealed(blake2b(text.encode("utf-8", "surrogatepass"), key=salt[:64], digest_size=20).hexdigest())
 
 
-def seal_secrets(value: Any, salt: bytes) -> Any:
+def seal_secrets(value: object, salt: bytes) -> Any:
     """Return ``value`` with every secret in it sealed, as records hold it."""
     if isinstance(value, Sensitive):
         return Sealed(digest_secret(value, salt).digest, value)
@@ -97,12 +97,12 @@ def seal_secrets(value: Any, salt: bytes) -> Any:
     return value
 
 
-def _compared(value: Any) -> Any:
+def _compared(value: object) -> Any:
     """Return the comparable form of a value beyond JSON: for an asset or archive its digest, whatever its origin."""
     return [value.word, value.sha256] if isinstance(value, Content) else json_object(value)
 
 
-def json_object(value: Any) -> dict[str, Any]:
+def json_object(value: object) -> dict[str, Any]:
     """Return a sealed secret or a mapping as a JSON object. Raises ``TypeError`` for another value."""
     if isinstance(value, Sealed):
         document = {TAG: "sealed", "digest": value.digest}
@@ -116,7 +116,7 @@ def json_object(value: Any) -> dict[str, Any]:
     raise TypeError(msg)
 
 
-def map_sealed(value: Any, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[Any, ...] = ()) -> Any:
+def map_sealed(value: object, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[Any, ...] = ()) -> Any:
     """Return ``value`` with each sealed secret replaced by ``change(sealed, path to it)``."""
     if isinstance(value, Sealed):
         return change(value, path)
@@ -130,37 +130,39 @@ def map_sealed(value: Any, change: Callable[[Sealed, tuple[Any, ...]], Any], pat
     return value
 
 
-def open_sealed(value: Any) -> Any:
+def open_sealed(value: object) -> Any:
     """Return ``value`` with every secret that has a source in clear. Raises ``StateError`` for altered ciphertext."""
     return map_sealed(value, lambda sealed, _path: sealed.open() or sealed)
 
 
-def has_sealed(value: Any) -> bool:
+def has_sealed(value: object) -> bool:
     """Return whether ``value`` is a sealed secret or contains one."""
     return any(isinstance(leaf, Sealed) for _, leaf in leaves(value))
 
 
-def count_digests(value: Any) -> int:
+def count_digests(value: object) -> int:
     """Return the number of sealed secrets in ``value`` that have no source."""
     return sum(isinstance(leaf, Sealed) and leaf.secret is None for _, leaf in leaves(value))
 
 
-def holds_secret(value: Any) -> bool:
+def holds_secret(value: object) -> bool:
     """Return whether a declared, read or recorded value is a secret or contains one."""
     return type(value) not in SCALAR_TYPES and (is_secret(value) or has_sealed(value))
 
 
-def referred_value(definition: TypeDefinition, attribute: str, value: Any) -> Any:
+def referred_value(definition: TypeDefinition, attribute: str, value: object) -> Any:
     """Return a declared value, or a part of it, as a reference to it yields it: a write-only one is wrapped."""
     return definition.attributes[attribute].conceal(value) if attribute in definition.write_only else value
 
 
-def declared_secrets(definition: TypeDefinition, should: Mapping[str, Any]) -> list[Any]:
+def declared_secrets(definition: TypeDefinition, should: Mapping[str, object]) -> list[Any]:
     """Return the declared values that are secrets of their type, or contain one, with these wrapped."""
     return [definition.attributes[name].conceal(should[name]) for name in definition.secret if name in should]
 
 
-def mark_secrets(definition: TypeDefinition, row: Mapping[str, Any], *should: Mapping[str, Any]) -> Mapping[str, Any]:
+def mark_secrets(
+    definition: TypeDefinition, row: Mapping[str, object], *should: Mapping[str, object]
+) -> Mapping[str, Any]:
     """Return the row that was read of a resource, with every secret in it wrapped; the same object if it has none.
 
     ``should`` are its declared and recorded states: a secret in them is read back in clear. A read-only value is secret
@@ -184,7 +186,7 @@ def mark_secrets(definition: TypeDefinition, row: Mapping[str, Any], *should: Ma
     return marked
 
 
-def _own_secrets(attribute: Attribute, value: Any, states: Iterable[Any]) -> Any:
+def _own_secrets(attribute: Attribute, value: object, states: Iterable[object]) -> Any:
     """Return a value with the parts wrapped that are secret by its attribute or in one of its other ``states``."""
     if has_sealed(value):
         return value
@@ -194,11 +196,11 @@ def _own_secrets(attribute: Attribute, value: Any, states: Iterable[Any]) -> Any
     return concealed
 
 
-def _wrapped(value: Any) -> Any:
+def _wrapped(value: object) -> Any:
     return value if value is None or holds_secret(value) else Sensitive(value)
 
 
-def conceal_like(value: Any, state: Any) -> Any:
+def conceal_like(value: object, state: object) -> Any:
     """Return ``value`` with each part wrapped that is secret in another ``state`` of it; all of it if they differ."""
     if value is None or value is UNKNOWN or isinstance(value, Sensitive) or not holds_secret(state):
         return value
@@ -209,7 +211,7 @@ def conceal_like(value: Any, state: Any) -> Any:
     return Sensitive(value)
 
 
-def _repeating(row: Mapping[str, Any], names: Iterable[str], secrets: list[Any]) -> list[str]:
+def _repeating(row: Mapping[str, object], names: Iterable[str], secrets: list[Any]) -> list[str]:
     """Return the ``names`` whose values contain one of the ``secrets`` in any spelling."""
     candidates = [name for name in names if isinstance(row[name], (str, list, dict))]
     if not candidates:

@@ -204,7 +204,7 @@ class TypeDefinition(AttributeSet):
         definition.instance = name
         return definition
 
-    def asks_side_effects(self, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bool:
+    def asks_side_effects(self, is_: Mapping[str, object] | None, should: Mapping[str, object]) -> bool:
         """Return whether its provider is asked for side effects: of any change, or only of one of ``ensure``."""
         if "side_effects_of_removals" in self.features:
             return is_ is not None and is_.get("ensure") not in {"absent", should.get("ensure")}
@@ -286,13 +286,13 @@ class TypeDefinition(AttributeSet):
         """The attributes whose values are secrets, or contain one: by their data types, or as ``write_only``."""
         return self.sensitive | self.write_only
 
-    def name_of(self, resource: Mapping[str, Any]) -> Name:
+    def name_of(self, resource: Mapping[str, object]) -> Name:
         """Return the identity of a resource: its namevar's value, or a tuple of all (``KeyError`` if unset)."""
         if len(self.namevars) == 1:
             return resource[self.namevars[0]]
         return tuple(resource[namevar] for namevar in self.namevars)
 
-    def title_of(self, row: Mapping[str, Any]) -> str:
+    def title_of(self, row: Mapping[str, object]) -> str:
         """Return a title for a row: one that the title patterns read as its namevars, if possible.
 
         Otherwise it is the values of the namevars, separated by spaces.
@@ -327,7 +327,7 @@ class TypeDefinition(AttributeSet):
         row = self.named_row(name)
         return {**row, "ensure": "absent"} if self.ensurable else row
 
-    def accepted_row(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    def accepted_row(self, row: Mapping[str, object]) -> dict[str, Any] | None:
         """Return a row without the values that the type does not accept; None if a namevar is among them.
 
         For data that other programs write: the resource exists, whatever its attributes contain; without an acceptable
@@ -353,7 +353,7 @@ class TypeDefinition(AttributeSet):
         return None if captured is None else defaults | captured
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
@@ -410,7 +410,7 @@ def _settle_problems(settle: Any) -> list[str]:
     return [f"settle must be a number of seconds from 0 to {MAX_SETTLE}, not {settle!r}"]
 
 
-def _verb_problems(verbs: Any) -> list[str]:
+def _verb_problems(verbs: object) -> list[str]:
     """Check the participles: text by action."""
     if not isinstance(verbs, dict):
         return [f"verbs must be a mapping, not {type(verbs).__name__}"]

@@ -320,7 +320,7 @@ class Context:
         self.wrote_output = True
         self._run.log.mask.add(value)
 
-    def derived(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def derived(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Return ``function(*arguments)``, perhaps as an earlier run has computed it with the same code.
 
         Only for functions whose result follows from their arguments, is plain data (JSON) and no secret, such as data
@@ -330,7 +330,7 @@ class Context:
         values = self._run.derived
         return function(*arguments) if values is None else values.get(self.type.name, function, arguments)
 
-    def accepted(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    def accepted(self, rows: Iterable[Mapping[str, object]]) -> Iterator[dict[str, Any]]:
         """Yield the rows of ``get`` without the values that the type does not accept, for data of other programs.
 
         A resource whose name is not accepted cannot be declared: it is left out with a warning, and so are those that
@@ -347,23 +347,23 @@ class Context:
                 names.add(name)
                 yield accepted
 
-    def debug(self, titles: Any, message: str | None = None) -> None:
+    def debug(self, titles: object, message: str | None = None) -> None:
         """Log details for debugging: ``debug(message)`` or ``debug(titles, message=...)``."""
         self._log("debug", titles, message)
 
-    def info(self, titles: Any, message: str | None = None) -> None:
+    def info(self, titles: object, message: str | None = None) -> None:
         """Log regular progress, especially before long operations."""
         self._log("info", titles, message)
 
-    def notice(self, titles: Any, message: str | None = None) -> None:
+    def notice(self, titles: object, message: str | None = None) -> None:
         """Log that state has changed, or another event of notice."""
         self._log("notice", titles, message)
 
-    def warning(self, titles: Any, message: str | None = None) -> None:
+    def warning(self, titles: object, message: str | None = None) -> None:
         """Log a problem that does not stop the provider."""
         self._log("warning", titles, message)
 
-    def err(self, titles: Any, message: str | None = None) -> None:
+    def err(self, titles: object, message: str | None = None) -> None:
         """Log the cause of a failed operation; this alone marks nothing as failed."""
         self._log("err", titles, message)
 
@@ -379,43 +379,43 @@ class Context:
             start = f"{self.open_contexts[-1].message}: " if prefix and self.open_contexts else ""
             self.outcomes.write(level, subject, start + message, names, **fields)
 
-    def creating(self, titles: Any, message: str = "Creating") -> LoggingContext:
+    def creating(self, titles: object, message: str = "Creating") -> LoggingContext:
         """Open the context of a creation."""
         return self._open(titles, message, "created")
 
-    def updating(self, titles: Any, message: str = "Updating") -> LoggingContext:
+    def updating(self, titles: object, message: str = "Updating") -> LoggingContext:
         """Open the context of an update."""
         return self._open(titles, message, "updated")
 
-    def deleting(self, titles: Any, message: str = "Deleting") -> LoggingContext:
+    def deleting(self, titles: object, message: str = "Deleting") -> LoggingContext:
         """Open the context of a deletion."""
         return self._open(titles, message, "deleted")
 
-    def failing(self, titles: Any, message: str = "Failing") -> LoggingContext:
+    def failing(self, titles: object, message: str = "Failing") -> LoggingContext:
         """Open a context whose resources fail in any case."""
         return self._open(titles, message, "failed")
 
-    def processing(self, titles: Any, is_: Any, should: Any, message: str = "Processing") -> LoggingContext:
+    def processing(self, titles: object, is_: object, should: object, message: str = "Processing") -> LoggingContext:
         """Open the context of a change from ``is_`` to ``should``; success reports every attribute that differs."""
         return self._open(titles, message, "processed", (is_, should))
 
-    def created(self, titles: Any, message: str = "Created") -> None:
+    def created(self, titles: object, message: str = "Created") -> None:
         """Report that resources have been created."""
         self._report(titles, "created", message)
 
-    def updated(self, titles: Any, message: str = "Updated") -> None:
+    def updated(self, titles: object, message: str = "Updated") -> None:
         """Report that resources have been updated."""
         self._report(titles, "updated", message)
 
-    def deleted(self, titles: Any, message: str = "Deleted") -> None:
+    def deleted(self, titles: object, message: str = "Deleted") -> None:
         """Report that resources have been deleted."""
         self._report(titles, "deleted", message)
 
-    def unchanged(self, titles: Any, message: str = "") -> None:
+    def unchanged(self, titles: object, message: str = "") -> None:
         """Report that resources did not need a change; logs nothing without a ``message``."""
         self._report(titles, "unchanged", message)
 
-    def failed(self, titles: Any, message: str = "Failed", *, tainted: bool = False) -> None:
+    def failed(self, titles: object, message: str = "Failed", *, tainted: bool = False) -> None:
         """Report that resources could not be changed as declared, or in ``get`` not be read, and why.
 
         ``tainted``: the resources are unusable; the next run replaces them.
@@ -429,7 +429,7 @@ class Context:
             self.outcomes.log_status(names, "failed", message)
             self._close_plain()
 
-    def processed(self, titles: Any, is_: Any, should: Any) -> None:
+    def processed(self, titles: object, is_: object, should: object) -> None:
         """Report a finished change from ``is_`` to ``should``, attribute by attribute."""
         self._require_changing()
         self.report_change(self.outcomes.names(titles), is_, should)
@@ -471,11 +471,11 @@ class Context:
             msg = f"nothing is changed in this call; {how}"
             raise ProviderError(msg)
 
-    def _open(self, titles: Any, message: str, status: str, change: tuple[Any, Any] | None = None) -> LoggingContext:
+    def _open(self, titles: object, message: str, status: str, change: tuple[Any, Any] | None = None) -> LoggingContext:
         self._require_changing()
         return LoggingContext(self, self.outcomes.names(titles), message, status, change).opened()
 
-    def _report(self, titles: Any, status: str, message: str) -> None:
+    def _report(self, titles: object, status: str, message: str) -> None:
         self._require_changing()
         names = self.outcomes.names(titles)
         self.outcomes.set_status(names, status)
@@ -498,7 +498,7 @@ class Context:
     def _open_names(self) -> Sequence[Name]:
         return self.open_contexts[-1].names if self.open_contexts else ()
 
-    def _log(self, level: str, titles: Any, message: str | None) -> None:
+    def _log(self, level: str, titles: object, message: str | None) -> None:
         self.wrote_output = self.wrote_output or level not in {"debug", "info"}
         if message is not None:
             names = self.outcomes.names(titles)

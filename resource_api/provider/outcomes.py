@@ -76,7 +76,7 @@ class CallOutcomes(dict["Name", Outcome]):
         #: The lines of success that are shown once they are confirmed, with their names; None: they are shown at once.
         self.held: list[tuple[Sequence[Name], str]] | None = None
 
-    def names(self, titles: Any) -> list[Name]:
+    def names(self, titles: object) -> list[Name]:
         """Return the names in ``titles``, one or a list. Raise ``ProviderError`` for one that is not in the call."""
         names = list(titles) if isinstance(titles, (list, set, frozenset)) else [titles]
         if not self._anyone:

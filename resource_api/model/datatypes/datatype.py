@@ -86,7 +86,7 @@ class DataType(NamedTuple):
         """Show the canonical text."""
         return f"DataType({self.text!r})"
 
-    def accepts_known(self, value: Any) -> bool:
+    def accepts_known(self, value: object) -> bool:
         """Return whether the known parts of a value are accepted; a wholly unknown one is."""
         if type(value) is Sensitive:
             return self.accepts_known(value.reveal())
@@ -126,7 +126,7 @@ class DataType(NamedTuple):
         """Return whether a collection has neither too few elements nor too many."""
         return (self.low is None or self.low <= len(value)) and (self.high is None or len(value) <= self.high)
 
-    def conceal(self, value: Any) -> Any:
+    def conceal(self, value: object) -> Any:
         """Return ``value`` with each secret part wrapped; all of it if the parts are ambiguous.
 
         None, an unknown value and a wrapped one are returned unchanged.

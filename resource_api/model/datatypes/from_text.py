@@ -59,7 +59,7 @@ def _refusal(datatype: DataType, text: str, words: str) -> str:
     return f"{requirement}, not {messages.quote_value(text)}{advice and '; '}{advice}"
 
 
-def _is_other_spelling(value: Any, text: str) -> bool:
+def _is_other_spelling(value: object, text: str) -> bool:
     """Return whether ``text`` is a number in another spelling than it is printed in, such as ``0644`` and ``1.10``."""
     return type(value) in {int, float} and str(value) != text
 

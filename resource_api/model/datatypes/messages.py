@@ -79,7 +79,7 @@ def is_meant_for(datatype: DataType, kind: type) -> bool:
     return datatype.kind in _KIN.get(kind, ())
 
 
-def refusal(datatype: DataType, value: Any, words: str = "", *, referred: bool = False) -> str:
+def refusal(datatype: DataType, value: object, words: str = "", *, referred: bool = False) -> str:
     """Return the message that ``datatype`` does not accept ``value``, with advice if there is any.
 
     ``words`` describe the values of a ``Pattern`` in it. ``referred``: the value comes from a reference.
@@ -161,7 +161,7 @@ def nearest_word(datatype: DataType, value: str) -> str:
     return nearest(value, words, "value")
 
 
-def describe_value(datatype: DataType, value: Any) -> str:
+def describe_value(datatype: DataType, value: object) -> str:
     """Return ``value`` itself if its type is right and it is not secret, else its kind: ``a string``."""
     if type(value) is Sensitive or datatype.kind == "Sensitive":
         plain = kind_of(value.reveal() if type(value) is Sensitive else value)
@@ -172,23 +172,23 @@ def describe_value(datatype: DataType, value: Any) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...'"
 
 
-def _is_shown(datatype: DataType, value: Any) -> bool:
+def _is_shown(datatype: DataType, value: object) -> bool:
     """Whether a message may show a value: it is a scalar of a right type, and not secret."""
     scalar = type(value) in {str, int, float, bool}
     return scalar and not datatype.sensitive and any(is_meant_for(branch, type(value)) for branch in datatype.branches)
 
 
-def quote_value(value: Any) -> str:
+def quote_value(value: object) -> str:
     """Return a value on one line; a string always in quotes, so that ``'5'`` and ``5`` differ."""
     return f"'{escape(value)}'" if type(value) is str else show(value)
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """Return the kind of a value, ``an integer``; for other classes the class name."""
     return _NAMES.get(type(value)) or type(value).__name__
 
 
-def _advice(datatype: DataType, value: Any, *, referred: bool) -> str:
+def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
     """Return advice to quote a number or boolean of YAML (``mode: 0644``), or how else to write a value; or ""."""
     if type(value) is dict and not _CALLS.isdisjoint(value):
         return "; call a function under values: and write ${values.NAME} here"
@@ -215,7 +215,7 @@ def _size_problem(datatype: DataType, value: Any) -> str:
     return f"must have {limits} {element}{'' if limits.endswith('t 1') or limits == '1' else 's'}, not {len(value)}"
 
 
-def _key_problems(datatype: DataType, value: Mapping[str, Any]) -> Iterator[str]:
+def _key_problems(datatype: DataType, value: Mapping[str, object]) -> Iterator[str]:
     """Yield a message for each key of a Struct that is missing, and for each that it does not have."""
     declared = dict(datatype.fields)
     unknown = [name for name in value if name not in declared]
@@ -227,7 +227,7 @@ def _key_problems(datatype: DataType, value: Mapping[str, Any]) -> Iterator[str]
         yield f"has the unknown key {quote_value(name)}; {hint}"
 
 
-def explain(datatype: DataType, value: Any, words: str = "", written: Any = None) -> list[Refusal]:
+def explain(datatype: DataType, value: object, words: str = "", written: object = None) -> list[Refusal]:
     """Return all problems of ``value``, sorted by path; empty if ``datatype`` accepts it.
 
     ``words`` describe the values of a ``Pattern`` in it: ``an absolute path``. ``written`` is the value with its
@@ -239,7 +239,7 @@ def explain(datatype: DataType, value: Any, words: str = "", written: Any = None
 
 
 def _problems(
-    datatype: DataType, value: Any, words: str, written: Any, path: tuple[str | int, ...]
+    datatype: DataType, value: object, words: str, written: object, path: tuple[str | int, ...]
 ) -> Iterator[Refusal]:
     try:
         if datatype.accepts_known(value):
@@ -280,7 +280,7 @@ def _part_problems(
         yield from _problems(part, item, words, written, (*path, step))
 
 
-def _json_problem(datatype: DataType, value: Any, path: tuple[str | int, ...]) -> Refusal:
+def _json_problem(datatype: DataType, value: object, path: tuple[str | int, ...]) -> Refusal:
     """Return the problem of the first part that JSON cannot represent; a secret is a part as a whole."""
     if len(path) > 2 * predicates.DEPTH:
         return (), f"must not be nested deeper than {predicates.DEPTH} levels"
@@ -294,7 +294,7 @@ def _json_problem(datatype: DataType, value: Any, path: tuple[str | int, ...]) -
     return path, f"must be a value that JSON can carry, not {text}"
 
 
-def _without_unknown(value: Any) -> Any:
+def _without_unknown(value: object) -> Any:
     """Return ``value`` with None for its unknown parts, which are accepted."""
     if type(value) is list:
         return [_without_unknown(item) for item in value]

@@ -38,13 +38,13 @@ _SHORT_MONTHS: Final = (4, 6, 9, 11)
 def ignoring_wrappers(check: Check) -> Check:
     """Return a predicate that ignores sensitive wrappers anywhere in the value."""
 
-    def accepts(value: Any) -> bool:
+    def accepts(value: object) -> bool:
         return check(value) or (type(value) in _HOLDERS and check(unwrap(value)))
 
     return accepts
 
 
-def unwrap(value: Any, depth: int = 0) -> Any:
+def unwrap(value: object, depth: int = 0) -> Any:
     """Return ``value`` without wrappers at any depth; too deep a part becomes a value that no type accepts."""
     if type(value) is Sensitive:
         return unwrap(value.reveal(), depth)
@@ -71,37 +71,37 @@ def is_json(value: Any, depth: int = 0) -> bool:
     return False
 
 
-def scalar(value: Any) -> bool:
+def scalar(value: object) -> bool:
     """Return whether ``value`` is a string, a number or a boolean."""
     return type(value) in {str, int, bool} or floating(value)
 
 
-def numeric(value: Any) -> bool:
+def numeric(value: object) -> bool:
     """Return whether ``value`` is an integer or a finite float."""
     return type(value) is int or floating(value)
 
 
-def floating(value: Any) -> bool:
+def floating(value: object) -> bool:
     """Return whether ``value`` is a finite float."""
     return type(value) is float and -_INFINITE < value < _INFINITE
 
 
-def absent(value: Any) -> bool:
+def absent(value: object) -> bool:
     """Return whether ``value`` is None."""
     return value is None
 
 
-def asset(value: Any) -> bool:
+def asset(value: object) -> bool:
     """Return whether ``value`` is an asset."""
     return type(value) is Asset
 
 
-def archive(value: Any) -> bool:
+def archive(value: object) -> bool:
     """Return whether ``value`` is an archive."""
     return type(value) is Archive
 
 
-def identity(value: Any) -> bool:
+def identity(value: object) -> bool:
     """Return whether ``value`` can be the value of a namevar."""
     return type(value) is int or (type(value) is str and value != "")
 
@@ -176,7 +176,7 @@ def tuple_(elements: Sequence[Check], low: float, high: float | None) -> Check:
     """Accept lists whose elements match ``elements`` in order; the last one repeats."""
     least, most = _bounds(low, high)
 
-    def check(value: Any) -> bool:
+    def check(value: object) -> bool:
         if type(value) is not list or not least <= len(value) <= most:
             return False
         pattern = chain(elements, repeat(elements[-1]))
@@ -189,7 +189,7 @@ def mapping(key: Check, item: Check, low: float | None, high: float | None) -> C
     """Accept dicts whose keys and values match."""
     least, most = _bounds(low, high)
 
-    def check(value: Any) -> bool:
+    def check(value: object) -> bool:
         if type(value) is not dict or not least <= len(value) <= most:
             return False
         return all(map(key, value)) and all(map(item, value.values()))
@@ -201,7 +201,7 @@ def struct(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Chec
     """Accept dicts with all ``required`` keys and any of ``optional``."""
     members = {**required, **optional}
 
-    def check(value: Any) -> bool:
+    def check(value: object) -> bool:
         if type(value) is not dict or not required.keys() <= value.keys() <= members.keys():
             return False
         return all(members[key](item) for key, item in value.items())
@@ -209,7 +209,7 @@ def struct(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Chec
     return check
 
 
-def timestamp(value: Any) -> bool:
+def timestamp(value: object) -> bool:
     """Return whether ``value`` is a valid ISO 8601 date, or date and time."""
     if type(value) is not str or not re.match(TIMESTAMP, value):
         return False
@@ -218,12 +218,12 @@ def timestamp(value: Any) -> bool:
     return day <= (28 + leap if month == _FEBRUARY else 30 if month in _SHORT_MONTHS else 31)
 
 
-def timespan(value: Any) -> bool:
+def timespan(value: object) -> bool:
     """Return whether ``value`` is a number of seconds, or Puppet's text of a timespan."""
     return numeric(value) or (type(value) is str and re.match(TIMESPAN, value) is not None)
 
 
-def regexp(value: Any) -> bool:
+def regexp(value: object) -> bool:
     """Return whether ``value`` is the text of a regular expression."""
     try:
         return type(value) is str and parser.translate(value) is not None

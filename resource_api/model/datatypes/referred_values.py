@@ -51,7 +51,7 @@ _VALUES: Final[dict[str, frozenset[type]]] = {
 }
 
 
-def with_texts(datatype: DataType, written: Any, value: Any) -> Any:
+def with_texts(datatype: DataType, written: object, value: object) -> Any:
     """Return a value with referred values as text where only text is accepted; ``written`` has the references."""
     return _with_texts(datatype.leaves, written, value) if type(value) in _CONVERTED else value
 
@@ -69,7 +69,7 @@ def _with_texts(kinds: Kinds, written: Any, value: Any) -> Any:
     return dict(zip(value, items, strict=True)) if type(value) is dict else items
 
 
-def _as_text(kinds: Kinds, value: Any) -> Any:
+def _as_text(kinds: Kinds, value: object) -> Any:
     text = text_of(value)
     takes_it = any(kind.accepts(value) for kind in kinds)
     return text if not takes_it and any(kind.accepts(text) for kind in kinds) else value
@@ -84,13 +84,13 @@ def _part(written: Any, key: Any) -> Any:
     return _REFERRED if _is_reference(written) else None
 
 
-def _is_reference(written: Any) -> bool:
+def _is_reference(written: object) -> bool:
     """Return whether a value as written is one whole reference."""
     parsed = parse(written) if type(written) is str else written
     return isinstance(parsed, Expression) and len(parsed.parts) == 1
 
 
-def part_kinds(kinds: Kinds, key: Any) -> Kinds:
+def part_kinds(kinds: Kinds, key: object) -> Kinds:
     """Return the data types of the part at a key or an index; empty where nothing is known about it."""
     parts: list[DataType] = []
     for kind in kinds:
@@ -117,7 +117,7 @@ class Misfit(NamedTuple):
     written: str
 
 
-def misfits(datatype: DataType, written: Any, kinds_of: KindsOf) -> Iterator[Misfit]:
+def misfits(datatype: DataType, written: object, kinds_of: KindsOf) -> Iterator[Misfit]:
     """Yield the references in a value that cannot fit a data type, whatever they yield."""
     yield from _misfits(datatype.leaves, written, kinds_of, ())
 
@@ -138,7 +138,7 @@ def _misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[Any, ...
                 yield Misfit(path, (STRING,), inside, str(expression))
 
 
-def kinds_as_written(written: Any, kinds_of: KindsOf) -> Kinds:
+def kinds_as_written(written: object, kinds_of: KindsOf) -> Kinds:
     """Return the data types of a reference, or of text around references; empty for any other value.
 
     That it yields nothing is left out: nothing is refused for a value that may be missing.

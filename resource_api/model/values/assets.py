@@ -151,7 +151,7 @@ class ContentSpec(NamedTuple):
     sha256: str = ""
 
 
-def build_contents(value: Any, read: Callable[[ContentSpec], Content]) -> Any:
+def build_contents(value: object, read: Callable[[ContentSpec], Content]) -> Any:
     """Return ``value`` with each ``{asset: ...}`` and ``{archive: ...}`` in it replaced by ``read(spec)``.
 
     One that contains a secret becomes a secret as a whole. Raises ``ValueError`` with a sentence for the user.
@@ -194,7 +194,7 @@ def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) ->
     return ContentSpec(word, origin, source, pin or "")
 
 
-def _named(files: Any, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:
+def _named(files: object, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:
     """Return the contents of a literal archive, sorted by name."""
     if not isinstance(files, dict):
         msg = "files of an archive must be a mapping of names to assets and archives"
@@ -212,7 +212,7 @@ def _named(files: Any, read: Callable[[ContentSpec], Content]) -> tuple[tuple[st
     return tuple(sorted(contents.items()))
 
 
-def spell_contents(value: Any) -> Any:
+def spell_contents(value: object) -> Any:
     """Return ``value`` with every asset and archive in its form in a manifest, as ``build_contents`` takes it."""
     if isinstance(value, Content):
         source = (
@@ -224,7 +224,7 @@ def spell_contents(value: Any) -> Any:
     return [spell_contents(item) for item in value] if isinstance(value, list) else value
 
 
-def text_of(value: Any) -> str | Sensitive[str] | None:
+def text_of(value: object) -> str | Sensitive[str] | None:
     """Return the text of a text asset, wrapped if the asset is secret; None for any other value."""
     if type(value) is Sensitive:
         text: Any = text_of(value.reveal())

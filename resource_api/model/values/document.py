@@ -92,7 +92,7 @@ class Document:
         shifted = None if index is None else lambda: Node(start, {key: (start, index())})
         return Document({key: self.data}, self.file, self.raw, shifted)
 
-    def with_data(self, data: Any) -> Document:
+    def with_data(self, data: object) -> Document:
         """Return a document with other data, whose parts keep their positions in this one."""
         return Document(data, self.file, self.raw, self._index, self._heads)
 

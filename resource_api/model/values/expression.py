@@ -78,7 +78,7 @@ class Expression(NamedTuple):
         return "".join(escape_expressions(p) if isinstance(p, str) else str(p) for p in self.parts)
 
 
-def is_reference_at(written: Any, path: Sequence[str | int]) -> bool:
+def is_reference_at(written: object, path: Sequence[str | int]) -> bool:
     """Return whether the part at a path of a ``written`` value is one whole reference, which keeps its value's type."""
     for step in path:
         if isinstance(written, dict):
@@ -97,7 +97,7 @@ def escape_expressions(text: str) -> str:
     return text.replace("${", "$${")
 
 
-def literal(value: Any) -> Any:
+def literal(value: object) -> Any:
     """Return a value in which ``evaluate`` finds no path."""
     return map_leaves(
         value, lambda leaf: escape_expressions(leaf) if isinstance(leaf, str) else leaf, escape_expressions
@@ -188,12 +188,12 @@ def _key_text(key: str) -> str:
     return literal_text(key, f"{refusal}; make the whole mapping one value, such as a function's answer under values,")
 
 
-def literal_value(value: Any, refusal: str) -> Any:
+def literal_value(value: object, refusal: str) -> Any:
     """Return ``value`` with every text and key in it as ``literal_text`` returns it. Raises ``ValueError``."""
     return map_leaves(value, lambda leaf: literal_text(leaf, refusal) if isinstance(leaf, str) else leaf, _key_text)
 
 
-def is_literal(value: Any) -> bool:
+def is_literal(value: object) -> bool:
     """Return whether a value certainly contains no path; False for a list or mapping, whose values are not examined."""
     return "${" not in value if type(value) is str else type(value) in SCALAR_TYPES
 
@@ -205,7 +205,7 @@ def are_literal(values: Sequence[Any]) -> bool:
     return kinds <= SCALAR_TYPES and "${" not in "\n".join(texts)
 
 
-def find_paths(value: Any) -> Iterator[ExpressionPath]:
+def find_paths(value: object) -> Iterator[ExpressionPath]:
     """Yield every path in a value, at any depth. Raises ``ValueError`` like ``parse``."""
     if type(value) is str:
         value = parse(value) if "${" in value else None
@@ -224,7 +224,7 @@ def find_paths(value: Any) -> Iterator[ExpressionPath]:
             yield from find_paths(item)
 
 
-def evaluate(value: Any, resolve: Callable[[ExpressionPath], Any]) -> Any:
+def evaluate(value: object, resolve: Callable[[ExpressionPath], Any]) -> Any:
     """Return ``value`` with every path replaced by ``resolve(path)``.
 
     ``resolve`` returns ``UNKNOWN`` for a value that is not known yet and raises ``ValueError`` for a missing one.
@@ -300,7 +300,7 @@ def holds_in_order(text: str, first: str, *rest: str) -> bool:
     return True
 
 
-def text_of(value: Any, source: str | ExpressionPath = "") -> str:
+def text_of(value: object, source: str | ExpressionPath = "") -> str:
     """Return a value as it stands in a text. Raises ``ValueError`` naming its ``source`` where it cannot."""
     if isinstance(value, Sensitive):
         value = value.reveal()
@@ -332,7 +332,7 @@ def follow_keys(value: Any, path: ExpressionPath, keys: tuple[str, ...]) -> Any:
     return value
 
 
-def _available_keys(value: Any, key: str) -> str:
+def _available_keys(value: object, key: str) -> str:
     """Return the rest of a message about a missing key: the nearest key, or the kind of the value."""
     if isinstance(value, dict):
         return hint(key, map(str, value)) or ("" if value else "; it is empty")

@@ -81,15 +81,15 @@ class Mask:
         #: The length in bytes of the longest form.
         self.longest = 0
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         """Add every secret in ``value``, at any depth."""
         self._add(value, declared=False)
 
-    def add_inputs(self, value: Any) -> None:
+    def add_inputs(self, value: object) -> None:
         """Add every secret in inputs, from four characters on, and runs of each line of a long one."""
         self._add(value, declared=True)
 
-    def _add(self, value: Any, *, declared: bool) -> None:
+    def _add(self, value: object, *, declared: bool) -> None:
         for text in _secret_texts(value):
             self.learn(text, declared=declared)
 
@@ -104,7 +104,7 @@ class Mask:
             if self.on_secret is not None:
                 self.on_secret(text, declared)
 
-    def covers(self, value: Any) -> bool:
+    def covers(self, value: object) -> bool:
         """Return whether each secret in ``value`` is masked where it stands as it is; it must have been added."""
         short = (text for text in _secret_texts(value) if 0 < len(text) < _SHORTEST)
         return all((text, True) in self._known for text in short)
@@ -136,7 +136,7 @@ class Mask:
             position = end
         return "".join(pieces) + text[position:]
 
-    def document(self, value: Any) -> Any:
+    def document(self, value: object) -> Any:
         """Return a JSON document with every text in it masked; numbers and keys are kept, so that it stays valid."""
         return map_leaves(value, lambda leaf: self(leaf) if isinstance(leaf, str) else leaf) if self._known else value
 
@@ -266,14 +266,14 @@ class Mask:
         self._run_texts += texts
 
 
-def _secret_texts(value: Any) -> Iterator[str]:
+def _secret_texts(value: object) -> Iterator[str]:
     """Yield the text of every secret in ``value``, at any depth; a Boolean has none."""
     for _, leaf in leaves(value):
         if isinstance(leaf, Sensitive):
             yield from _texts(leaf.reveal())
 
 
-def _texts(secret: Any) -> Iterator[str]:
+def _texts(secret: object) -> Iterator[str]:
     for _, leaf in leaves(secret):
         if isinstance(leaf, Content):
             yield from _texts([leaf.sha256, *(leaf.given if leaf.origin == "files" else [leaf.given])])

@@ -7,7 +7,7 @@ the name exists is for the callers.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
@@ -85,7 +85,7 @@ def _type_name(head: str) -> str:
     return name
 
 
-def with_path(reason: str, title: str, name: Any) -> str:
+def with_path(reason: str, title: str, name: object) -> str:
     """Return the reason of a failure, led by the path that names the resource, unless the title or the text has it."""
     led = isinstance(name, str) and name[:1] == "/" and name not in title and name not in reason
     return f"{name}: {reason}" if led else reason

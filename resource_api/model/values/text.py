@@ -6,7 +6,7 @@ cursor or forge a line (as advisories about sudo and kubectl have shown). Layout
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._lazy_regex import regex
 
@@ -43,7 +43,7 @@ def _spell(match: re.Match[str]) -> str:
     return _SHORT.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")  # noqa: PLR2004 - one byte
 
 
-def show(value: Any) -> str:
+def show(value: object) -> str:
     """Return a value on one line as in log lines and plans: a string without quotes where it is unambiguous."""
     if type(value) is str:
         return value if value and value == value.strip() and value.isprintable() else f"'{escape(value)}'"
@@ -56,7 +56,7 @@ def show(value: Any) -> str:
     return escape(str(value))
 
 
-def show_name(name: Any) -> str:
+def show_name(name: object) -> str:
     """Return the canonical name of a resource as text; two or more namevars are separated by commas."""
     return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
@@ -66,6 +66,6 @@ def show_size(limit: int) -> str:
     return f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB" if limit >= 1 << 10 else f"{limit} bytes"
 
 
-def show_attribute(value: Any) -> str:
+def show_attribute(value: object) -> str:
     """Return the value of an attribute as ``show`` does; ``(none)`` where it has none."""
     return "(none)" if value is None else show(value)

@@ -111,7 +111,7 @@ def is_unknown(value: object) -> bool:
     return type(value) not in SCALAR_TYPES and any(leaf is UNKNOWN for _, leaf in leaves(value))
 
 
-def may_be(is_: Any, should: Any) -> bool:
+def may_be(is_: object, should: object) -> bool:
     """Return whether two values are equal, or may be once their unknown parts are known."""
     is_, should = (side.reveal() if isinstance(side, Sensitive) else side for side in (is_, should))
     if is_ is UNKNOWN or should is UNKNOWN:
@@ -123,17 +123,17 @@ def may_be(is_: Any, should: Any) -> bool:
     return same_value(is_, should)
 
 
-def is_undecided(is_: Any, should: Any) -> bool:
+def is_undecided(is_: object, should: object) -> bool:
     """Return whether unknown parts decide if the two values differ."""
     return is_unknown(should) and may_be(is_, should)
 
 
-def is_flat(resource: Mapping[str, Any]) -> bool:
+def is_flat(resource: Mapping[str, object]) -> bool:
     """Return whether all values of a resource are scalars, which contain no secrets and need no copy."""
     return SCALAR_TYPES.issuperset(map(type, resource.values()))
 
 
-def copy_resource(resource: Mapping[str, Any]) -> dict[str, Any]:
+def copy_resource(resource: Mapping[str, object]) -> dict[str, Any]:
     """Return a copy of a resource that shares nothing mutable with it."""
     if is_flat(resource):
         return dict(resource)
@@ -157,7 +157,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
             yield from leaves(value.reveal(), path)
 
 
-def reveal(value: Any) -> Any:
+def reveal(value: object) -> Any:
     """Return ``value`` without any sensitive wrapper, at any depth."""
     if isinstance(value, Sensitive):
         return reveal(value.reveal())
@@ -170,7 +170,7 @@ def reveal(value: Any) -> Any:
     return value
 
 
-def map_leaves(value: Any, change: Callable[[Any], Any], change_key: Callable[[Any], Any] | None = None) -> Any:
+def map_leaves(value: object, change: Callable[[Any], Any], change_key: Callable[[Any], Any] | None = None) -> Any:
     """Return ``value`` with ``change(leaf)`` for each part that is no mapping, sequence or sensitive wrapper.
 
     ``change_key`` is called with the keys of mappings, or None.
@@ -186,7 +186,7 @@ def map_leaves(value: Any, change: Callable[[Any], Any], change_key: Callable[[A
     return change(value)
 
 
-def same_value(is_: Any, should: Any) -> bool:
+def same_value(is_: object, should: object) -> bool:
     """Compare two canonical values exactly: ``1``, ``1.0`` and ``True`` differ.
 
     A sensitive wrapper makes no difference.
@@ -220,7 +220,7 @@ def batches(many: Sequence[T]) -> Iterator[Sequence[T]]:
     return (many[start : start + _PORTION] for start in range(0, len(many), _PORTION))
 
 
-def column_groups(resources: Sequence[Mapping[str, Any]]) -> Iterator[ColumnGroup]:
+def column_groups(resources: Sequence[Mapping[str, object]]) -> Iterator[ColumnGroup]:
     """Yield the resources grouped by their attributes."""
     by_shape: dict[tuple[str, ...], list[int]] = {}
     for index, shape in enumerate(map(tuple, resources)):
@@ -234,7 +234,7 @@ def column_groups(resources: Sequence[Mapping[str, Any]]) -> Iterator[ColumnGrou
         yield ColumnGroup(indices, dict(zip(shape, columns, strict=True)))
 
 
-def are_flat(resources: Sequence[Mapping[str, Any]]) -> bool:
+def are_flat(resources: Sequence[Mapping[str, object]]) -> bool:
     """Return whether all values of all resources are scalars, as ``is_flat`` does for one resource."""
     return SCALAR_TYPES.issuperset(map(type, chain.from_iterable([resource.values() for resource in resources])))
 
@@ -283,7 +283,7 @@ def nearest_place(text: str) -> tuple[str, tuple[str | int, ...]]:
     return head, tuple(path)
 
 
-def with_present(should: Any, is_: Any, path: KeyPath) -> Any:
+def with_present(should: object, is_: object, path: KeyPath) -> Any:
     """Return ``should`` with the value of ``is_`` at a path; without that key if a hash of ``is_`` lacks it."""
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
         should, is_ = (side.reveal() if isinstance(side, Sensitive) else side for side in (should, is_))
@@ -306,7 +306,7 @@ def with_present(should: Any, is_: Any, path: KeyPath) -> Any:
     return should
 
 
-def at_place(is_: Any, should: Any, path: KeyPath) -> Iterator[tuple[Any, Any]]:
+def at_place(is_: object, should: object, path: KeyPath) -> Iterator[tuple[Any, Any]]:
     """Yield the two values at each match of a path; None if one of them has no such part."""
     if not path:
         yield is_, should
@@ -316,14 +316,14 @@ def at_place(is_: Any, should: Any, path: KeyPath) -> Iterator[tuple[Any, Any]]:
         yield from at_place(_member(is_, step), _member(should, step), path[1:])
 
 
-def _members(*values: Any) -> list[str | int]:
+def _members(*values: object) -> list[str | int]:
     """Return the keys of hashes, or the indexes of arrays, that any of the values has."""
     keys = [key for value in values for key in (value if type(value) is dict else ())]
     longest = max((len(value) for value in values if type(value) is list), default=0)
     return [*dict.fromkeys(keys), *range(longest)]
 
 
-def _member(value: Any, step: str | int | None) -> Any:
+def _member(value: object, step: str | int | None) -> Any:
     if value is UNKNOWN:
         return UNKNOWN
     if type(value) is dict:
@@ -331,7 +331,7 @@ def _member(value: Any, step: str | int | None) -> Any:
     return value[step] if type(value) is list and type(step) is int and step < len(value) else None
 
 
-def declared_part(is_: Any, should: Any) -> Any:
+def declared_part(is_: object, should: object) -> Any:
     """Return the members of a present value that ``should`` has, at any depth; None for a missing one.
 
     Elements of two arrays of one length belong together.
