@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.fleet.connections import LOST, REFUSED, UNREACHABLE, Host
 from resource_api.model.report import SUMMARY_FIELDS, Summary
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.values import map_leaves
 from resource_api.render.json import acts
 
 if TYPE_CHECKING:
@@ -347,11 +348,7 @@ class Merge:
 
 def _without_name(value: Any, name: str) -> Any:
     """Return JSON data with placeholders for a host's name."""
-    if isinstance(value, str):
-        return _replaced(value, name, _OWN_NAME)
-    if isinstance(value, dict):
-        return {key: _without_name(item, name) for key, item in value.items()}
-    return [_without_name(item, name) for item in value] if isinstance(value, list) else value
+    return map_leaves(value, lambda leaf: _replaced(leaf, name, _OWN_NAME) if isinstance(leaf, str) else leaf)
 
 
 def _replaced(text: str, name: str, mark: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.entry import EMPTY
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, child_reference, instance_name
 from resource_api.model.values.values import nearest_place
@@ -272,9 +271,9 @@ class ProviderInstance(NamedTuple):
     name: str
     position: FilePosition
     version: str = ""
-    config: Mapping[str, Any] = EMPTY
+    config: Mapping[str, Any] = {}
     #: Values that refer to resources: attribute → value with expressions in it.
-    pending: Mapping[str, Any] = EMPTY
+    pending: Mapping[str, Any] = {}
     #: One of the type's providers; empty means that the machine decides.
     implementation: str = ""
     #: The keys of ``config`` that are made from ephemeral inputs: they are not recorded.

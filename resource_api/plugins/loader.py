@@ -86,7 +86,7 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
 
         kind = MissingModule if isinstance(error, (ImportError, MissingModule)) else DefinitionError
         wrapped = kind(f"{path}:{line_of(error, path)}: {_describe(error)}{_import_hint(error, path)}")
-        wrapped.place = path, *raised_at(error, path, source(path))
+        wrapped.position = path, *raised_at(error, path, source(path))
         raise wrapped from error
     if stdout.written or path_changed:
         misdeed = "prints" if stdout.written else "changes sys.path"

@@ -42,7 +42,7 @@ class Subject(NamedTuple):
 
 
 class Outcome:
-    """What a provider has reported for one name in one call."""
+    """A provider's report on one name in one call."""
 
     __slots__ = ("attributes", "mentioned", "reason", "status", "tainted")
 
