@@ -29,10 +29,15 @@ from resource_api.system.filesystem.files import (
     stat_attributes,
 )
 from resource_api.system.filesystem.in_place import why_not_replaced
-from resource_api.system.filesystem.mount_points import mount_id, mount_points, mounts_beneath, unmount
-from resource_api.system.filesystem.owners import group_id, group_name, owner_number, user_id, user_name
-from resource_api.system.filesystem.permissions import directory_mode
-from resource_api.system.filesystem.remove_tree import PROTECTED_DIRECTORIES
+from resource_api.system.filesystem.permissions import (
+    directory_mode,
+    group_id,
+    group_name,
+    owner_number,
+    user_id,
+    user_name,
+)
+from resource_api.system.filesystem.trees import PROTECTED_DIRECTORIES, mount_id, mount_points, mounts_beneath, unmount
 from resource_api.system.filesystem.unpack import (
     LONGEST_DIRECTORY_NAME,
     UnpackOptions,

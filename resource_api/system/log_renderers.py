@@ -1,4 +1,4 @@
-"""Log events as text for people, and as JSON data."""
+"""Render log events as text and as JSON data."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _RESET: Final = "\x1b[0m"
 
 def line(event: LogEvent, *, color: bool = False) -> str:
     """Return ``Notice: Widget[a]: created``."""
-    level, subject, text = event[:3]
-    shown = escape(f"{_LABELS[level]}: {subject}: {text}" if subject else f"{_LABELS[level]}: {text}")
+    level, subject, text = event.level, event.subject, event.text
+    text = escape(f"{_LABELS[level]}: {subject}: {text}" if subject else f"{_LABELS[level]}: {text}")
     start = _COLORS.get(level) if color else None
-    return f"{start}{shown}{_RESET}" if start else shown
+    return f"{start}{text}{_RESET}" if start else text
 
 
 def message(event: LogEvent) -> str:
@@ -28,5 +28,5 @@ def message(event: LogEvent) -> str:
 
 
 def document(event: LogEvent) -> dict[str, Any]:
-    """Return an event as JSON data: level, subject, message, and the fields that it has."""
+    """Return an event as JSON data: level, subject, message, and its fields."""
     return {"level": event.level, "subject": event.subject, "message": event.text, **event.fields}

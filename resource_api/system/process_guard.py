@@ -1,8 +1,7 @@
-"""Protect this process from lasting side effects of provider code.
+"""Protect this process from side effects of foreign code, the system from pure code, and the run from endless code.
 
-When the code has returned, the working directory, umask, environment, import path, recursion limit, signal handlers,
-standard streams and their descriptors are as before; a forked child that returns from the code exits at once.
-What a provider is must not enter here.
+After provider code has returned, the working directory, umask, environment, import path, recursion limit, signal
+handlers, standard streams and their descriptors are restored; a forked child that returns from the code exits at once.
 """
 
 from __future__ import annotations
@@ -12,14 +11,16 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import ProviderError, reason
+from resource_api.model.values.errors import ProviderError, ResourceError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD, signal.SIGALRM)
 _STANDARD_DESCRIPTORS: Final = (0, 1, 2)
@@ -28,16 +29,16 @@ _CHILD_RETURNED: Final = 70
 
 #: The environment of this process, name → value: a copy costs a hundredth of one of ``os.environ``, which decodes it.
 _ENVIRONMENT: Final[dict[bytes, bytes]] = vars(os.environ)["_data"]
-#: Standard descriptor → the one that it is a copy of from now on, also where provider code runs at that moment.
+#: Standard descriptor → its lasting replacement, also for provider code that is running now.
 _replacements: Final[dict[int, int]] = {}
-#: What is called before provider code runs.
+#: Functions to call before the next provider code.
 _before_code: Final[list[Callable[[], None]]] = []
 #: Copies of the standard descriptors while provider code runs in several threads; otherwise empty.
 _shared_copies: Final[list[tuple[int, int]]] = []
 
 
 class _ProcessState(NamedTuple):
-    """What a call must leave as it was."""
+    """The state of this process that provider code must not change."""
 
     directory: str | None
     umask: int
@@ -49,7 +50,7 @@ class _ProcessState(NamedTuple):
 
 
 def before_provider_code(function: Callable[[], None]) -> None:
-    """Call a function right before provider code runs for the first time from now on."""
+    """Call a function once, right before provider code runs next."""
     _before_code.append(function)
 
 
@@ -57,7 +58,7 @@ def before_provider_code(function: Callable[[], None]) -> None:
 def protected() -> Iterator[None]:
     """Run provider code and restore this process afterwards.
 
-    Inside ``shared`` only the standard descriptors are restored: the rest could be in use by a call in another thread.
+    Inside ``shared`` only the standard descriptors are restored: a call in another thread may use the rest.
     """
     while _before_code:
         _before_code.pop()()
@@ -77,9 +78,9 @@ def protected() -> Iterator[None]:
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Allow provider code in several threads; restore this process when the last of them has ended.
+    """Allow provider code in several threads; restore this process after the last of them.
 
-    The standard descriptors are restored after each call: the log must not end up in a provider's file.
+    The standard descriptors are restored after each call, so that no log line ends up in a provider's file.
     """
     with protected():
         _shared_copies.extend(_copy_descriptors())
@@ -132,7 +133,7 @@ def _process_state() -> _ProcessState:
 
 
 def _umask() -> int:
-    """Return the umask; the system can only report it while setting another one."""
+    """Return the umask; the system only reports it while setting another one."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -157,7 +158,7 @@ def _restore(before: _ProcessState) -> None:
 
 
 def _copy_descriptors() -> list[tuple[int, int]]:
-    """Duplicate each standard descriptor: if provider code closes one, the next open file would get its number."""
+    """Duplicate the standard descriptors: if provider code closes one, the next open file would get its number."""
     copies = []
     for number in _STANDARD_DESCRIPTORS:
         with suppress(OSError):
@@ -173,9 +174,9 @@ def replace_descriptor(number: int, descriptor: int) -> None:
 
 def _restore_descriptors(copies: list[tuple[int, int]]) -> None:
     for number, copy in copies:
-        wanted = _replacements.get(number, copy)
-        if _file_identity(number) != _file_identity(wanted):
-            os.dup2(wanted, number)
+        source = _replacements.get(number, copy)
+        if _file_identity(number) != _file_identity(source):
+            os.dup2(source, number)
 
 
 def _close(copies: list[tuple[int, int]]) -> None:
@@ -206,9 +207,9 @@ _CHANGES: Final = frozenset(
 
 
 class _Sandbox(threading.local):
-    """The code that must not change the system in this thread, for messages; empty: no sandbox."""
+    """The name of the pure code that runs in this thread, for messages, or ""."""
 
-    what = ""
+    code = ""
 
 
 _sandbox: Final = _Sandbox()
@@ -217,23 +218,95 @@ _hook_installed: Final[list[bool]] = []
 
 
 @contextmanager
-def read_only(what: str) -> Iterator[None]:
-    """Refuse changes to the system inside the ``with`` block; ``what`` is named in the ``PermissionError``."""
+def read_only(code: str) -> Iterator[None]:
+    """Refuse changes to the system by pure code, such as a component or policy, inside the ``with`` block.
+
+    An attempt to write, remove, run or connect raises ``PermissionError``, which names the ``code``, at the line that
+    makes it. Reading is allowed. This catches mistakes and is no protection against malicious code.
+    """
     if not _hook_installed:
         _hook_installed.append(True)
         sys.addaudithook(_audit)
-    before, _sandbox.what = _sandbox.what, what
+    before, _sandbox.code = _sandbox.code, code
     try:
         yield
     finally:
-        _sandbox.what = before
+        _sandbox.code = before
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if not _sandbox.what:
+    if not _sandbox.code:
         return
     writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITE_FLAGS
     if writes or event in _CHANGES:
         first = f" {arguments[0]!r}" if writes else ""
-        msg = f"{_sandbox.what} must not change the system; refused: {event}{first}{' for writing' if writes else ''}"
+        msg = f"{_sandbox.code} must not change the system; refused: {event}{first}{' for writing' if writes else ''}"
         raise PermissionError(msg)
+
+
+#: Seconds that a call has to end itself, with a better message; its programs are killed after two.
+_GRACE: Final = 4.0
+
+
+def time_limit(deadline: float, declared: float) -> AbstractContextManager[None]:
+    """Return a context that raises ``ResourceError`` inside, four seconds after ``deadline`` of ``time.monotonic``.
+
+    The message names the ``declared`` time limit in seconds. Programs and workers have their own, earlier limits. In
+    the main thread an alarm also ends a regular expression, unless the embedding program uses the alarm itself; in
+    other threads only Python code is ended.
+    """
+    seconds, message = max(0.0, deadline - time.monotonic()), f"timed out after {declared:g} s"
+    is_main = threading.current_thread() is threading.main_thread()
+    return _alarm(seconds, message) if is_main else _asynchronous(seconds, message)
+
+
+@contextmanager
+def _alarm(seconds: float, message: str) -> Iterator[None]:
+    if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield
+        return
+    is_running = True
+
+    def end(_number: int, _frame: object) -> None:
+        if is_running:
+            raise ResourceError(message)
+
+    signal.signal(signal.SIGALRM, end)
+    try:
+        # Repeatedly, because code in the block may catch the first exception.
+        signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE, _GRACE)
+        yield
+    finally:
+        is_running = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+@contextmanager
+def _asynchronous(seconds: float, message: str) -> Iterator[None]:
+    import ctypes
+
+    class TimedOutError(ResourceError):
+        """A class, because the interpreter makes the instance itself."""
+
+        def __init__(self) -> None:
+            super().__init__(message)
+
+    thread, lock, is_running = ctypes.c_ulong(threading.get_ident()), threading.Lock(), True
+    set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+    def end() -> None:
+        with lock:
+            if is_running:
+                set_exception(thread, ctypes.py_object(TimedOutError))
+
+    timer = threading.Timer(seconds + _GRACE, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        with lock:
+            is_running = False
+            set_exception(thread, None)
+        timer.cancel()

@@ -1,6 +1,6 @@
-"""The sinks that use structlog: JSON lines, and the embedding program's own structlog or standard ``logging``.
+"""Send log events to structlog: as JSON lines, or to the embedding program's structlog or standard ``logging``.
 
-The only module that imports structlog, with the first event.
+Only this module imports structlog, with the first event.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from resource_api.model.event import LogEvent
 
 _LOGGER: Final = "resource_api"
-#: The name of the level ``notice`` in standard ``logging``, which has none between INFO and WARNING.
+#: The name for standard ``logging`` of the level ``notice``, between INFO and WARNING.
 _NOTICE: Final = "NOTICE"
-#: The methods of structlog's loggers for levels of other names.
+#: Level → method of structlog's loggers, if the names differ.
 _METHODS: Final = {"notice": "info", "err": "error"}
 
 
@@ -58,9 +58,9 @@ def _json_logger(buffer: TextIO) -> Any:
 
 
 class EmbedderSink:
-    """Sends events to the program's structlog if it has configured it, otherwise to standard ``logging``.
+    """Sends events to structlog if the embedding program has configured it, otherwise to standard ``logging``.
 
-    The logger is ``resource_api.<type>``, ``resource_api`` for what is about no type.
+    The logger is ``resource_api.<type>``, or ``resource_api`` for events without a type.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class EmbedderSink:
         return self._loggers.setdefault(resource_type, logging.getLogger(_name(resource_type)))
 
     def __call__(self, *events: LogEvent) -> None:
-        """Log events. What a processor or handler raises is written to stderr once, and stops no run."""
+        """Log events. The first exception of a processor or handler is printed to stderr, and stops no run."""
         for event in events:
             try:
                 _log_to_structlog(event) if _structlog_is_configured() else _log_to_logging(event)

@@ -1,8 +1,7 @@
-"""Threads that run provider calls side by side while all other code runs under one lock.
+"""Run provider calls in parallel threads while all other code runs under one lock.
 
-A thread that runs a task holds the pool's lock and releases it only while a provider is being called (``unlocked``).
-All code of the runtime therefore runs as in a run with one thread, and nothing else needs a lock. What a task does
-must not enter here.
+A thread that runs a task holds the pool's lock and releases it only during a provider call (``unlocked``). All code of
+the runtime therefore runs as in a run with one thread, and needs no other lock.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-#: Seconds that running calls have left once the grace period starts.
+#: Seconds of the grace period for running calls.
 GRACE: Final = 5.0
-#: Seconds between two looks for a signal: the kernel may deliver it to another thread.
+#: Seconds between two checks for a signal: the kernel may deliver it to another thread.
 _TICK: Final = 0.1
 
 
 class Abandoned(Exception):  # noqa: N818 - a state of the pool, not a mistake
-    """Tasks did not end within the grace period: their threads are given up and never get the lock again."""
+    """Tasks did not end within the grace period: their threads are abandoned and never get the lock again."""
 
 
 class _Result(NamedTuple):
@@ -37,7 +36,7 @@ class _Result(NamedTuple):
 
 
 class ThreadPool:
-    """Up to ``size`` threads. The thread that enters the pool's context holds the lock as well."""
+    """Up to ``size`` threads. The thread that enters the pool's context holds the lock too."""
 
     def __init__(self, size: int) -> None:
         """Create the pool without starting a thread."""
@@ -79,7 +78,7 @@ class ThreadPool:
 
     @property
     def has_free_thread(self) -> bool:
-        """Whether a task would be started at once."""
+        """Whether the next task would start at once."""
         return self._running < self._size
 
     def start(self, task: Callable[[], Any]) -> None:
@@ -126,7 +125,7 @@ class ThreadPool:
             self._acquire()
 
     def _acquire(self) -> None:
-        """Acquire the lock; what a signal handler raises meanwhile is raised with the lock acquired."""
+        """Acquire the lock; an exception of a signal handler is raised after that."""
         try:
             self._lock.acquire()
         except BaseException:
@@ -150,11 +149,11 @@ class ThreadPool:
             self._begin_grace_period()
 
     def _seconds_left(self) -> float:
-        """Return how long to wait for a task: until the next look for a signal, or the end of the grace period."""
+        """Return the seconds to wait for a task: until the next check for a signal, or the end of the grace period."""
         return _TICK if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def _check_grace_period(self) -> None:
-        """Begin the grace period if it was asked for; results that nobody takes are dropped."""
+        """Begin the grace period if it was requested; drop unclaimed results."""
         with suppress(Empty):
             while self._results.get_nowait() is not None:
                 pass

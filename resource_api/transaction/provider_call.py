@@ -179,9 +179,8 @@ class ProviderCaller:
 def _call_within(deadline: float, timeout: float, provider: Any, call: Callable[[Any], None]) -> None:
     """Call a provider with a time limit in seconds; a worker enforces its own, with a longer message."""
     from resource_api.plugins.worker.proxy import WorkerProvider
-    from resource_api.system.time_limit import time_limit
 
-    with nullcontext() if isinstance(provider, WorkerProvider) else time_limit(deadline, timeout):
+    with nullcontext() if isinstance(provider, WorkerProvider) else process_guard.time_limit(deadline, timeout):
         call(provider)
 
 

@@ -16,7 +16,7 @@ from resource_api.render.text import time_of
 from resource_api.system.filesystem import backups
 from resource_api.system.filesystem.directories import canonical_path
 from resource_api.system.filesystem.files import describe_error
-from resource_api.system.filesystem.owners import group_name, user_name
+from resource_api.system.filesystem.permissions import group_name, user_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -75,7 +75,7 @@ class Directory(NamedTuple):
 
     ``fd`` is for ``dir_fd=``; ``path`` contains no link; ``device`` is the number of its filesystem; ``trusted`` means
     that only root and the caller can write to it, and that others can rename no directory on its path. ``sticky`` means
-    that others can write to it, but cannot rename what belongs to root or the caller.
+    that others can write to it, but cannot rename files of root or the caller.
     """
 
     fd: int

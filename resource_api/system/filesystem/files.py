@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show_size
-from resource_api.system.filesystem import in_place, remove_tree, temporary_names
+from resource_api.system.filesystem import in_place, temporary_names, trees
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories, canonical_path, opened
 from resource_api.system.filesystem.fsync import PendingFlush
 from resource_api.system.filesystem.permissions import (
@@ -432,12 +432,12 @@ class Batch:
         """
         directory, name = self.directories.place(path)
         status = os.lstat(name, dir_fd=directory.fd)
-        remove_tree.check_removable(directory.beneath(name))
+        trees.check_removable(directory.beneath(name))
         if not stat.S_ISDIR(status.st_mode):
             with _naming_a_mount_point(path):
                 os.unlink(name, dir_fd=directory.fd)
         elif recursive:
-            remove_tree.remove(directory, name)
+            trees.remove(directory, name)
         else:
             temporary_names.sweep(self.directories.reach(path))
             os.rmdir(name, dir_fd=directory.fd)

@@ -11,6 +11,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from resource_api.system import c_library
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, opened
 
 if TYPE_CHECKING:
@@ -73,9 +74,4 @@ class PendingFlush:
 
 def _syncfs(fd: int) -> None:
     """Call syncfs(2), which reports write errors since ``fd`` was opened (Linux 5.8)."""
-    import ctypes
-
-    library = ctypes.CDLL(None, use_errno=True)
-    if library.syncfs(fd) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+    c_library.call("syncfs", fd)

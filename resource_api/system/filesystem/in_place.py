@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.system.filesystem.directories import opened
-from resource_api.system.filesystem.mount_points import mount_points
 from resource_api.system.filesystem.permissions import change_permissions
+from resource_api.system.filesystem.trees import mount_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

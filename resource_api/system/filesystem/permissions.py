@@ -1,18 +1,22 @@
 """Change owner, mode, ACL and extended attributes of an open file without granting extra access on the way.
 
 At no instant has a user a right that neither the old nor the new permissions grant. All operations use a descriptor.
+Owners are converted between names and numbers by the name service, uncached.
 """
 
 from __future__ import annotations
 
 import errno
+import grp
 import os
+import pwd
 import stat
 import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem.code_trust import ACL
 from resource_api.system.filesystem.directories import ROOT, opened
 
@@ -260,3 +264,55 @@ def _acl_with_mode(acl: bytes, mode: int) -> bytes:
     bits = {_USER: mode >> 6 & 7, _MASK: mode >> 3 & 7, _OTHER: mode & 7}
     entries = _ENTRY.iter_unpack(acl[_HEADER:])
     return acl[:_HEADER] + b"".join(_ENTRY.pack(tag, bits.get(tag, old), id_) for tag, old, id_ in entries)
+
+
+#: Digits of the largest number of an owner, 4294967294.
+_LONGEST_NUMBER: Final = 10
+
+
+def user_id(owner: str | int) -> int:
+    """Return the number of a user given by name or by number. Raise ``ResourceError`` for an unknown name."""
+    if (number := owner_number(owner)) is not None:
+        return number
+    try:
+        return pwd.getpwnam(str(owner)).pw_uid
+    except KeyError:
+        msg = f"there is no user '{owner}'"
+        raise ResourceError(msg) from None
+
+
+def group_id(owner: str | int) -> int:
+    """Return the number of a group given by name or by number. Raise ``ResourceError`` for an unknown name."""
+    if (number := owner_number(owner)) is not None:
+        return number
+    try:
+        return grp.getgrnam(str(owner)).gr_gid
+    except KeyError:
+        msg = f"there is no group '{owner}'"
+        raise ResourceError(msg) from None
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user, or the number as text if it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def group_name(gid: int) -> str:
+    """Return the name of a group, or the number as text if it has none."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def owner_number(owner: object) -> int | None:
+    """Return the number of an owner from a number or its decimal digits, or None for a name.
+
+    Digits beyond the largest number of an owner are a name.
+    """
+    if isinstance(owner, str):
+        return int(owner) if owner.isascii() and owner.isdecimal() and len(owner) <= _LONGEST_NUMBER else None
+    return owner if isinstance(owner, int) else None

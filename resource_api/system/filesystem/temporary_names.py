@@ -7,10 +7,10 @@ import os
 import re
 import stat
 from contextlib import suppress
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._lazy_regex import regex
+from resource_api.system import c_library
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, OTHERS_WRITE, opened
 
 if TYPE_CHECKING:
@@ -101,29 +101,19 @@ def rename_new(source: int, name: str, directory: int, new_name: str) -> None:
     Raise ``OSError``: ``FileExistsError`` if the name exists. If the filesystem has no support for
     that, an empty directory that appears at that moment is replaced by a directory.
     """
-    import ctypes
-
-    call = _renameat2()
-    number = errno.ENOSYS
-    if call is not None:
-        if call(source, os.fsencode(name), directory, os.fsencode(new_name), _NOREPLACE) == 0:
+    with suppress(AttributeError):  # a C library without renameat2(2)
+        try:
+            c_library.call(
+                "renameat2", source, os.fsencode(name), directory, os.fsencode(new_name), _NOREPLACE, path=new_name
+            )
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+        else:
             return
-        number = ctypes.get_errno()
-    if number not in _UNSUPPORTED:
-        raise OSError(number, os.strerror(number), new_name)
     try:
         os.lstat(new_name, dir_fd=directory)
     except FileNotFoundError:
         os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=directory)
     else:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new_name)
-
-
-@cache
-def _renameat2() -> Any:
-    import ctypes
-
-    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if call is not None:
-        call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    return call

@@ -1,4 +1,4 @@
-"""Unpack archives into directories, detect later changes, and remove exactly what was unpacked.
+"""Unpack archives into directories, detect later changes, and remove exactly the unpacked files.
 
 A record beside the directory lists the members of the unpacked archive. It is on disk before any change, so all files
 of an interrupted run are recorded. It is not inside the directory, because that may be served, copied or cleaned.
@@ -18,8 +18,8 @@ from resource_api.model.values.assets import Limits, Member, member_name
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, OTHERS_WRITE, ROOT, Directories, opened
-from resource_api.system.filesystem.mount_points import mounts_beneath
 from resource_api.system.filesystem.permissions import DIRECTORY_MODE, directory_mode
+from resource_api.system.filesystem.trees import mounts_beneath
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

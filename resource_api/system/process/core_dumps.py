@@ -8,7 +8,7 @@ from __future__ import annotations
 import resource
 from typing import Final
 
-from resource_api.system.process import process_tree
+from resource_api.system import c_library
 
 #: The caller's soft and hard limit; empty while core dumps are not forbidden.
 _callers: Final[list[tuple[int, int]]] = []
@@ -23,7 +23,7 @@ def forbid(soft: int | None = None) -> None:
         before, hard = resource.getrlimit(resource.RLIMIT_CORE)
         _callers.append((before if soft is None else soft, hard))
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
-        process_tree.prepare()(process_tree.SET_DUMPABLE, 0, 0, 0, 0)
+        c_library.prctl(c_library.SET_DUMPABLE)
 
 
 def callers_limit() -> int | None:

@@ -10,14 +10,13 @@ import errno
 import os
 import pwd
 import struct
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.system.process import process_tree
+from resource_api.system import c_library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 _KEYCTL_JOIN_SESSION_KEYRING: Final = 1
 #: The number of the system call keyctl(2), which has no function in the C library, by machine.
@@ -73,9 +72,7 @@ def is_own(user: str) -> bool:
 
 def prepare() -> None:
     """Load the libraries of ``assume``: loading them in a forked child is not safe."""
-    process_tree.prepare()
-    _capset()
-    _libc()
+    c_library.load()
 
 
 def assume(identity: Identity) -> None:
@@ -84,14 +81,14 @@ def assume(identity: Identity) -> None:
     Until exec it contains its parent's memory, so the user must not be able to trace it: ``dumpable`` forbids that, and
     is set twice because a change of identity may reset it to the system's default (prctl(2)).
     """
-    prctl = process_tree.prepare()
-    prctl(process_tree.SET_DUMPABLE, 0, 0, 0, 0)
+    c_library.prctl(c_library.SET_DUMPABLE)
     join_new_session_keyring()
     os.setgroups(identity.groups)
     os.setresgid(*[identity.gid] * 3)
     os.setresuid(*[identity.uid] * 3)
-    prctl(process_tree.SET_DUMPABLE, 0, 0, 0, 0)
-    if _capset()(_CAPABILITY_HEADER, _NO_CAPABILITIES) != 0 or os.getresuid() != (identity.uid,) * 3:
+    c_library.prctl(c_library.SET_DUMPABLE)
+    c_library.call("capset", _CAPABILITY_HEADER, _NO_CAPABILITIES)
+    if os.getresuid() != (identity.uid,) * 3:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
 
@@ -102,22 +99,8 @@ def join_new_session_keyring() -> None:
     """
     call = _KEYCTL.get(os.uname().machine)
     if call is not None:
-        libc, get_errno = _libc()
-        if libc.syscall(call, _KEYCTL_JOIN_SESSION_KEYRING, None) == -1 and (
-            (number := get_errno()) not in {errno.ENOSYS, errno.EPERM}
-        ):
-            raise OSError(number, os.strerror(number))
-
-
-@cache
-def _libc() -> tuple[Any, Callable[[], int]]:
-    import ctypes
-
-    return ctypes.CDLL(None, use_errno=True), ctypes.get_errno
-
-
-@cache
-def _capset() -> Any:
-    import ctypes
-
-    return ctypes.CDLL(None).capset
+        try:
+            c_library.call("syscall", call, _KEYCTL_JOIN_SESSION_KEYRING, None)
+        except OSError as error:
+            if error.errno not in {errno.ENOSYS, errno.EPERM}:
+                raise

@@ -12,17 +12,16 @@ import signal
 import threading
 import time
 from contextlib import contextmanager, suppress
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.system import c_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _KILL: Final = 5.0  # seconds after which processes that survive SIGKILL are left to the kernel
 # Operations of prctl(2).
-SET_DUMPABLE: Final = 4
 _SET_DEATH_SIGNAL: Final = 1
 _SET_SUBREAPER: Final = 36
 _GET_SUBREAPER: Final = 37
@@ -68,7 +67,7 @@ def read(pid: int) -> ProcessRow:
 
 def adopt_orphans() -> None:
     """Make the calling process the parent of its orphaned descendants; call ``prepare`` before a fork."""
-    prepare()(_SET_SUBREAPER, 1, 0, 0, 0)
+    c_library.prctl(_SET_SUBREAPER, 1)
 
 
 def end_with(parent: int) -> None:
@@ -77,19 +76,14 @@ def end_with(parent: int) -> None:
     ``parent`` is the process of that thread: if it has ended already, the calling process exits. The setting survives
     exec, except for programs that are set-user-ID, set-group-ID or have capabilities; children do not inherit it.
     """
-    prepare()(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    c_library.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(255)
 
 
-@cache
-def prepare() -> Any:
-    """Return ``prctl``; call this before a fork, since loading it in the child is not safe."""
-    import ctypes
-
-    function = ctypes.CDLL(None).prctl
-    function.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
-    return function
+def prepare() -> None:
+    """Load ``prctl`` for a child; call this before a fork, since loading it in the child is not safe."""
+    c_library.load()
 
 
 @contextmanager
@@ -106,15 +100,15 @@ def adopting() -> Iterator[None]:
         with _lock:
             _adopters.pop()
             if len(_adopters) == 1:
-                prepare()(_SET_SUBREAPER, _adopters.pop(), 0, 0, 0)
+                c_library.prctl(_SET_SUBREAPER, _adopters.pop())
 
 
 def _is_subreaper() -> int:
     import ctypes
 
-    answer = ctypes.c_int()
-    prepare()(_GET_SUBREAPER, ctypes.addressof(answer), 0, 0, 0)
-    return answer.value
+    setting = ctypes.c_int()
+    c_library.prctl(_GET_SUBREAPER, ctypes.addressof(setting))
+    return setting.value
 
 
 class Tree:

@@ -19,8 +19,7 @@ from resource_api.plugins.worker.protocol import _DECODERS, Decoder, encode
 from resource_api.plugins.worker.proxy import WorkerCall, result
 from resource_api.provider.context import Context, RunContext
 from resource_api.system import log_renderers
-from resource_api.system.log import Log
-from resource_api.system.process.line_splitter import LineSplitter
+from resource_api.system.log import LineSplitter, Log
 from tests.fuzz import things
 from tests.fuzz.target import target
 

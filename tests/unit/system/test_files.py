@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.system.filesystem import files, remove_tree, temporary_names
+from resource_api.system.filesystem import files, temporary_names, trees
 from resource_api.system.filesystem.directories import MAX_OPEN, Directories
 from resource_api.system.filesystem.files import sha256
 
@@ -851,9 +851,9 @@ class TestRemoval:
     @pytest.mark.parametrize("path", ["/", "/etc", "/usr/bin", "/home", "/var/lib", "/proc", "/root", "/bin"])
     def test_system_directories_are_never_removed(self, path: str) -> None:
         """No other path to one and no ``recursive`` changes that."""
-        assert path in remove_tree.PROTECTED_DIRECTORIES
+        assert path in trees.PROTECTED_DIRECTORIES
         with pytest.raises(PermissionError, match="never removed"):
-            remove_tree.check_removable(path)
+            trees.check_removable(path)
 
     @root_only
     def test_a_link_to_a_system_directory_does_not_help(self, tmp_path: Path) -> None:

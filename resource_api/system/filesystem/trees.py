@@ -1,6 +1,7 @@
-"""Remove directory trees without leaving the tree, and refuse directories that the system needs.
+"""List and unmount mount points, and remove directory trees, without leaving a tree.
 
-A tree may change during the removal, contain links and mount points, or be deeper than the longest path.
+A tree may change during the removal, contain links and mount points, or be deeper than the longest path. Directories
+that the system needs are never removed.
 """
 
 from __future__ import annotations
@@ -9,11 +10,44 @@ import errno
 import os
 from typing import TYPE_CHECKING, Final
 
+from resource_api.system import c_library
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, opened
-from resource_api.system.filesystem.mount_points import mount_id, mount_points
 
 if TYPE_CHECKING:
     from resource_api.system.filesystem.directories import Directory
+
+#: The calling thread may have its own mount namespace.
+_MOUNTS: Final = "/proc/thread-self/mountinfo"
+_NO_FOLLOW: Final = 8  # umount2(2)
+
+
+def mount_points() -> frozenset[str]:
+    """Return the paths of all mount points (proc_pid_mountinfo(5): fifth field, octal escapes). Raise ``OSError``."""
+    with open(_MOUNTS, "rb") as file:
+        return frozenset(os.fsdecode(_unescaped(line.split(b" ", 5)[4])) for line in file)
+
+
+def _unescaped(path: bytes) -> bytes:
+    return path.decode("unicode_escape").encode("latin-1") if b"\\" in path else path
+
+
+def mounts_beneath(directory: Directory) -> set[str]:
+    """Return the mount points below a directory, relative to it."""
+    start = directory.beneath("")
+    return {path.removeprefix(start) for path in mount_points() if path.startswith(start)}
+
+
+def mount_id(fd: int) -> int:
+    """Return the number of an open file's mount (proc_pid_fdinfo(5)), which distinguishes bind mounts."""
+    with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as file:
+        return next(int(line[7:]) for line in file if line.startswith("mnt_id:"))
+
+
+def unmount(directory: Directory, name: str) -> None:
+    """Unmount ``name`` in an open directory, which no other user can redirect. Raise ``OSError``."""
+    target = os.fsencode(f"/proc/self/fd/{directory.fd}/{name}")
+    c_library.call("umount2", target, _NO_FOLLOW, path=directory.beneath(name))
+
 
 #: Directories that are never removed (hier(7), file-hierarchy(7)): the system would not work without them.
 PROTECTED_DIRECTORIES: Final = frozenset(
