@@ -19,7 +19,7 @@ class Backups(ExitStack):
     def keep(self, path: str, backup: Any, *, at_once: bool) -> None:
         """Copy a file, or all files of a directory, as declared by ``backup``. Raise ``OSError``, ``ResourceError``.
 
-        The copies are durable on return if they are to be made ``at_once``, otherwise after ``flush``.
+        The copies are durable on return with ``at_once``, otherwise after ``flush``.
         """
         directory = backup_directory() if backup is True else files.canonical_path(backup)
         if directory not in self._stores:

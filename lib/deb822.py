@@ -26,7 +26,7 @@ class Field(NamedTuple):
 
 
 def read(path: str) -> dict[str, str]:
-    """Return the fields of the only paragraph of a file by name in lower case; none for a file without a paragraph.
+    """Return the fields of the only paragraph of a file by name in lower case, or none without a paragraph.
 
     Raise ``OSError`` for a file that cannot be read, ``ResourceError`` for more than one paragraph or no valid one.
     """

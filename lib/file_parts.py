@@ -1,4 +1,4 @@
-"""Parts of files, several resources in each: lines of crontabs, keys of ssh, settings of programs."""
+"""Files with more than one resource in each: lines of crontabs, keys of ssh, settings of programs."""
 
 from __future__ import annotations
 

@@ -37,5 +37,5 @@ class FormatError(ResourceError):
 
 
 def reason(message: str, reasons: Mapping[str, str]) -> str:
-    """Return the reason for a message of a parser, by its beginning; empty if there is no word for it."""
+    """Return the reason for a message of a parser, by its beginning, or an empty text."""
     return next((reason for beginning, reason in reasons.items() if message.startswith(beginning)), "")

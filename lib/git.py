@@ -33,7 +33,7 @@ INCLUDE = r"^include(if\..*)?\.path$"
 FIELDS = {"1": 8, "2": 9, "u": 10}
 #: Whatever the settings of a repository, git executes no program that they name when it reads or checks out files.
 SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-#: Ask nobody, write nothing while reading, and end with the work: a garbage collection would go on alone.
+#: Ask no questions, write nothing while reading, and end with the work: a garbage collection would go on alone.
 ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -68,7 +68,7 @@ class Target(NamedTuple):
 
 
 def resolve(should: Mapping[str, Any], user: str | None) -> Target:
-    """Return the commit that a revision has at its source now; without a revision, that of the default branch.
+    """Return the commit that a revision has at its source now; without a revision, the default branch's.
 
     Raise ``ResourceError`` for a revision that the source does not have, ``CommandError`` for one that cannot be read.
     """
@@ -131,7 +131,7 @@ def messages(stderr: str) -> str:
 class WorkingCopy(NamedTuple):
     """A directory and the user whom git runs as there; None is the user of the run.
 
-    ``checked``: the directories of it and of its submodules, once it was checked who can change them.
+    ``checked``: the directories of it and of its submodules, once a check has found that no other user can change them.
     """
 
     path: str
@@ -142,7 +142,7 @@ class WorkingCopy(NamedTuple):
         """Return the same working copy after a check that only its owner and root decide which programs git runs there.
 
         git executes programs that its own directory names, also in each submodule; the directories of tracked files
-        decide where it writes. Raise ``CommandError`` for a file that others can change.
+        decide where it writes. Raise ``CommandError`` for a file that other users can change.
         """
         if self.user is not None:
             return self
@@ -165,7 +165,7 @@ class WorkingCopy(NamedTuple):
     def _check_included(self, directories: Sequence[str]) -> None:
         """Check the files of settings that those in directories of git include, whether the condition holds or not.
 
-        Raise ``CommandError`` for a file that others can change, ``OSError`` for one that cannot be read.
+        Raise ``CommandError`` for a file that other users can change, ``OSError`` for one that cannot be read.
         """
         todo = [f"{directory}/{name}" for directory in directories for name in ("config", "config.worktree")]
         checked: set[str] = set()

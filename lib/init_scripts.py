@@ -78,7 +78,7 @@ class ScriptProvider(services.ServiceProvider):
 
     @abstractmethod
     def enabled(self, names: Sequence[str]) -> Mapping[str, bool | None]:
-        """Return name → whether a service that exists is started with the machine; None: only a part of its links."""
+        """Return name → whether an existing service starts with the machine, or None with only a part of its links."""
 
     @abstractmethod
     def enable(self, name: str, should: Mapping[str, Any]) -> None:

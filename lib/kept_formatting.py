@@ -38,7 +38,7 @@ def edit(
 ) -> str:
     """Return a text with new values by their key paths; ``MISSING`` removes one.
 
-    ``parse`` returns the content as it is read; ``load`` and ``dump`` are those of the library that keeps comments;
+    ``parse`` returns the content as it is read; ``load`` and ``dump`` keep comments;
     ``convert(old, new)`` returns a new value in the style of the old one; ``largest``: how many mappings, arrays and
     values a file may have, which is known before the slow library reads it.
     Raise ``ResourceError`` if anything else would change too.

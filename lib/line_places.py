@@ -22,7 +22,7 @@ def place_problems(should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def find(lines: files.Lines, expression: str) -> list[int]:
-    """Return the numbers of the lines that an expression finds; none for an empty one. Raise ``ResourceError``."""
+    """Return the numbers of the lines that an expression matches, or none for an empty one. Raise ``ResourceError``."""
     return regular_expressions.find(expression, list(lines)) if expression else []
 
 

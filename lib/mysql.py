@@ -31,7 +31,7 @@ ACCOUNT = (
     rf"Pattern[/\A(?!({'|'.join(map(re.escape, sorted(OWN_ACCOUNTS)))})\z)"
     r"""([^[:cntrl:]]{0,79}[^[:cntrl:]\s])?@[^@'"`\s[:cntrl:]]{1,255}\z/]"""
 )
-#: The resources that come before these types; the packages and services of Debian, and those of Oracle.
+#: The resources that come before these types; the packages and services of Debian and of Oracle.
 SERVER = {
     "package": ["mariadb-server", "default-mysql-server", "mysql-server"],
     "service": ["mariadb", "mysql"],
@@ -41,7 +41,7 @@ CONNECT_TIMEOUT, TIMEOUT = 10, 300
 #: The oldest versions whose accounts and names of character sets are read here as they are written.
 OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
 VERIFYING = frozenset({"verify-ca", "verify-full"})
-#: Errors of the server whose text does not say what is missing.
+#: Errors of the server whose text does not name the missing object.
 HINTS = {1133: "there is no such account", 1410: "there is no such account"}
 
 
@@ -330,7 +330,7 @@ class ServerProvider(BaseProvider):
         return [name for name in ("host", "port") if is_.get(name) != should.get(name)]
 
     def set(self, context: Context, changes: Mapping[Any, Change]) -> None:
-        """Change each resource through one connection; a failure of one leaves the others alone."""
+        """Change each resource through one connection; a failure of one does not affect the rest."""
         with self._server.session(context) as session:
             for name, (is_, should) in changes.items():
                 if should["ensure"] == "absent":
@@ -341,5 +341,5 @@ class ServerProvider(BaseProvider):
                     self._change(session, name, is_, should)
 
     def _change(self, session: Session, name: Any, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
-        """Make one resource as it should be; ``is_``: None where it does not exist."""
+        """Bring one resource to its declared state; ``is_`` is None where it does not exist."""
         raise NotImplementedError

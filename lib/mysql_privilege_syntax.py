@@ -109,7 +109,7 @@ def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str
 
 
 def canonical(privileges: Iterable[str]) -> list[str]:
-    """Return rights in order; ``ALL`` stands alone, and ``USAGE``, which is none, only where there are no others."""
+    """Return rights in order; ``ALL`` stands alone, and ``USAGE``, which is no right, only without any other right."""
     rights = parse(privileges)
     if (ALL, "") in rights:
         return [ALL]

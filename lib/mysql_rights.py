@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lib.mysql import Session
     from lib.mysql_privilege_syntax import Right
 
-    #: Account, and what the rights are on.
+    #: Account, and the target of the rights.
     Name = tuple[str, str]
     #: Of each name its rights, with the columns as the server has them.
     Held = dict[Name, dict[Right, str]]

@@ -76,7 +76,7 @@ class PackageProvider(BaseProvider):
                 raise ResourceError(virtual(name, providers))
 
     def _providers(self, name: str) -> Sequence[str]:
-        """Return the packages that provide a virtual one, sorted; none for the name of a package."""
+        """Return the packages that provide a virtual one, sorted, or none for the name of a package."""
         raise NotImplementedError
 
     def _transactions(self, context: Context, changes: Mapping[str, Change]) -> Iterable[Transaction]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from lib.postgresql import Server
 
-#: Kinds of which a listing shows the rights in a database, and those of them whose names have a schema.
+#: Kinds of which a listing shows the rights in a database, and the kinds among them whose names have a schema.
 INSIDE = frozenset({"schema", "table", "sequence"})
 QUALIFIED = frozenset({"table", "sequence"})
 #: All objects of a kind with their rights; those that were never changed have the rights that ``acldefault`` says.

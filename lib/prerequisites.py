@@ -73,7 +73,7 @@ def present(changes: Mapping[Name, Mapping[str, Any]]) -> dict[Name, Mapping[str
 def kept_by_mounts(
     changes: Mapping[Name, Mapping[str, Any]], path_of: Callable[[Name], str] = str
 ) -> Iterator[tuple[Name, Problem]]:
-    """Yield a problem for each name whose path is to be removed, and is a mount point or has one in it."""
+    """Yield a problem for each name whose path will be removed, and is a mount point or contains one."""
     paths = {name: path_of(name) for name, should in changes.items() if should.get("ensure") == "absent"}
     mounted = sorted(files.mount_points()) if any(map(os.path.lexists, paths.values())) else []
     for name, path in paths.items():
@@ -87,7 +87,7 @@ def kept_by_mounts(
 
 
 def missing_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the problems of a file that is to be made: its directory, its ``owner`` and its ``group`` must exist."""
+    """Yield the problems of a new file: its directory, its ``owner`` and its ``group`` must exist."""
     yield from missing_parent(path)
     yield from missing_user("owner", should.get("owner"))
     yield from missing_group("group", should.get("group"))

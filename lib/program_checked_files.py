@@ -29,7 +29,7 @@ def write_texts(resources: list[Resource], format_sections: Callable[[Any], str]
 
 
 def ended(text: str) -> str:
-    """Return a text with a line end, which a file that somebody else wrote may lack."""
+    """Return a text with a line end, which a file of another author may lack."""
     return text if text.endswith("\n") else f"{text}\n"
 
 
@@ -48,14 +48,14 @@ def read_rows(context: Context, directory: str, names: Collection[str]) -> Itera
 
 
 def contents(changes: Mapping[str, Change]) -> dict[str, bytes | None]:
-    """Return the new contents of files by their names, None for one that is to be absent."""
+    """Return the new contents of files by their names, None for a removal."""
     declared = ((name, reveal(change.should)) for name, change in changes.items())
     return {name: None if should["ensure"] == "absent" else should["content"].encode() for name, should in declared}
 
 
 @contextmanager
 def staged(changes: Mapping[str, Change]) -> Iterator[str]:
-    """Return a directory of root with the files that are to be present, under their names, until the block ends."""
+    """Return a directory of root with the present files of ``changes`` under their names, until the block ends."""
     with whole_directory.stage() as directory:
         for name, content in contents(changes).items():
             if content is not None:

@@ -33,7 +33,7 @@ def protection_attributes(mode: str) -> dict[str, Attribute]:
 
 
 def same_owner(attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> bool | None:
-    """Return whether an owner or group that is declared by its number is the present one; None for anything else."""
+    """Return whether an owner or group that is declared by number is the present one, or None in any other case."""
     if attribute not in {"owner", "group"} or (number := files.owner_number(should[attribute])) is None:
         return None
     find = files.user_id if attribute == "owner" else files.group_id

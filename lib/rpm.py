@@ -92,6 +92,6 @@ def effect(name: str, architecture: str, version: str, action: str, *, dependent
 
 
 def without_architecture(name: str) -> tuple[str, str]:
-    """Return the name of a package, and the architecture that it ends in; none if it ends in something else."""
+    """Return the name of a package, and the architecture at its end, or an empty text."""
     base, dot, architecture = name.rpartition(".")
     return (base, architecture) if dot and architecture in {UNIVERSAL, os.uname().machine, "i686"} else (name, "")

@@ -46,7 +46,7 @@ class ServiceProvider(BaseProvider):
         """Have a service that runs read its files again; restart one that cannot."""
 
     def preflight(self, context: Context, changes: Mapping[Any, Mapping[str, Any]]) -> Iterator[tuple[Any, Problem]]:
-        """Yield the services that are to be started, now or with the machine, and do not exist."""
+        """Yield the services that do not exist, but are declared as running or enabled."""
         started = [
             name for name, should in changes.items() if {should.get("ensure"), should.get("enable")} & {"running", True}
         ]
@@ -113,6 +113,6 @@ def unit_name(name: str) -> str:
 
 
 def short_name(unit: str) -> str:
-    """Return the name of a unit without ``.service``, unless it would then be that of another unit."""
+    """Return the name of a unit without ``.service``, unless that is another unit's name."""
     short = unit.removesuffix(".service")
     return short if short and unit_name(short) == unit else unit

@@ -34,7 +34,7 @@ LAST = 2932896
 
 
 def read() -> dict[str, dict[str, Any]]:
-    """Return the attributes by user; without those of files that the caller cannot read."""
+    """Return the attributes by user, as far as the caller can read the files."""
     users: dict[str, dict[str, Any]] = {}
     for line in _lines("/etc/shadow"):
         fields = line.split(":")

@@ -95,7 +95,7 @@ class SettingsProvider(BaseProvider):
         yield from ((name, problem) for name in changes for problem in missing)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Edit each file once, whatever happens to the others, and then raise the first failure."""
+        """Edit each file once, also after another file failed, and then raise the first failure."""
         checks = validate_cmd.checkers(changes)
         file_parts.edit_files(changes, lambda name: name, partial(self._rewrite, checks=checks))
 
@@ -150,7 +150,7 @@ class SettingsProvider(BaseProvider):
 
 
 def _computed(size: int, function: Callable[[], Value]) -> Value:
-    """Return the value of a function of a text; that of a long one is computed where it can be ended."""
+    """Return the value of a function of a text; for a long text it is computed where it can be ended."""
     return function() if size <= SHORT else compute("reading it", function)
 
 

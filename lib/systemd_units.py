@@ -1,6 +1,6 @@
 """Read units with ``systemctl show``, all in one call, and change them one after another with ``systemctl``.
 
-A manager of units is that of the machine, or one of a user's own, which is asked as that user.
+A manager of units is the machine's, or a user's own, which is asked as this user.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Exists while systemd manages this machine: sd_booted(3).
 BOOTED = "/run/systemd/system"
 PROPERTIES = ("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "NeedDaemonReload")
-#: What is started or stopped with a unit that is: property → the action.
+#: The action on a related unit when a unit starts or stops, by the property that relates them.
 PULLS = {
     "start": {
         **dict.fromkeys(("Requires", "Requisite", "Wants", "BindsTo", "Upholds"), "start"),
@@ -32,7 +32,7 @@ PULLS = {
     "stop": dict.fromkeys(("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo"), "stop"),
 }
 RELATED = ("Id", "LoadState", "ActiveState", *PULLS["start"], *PULLS["stop"])
-#: The properties that tell what is enabled and disabled with a unit.
+#: The properties that tell which units are enabled and disabled with a unit.
 INSTALLED = ("Id", "LoadState", "ActiveState", "UnitFileState", "FragmentPath", "DropInPaths")
 #: The states of unit files that are changed by a verb.
 CHANGED_BY = {"enable": {"disabled", "linked"}, "disable": {"enabled"}}
@@ -49,7 +49,7 @@ UNCHANGEABLE = {
 }
 #: How much of the log of a unit is shown: lines, and characters of each.
 LINES, WIDTH = 10, 200
-#: Seconds before each look into the log: journald writes what a service has said a little after that has ended.
+#: Seconds before each look into the log: journald writes the output of a service a little after its end.
 LOG_WAITS = (0.0, 0.1, 0.4)
 #: The longest that the manager of a user, who can make it hang, may take to answer.
 USERS_LIMIT = 60.0
@@ -63,7 +63,7 @@ def manages_machine() -> bool | str:
 
 
 class Units:
-    """The units of one manager: that of the machine, or of a user by name."""
+    """The units of one manager: the machine's, or a user's by name."""
 
     def __init__(self, user: str | None = None) -> None:
         """Use a manager. Raise ``KeyError`` for a user without an account."""
@@ -141,7 +141,7 @@ class Units:
         return self.show(names, RELATED) if names and self.answers() else []
 
     def installed_with(self, name: str, verb: str) -> Iterator[str]:
-        """Yield the other units that systemd enables or disables with a unit: those of ``Also=`` (systemd.unit(5))."""
+        """Yield the other units that systemd enables or disables with a unit, by ``Also=`` (systemd.unit(5))."""
         names, waiting = {unit_name(name)}, [unit_name(name)]
         while waiting and self.answers():
             units = self.show(waiting, INSTALLED)
@@ -154,7 +154,7 @@ class Units:
             names.update(waiting)
 
     def _unit_file(self, unit: Mapping[str, str]) -> Iterable[str]:
-        """Return the lines of a unit's files; none for one that is masked. A user's are read as that user."""
+        """Return the lines of a unit's files, or none for a masked unit. A user's are read as this user."""
         if unit["LoadState"] != "loaded":
             return ()
         if self._user is not None:
@@ -217,7 +217,7 @@ class Units:
         return unit
 
     def current_of(self, names: Sequence[str]) -> list[Mapping[str, str]]:
-        """Return the present states of units; before, have systemd read the unit files if that of any is newer."""
+        """Return the present states of units; systemd first reads the unit files again if any is newer."""
         units = self.show(names)
         if any(unit["NeedDaemonReload"] == "yes" for unit in units):
             self.systemctl("daemon-reload")

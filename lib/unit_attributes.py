@@ -1,4 +1,4 @@
-"""The attributes that services of the machine and those of users have in common, and the packages of units."""
+"""The attributes of both services of the machine and services of users, and the packages of units."""
 
 from __future__ import annotations
 

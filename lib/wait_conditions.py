@@ -38,7 +38,7 @@ def problems(should: Mapping[str, Any], more: tuple[str, ...] = ()) -> Iterator[
 
 
 def unmet(should: Mapping[str, Any], seconds: float = ATTEMPT) -> str:
-    """Return the first declared condition that does not hold, in words; empty: all hold.
+    """Return the first declared condition that does not hold, in words, or an empty text.
 
     ``seconds`` limits each attempt.
     """

@@ -52,7 +52,7 @@ def stage() -> Iterator[str]:
 
 
 def write(path: str, content: bytes, mode: int = 0o644) -> None:
-    """Write a file of a stage, whatever the umask is: some programs ignore files that others can write."""
+    """Write a file of a stage, whatever the umask is: some programs ignore files that other users can write."""
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)

@@ -108,7 +108,7 @@ def describe(certificate: x509.Certificate) -> dict[str, Any]:
     """Return the attributes of a certificate."""
     constraints = _extension(certificate, x509.BasicConstraints)
     usages = _extension(certificate, x509.ExtendedKeyUsage) or ()
-    # Before cryptography 42, such as that of Debian 12, times are in UTC and do not say so.
+    # Before cryptography 42, as in Debian 12, times are in UTC without saying so.
     has_utc = hasattr(certificate, "not_valid_after_utc")
     ends = certificate.not_valid_after_utc if has_utc else certificate.not_valid_after
     return {
@@ -155,7 +155,7 @@ def belongs_to(certificate: x509.Certificate, holder: Any) -> bool:
 
 
 def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
-    """Return a new certificate in PEM, with the declared attributes, and else those of the present one, ``is_``.
+    """Return a new certificate in PEM, with the declared attributes, or else with the present one's, ``is_``.
 
     Raise ``ResourceError`` for a key, request or authority that cannot be used.
     """
@@ -203,7 +203,7 @@ def _oid(oids: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIde
 
 
 def _authority(should: Mapping[str, Any], itself: Authority) -> Authority:
-    """Return who signs: the declared authority, whose key must be that of its certificate, or the own key."""
+    """Return the signer: the declared authority, whose key must be that of its certificate, or the own key."""
     if should.get("ca_certificate") is None:
         if itself.key is None:
             msg = "a signing request is signed by an authority: declare ca_certificate and ca_key"

@@ -217,7 +217,7 @@ def is_extended(access: Acl, default: Acl) -> bool:
 
 
 def as_text(access: Acl, default: Acl) -> list[str]:
-    """Return the entries as text, without those that are the rights of owner and others in the file's mode."""
+    """Return the entries as text, without the rights of owner and other users, which are in the file's mode."""
     of_mode = {(USER_OBJ, UNNAMED), (OTHER, UNNAMED)}
     entries = [_entry(key, bits, default=False) for key, bits in access.items() if key not in of_mode]
     entries += [_entry(key, bits, default=True) for key, bits in default.items()]

@@ -120,7 +120,7 @@ def _links(group: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check_link(link: str) -> None:
-    """Raise ``ResourceError`` for a link that others could have written to another directory.
+    """Raise ``ResourceError`` for a link that other users could redirect to another directory.
 
     Of a path only the directories that exist are checked; the program creates none.
     """

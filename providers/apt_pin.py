@@ -30,7 +30,7 @@ WITHOUT_PACKAGES = (
     *("-o", "Dir::Cache::pkgcache="),
     *("-o", "Dir::Cache::srcpkgcache="),
 )
-#: How apt begins the line of an error, as it does with `W` that of a warning.
+#: The beginning of a line with an error of apt.
 LEVEL = "E: "
 INTEGER = re.compile(r"[-+]?\d{1,5}", re.ASCII)
 

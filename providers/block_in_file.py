@@ -62,7 +62,7 @@ class Provider(BaseProvider):
         return file_parts.missing(changes)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Edit each file once, whatever happens to the others, and then raise the first failure."""
+        """Edit each file once, also after another file failed, and then raise the first failure."""
         file_parts.edit_lines(changes, edit)
 
 
@@ -87,7 +87,7 @@ def edit(lines: files.Lines, states: Mapping[tuple[str, str], Mapping[str, Any] 
 
 
 def find(texts: list[str], name: str, marker: str) -> tuple[int, int] | None:
-    """Return the numbers of the marker lines; None without a block. Raise ``ResourceError`` if they do not match."""
+    """Return the numbers of the marker lines, or None. Raise ``ResourceError`` if they do not match."""
     begin, end = _markers(name, marker)
     begins, ends = ([number for number, text in enumerate(texts) if text.rstrip() == line] for line in (begin, end))
     if not begins and not ends:

@@ -89,7 +89,7 @@ def _change(
 ) -> dict[str, bytes | None]:
     """Return the new attribute of a program, or None to remove it. Raise ``ResourceError`` for an unsafe program.
 
-    ``others``: whether other users can replace it.
+    ``replaceable``: whether other users can replace it.
     """
     if should["ensure"] == "absent":
         return {ATTRIBUTE: None}

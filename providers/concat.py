@@ -54,7 +54,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the content with that of the fragments, which are read here."""
+        """Compare the content with the fragments, which are read here."""
         if attribute != "source":
             return protected_file.same_owner(attribute, is_, should)
         try:

@@ -175,7 +175,7 @@ def _variables(should: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _search_path(should: Mapping[str, Any]) -> str | None:
-    """Return the declared search path of a command as a variable holds it; None: that of ``Command``."""
+    """Return the declared search path of a command as the text of a variable, or None for the default."""
     path = should.get("path") or None
     return ":".join(path) if isinstance(path, list) else path
 

@@ -243,7 +243,7 @@ class Provider(BaseProvider):
             context.failed(path, message=_message(error, path))
 
     def _id(self, lookup: Callable[[int | str], int], owner: int | str | None) -> int | None:
-        """Return the number of a user or group, looked up once per call of ``set``; None for None."""
+        """Return the number of a user or group, looked up once per call of ``set``, or None."""
         if owner is None:
             return None
         if (lookup, owner) not in self._ids:
@@ -284,7 +284,7 @@ def _held_by_another(is_: Mapping[str, Any] | None, uid: int | None) -> bool:
 
 
 def _digest(path: str, is_: Mapping[str, Any] | None) -> str:
-    """Return the SHA-256 of a file, reading it only if it was too long for ``get``; empty for anything else."""
+    """Return the SHA-256 of a file, reading it only if it was too long for ``get``, or an empty text."""
     if is_ is None or is_["ensure"] != "file" or "checksum" in is_:
         return str((is_ or {}).get("checksum", ""))
     import hashlib  # slow to import, and needed for large files only

@@ -84,7 +84,7 @@ class Provider(BaseProvider):
                 yield name, Problem("match", reason, needs=f"File[{name[0]}]")
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Edit each file once, whatever happens to the others, and then raise the first failure."""
+        """Edit each file once, also after another file failed, and then raise the first failure."""
         file_parts.edit_lines(changes, edit)
 
 

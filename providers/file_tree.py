@@ -220,7 +220,7 @@ class _Comparison:
 
 
 def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) -> int | None:
-    """Return the number of a user or group; None if none is declared, and -1 for one that need not exist yet."""
+    """Return the number of a user or group; None without a declaration, and -1 for one that need not exist yet."""
     if owner is None:
         return None
     try:

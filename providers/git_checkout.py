@@ -45,7 +45,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse passwords that others could see, or that belong to nothing."""
+        """Refuse passwords that other users could see, or that the source does not use."""
         source, password = should.get("source"), should.get("password")
         url = urlsplit(source) if isinstance(source, str) else None
         if url is not None and "://" in url.geturl() and url.password is not None:
@@ -235,7 +235,7 @@ def _status(directories: files.Directories, path: str) -> os.stat_result | None:
 def _working_copy(path: str) -> WorkingCopy:
     """Return the working copy in a directory. Raise ``CommandError`` if git may not run there.
 
-    It runs as the owner of the directory, as nobody else has written its hooks and settings; git itself refuses a
+    It runs as the owner of the directory, who alone has written its hooks and settings; git itself refuses a
     repository of yet another user.
     """
     with files.Directories() as directories:
@@ -250,7 +250,7 @@ def _aside(path: str, suffix: str) -> str:
 
 
 def _account(user: str) -> str | None:
-    """Return the user whom git runs as; None for the user of the run."""
+    """Return the user whom git runs as, or None for the user of the run."""
     return None if files.user_id(user) == os.geteuid() else user
 
 

@@ -50,7 +50,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare with the line of the declared family, which must come before others that have the name."""
+        """Compare with the line of the declared family, which must come before other lines with the name."""
         if should["ensure"] != "present":
             return None
         line = _line_of_family(is_, should)
@@ -92,7 +92,7 @@ class Provider(BaseProvider):
         yield from prerequisites.written_in_place({name: name[1] for name in changes})
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Edit each file once, whatever happens to the others, and then raise the first failure."""
+        """Edit each file once, also after another file failed, and then raise the first failure."""
         file_parts.edit_files(changes, lambda name: (name[1], name[0]), _rewrite)
 
 
@@ -229,7 +229,7 @@ def _canonical(host: Resource) -> Resource:
 
 
 def parse_line(line: str) -> Resource | None:
-    """Return the host of a line; None for every other line."""
+    """Return the host of a line, or None."""
     words, _, comment = line.partition("#")
     ip, *names = words.replace("\t", " ").strip(" ").split(" ")
     names = [name for name in names if name]
@@ -249,7 +249,7 @@ def format_line(host: Mapping[str, Any]) -> str:
 
 @lru_cache(1024)  # a list of blocked hosts repeats one address a hundred thousand times
 def _address(text: str) -> str | None:
-    """Return an address in its shortest form; None if it is none."""
+    """Return an address in its shortest form, or None for an invalid one."""
     zone = text.partition("%")[2]
     if zone and not NAME.fullmatch(zone):  # which the library accepts
         return None

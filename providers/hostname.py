@@ -29,7 +29,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, _attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Compare the name with that of the kernel too."""
+        """Compare the name with the kernel's too."""
         if is_.get("hostname") != should["hostname"] or is_["live"] == should["hostname"]:
             return None
         return False, f"changed from {is_['live']} to {should['hostname']} in the running kernel"

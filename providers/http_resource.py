@@ -25,7 +25,7 @@ CONTENT_TYPES = {"merge": "application/merge-patch+json", "json": "application/j
 
 
 class Object(NamedTuple):
-    """An object as the service has returned it, and its validator; empty if there is none."""
+    """An object as the service has returned it, and its validator, which may be empty."""
 
     fields: dict[str, Any]
     etag: str = ""
@@ -237,7 +237,7 @@ class Provider(SimpleProvider):
                 raise CannotList(msg) from error
 
     def _only(self, context: Context, name: str, entries: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """Return the only object of a name, or the one that was created here; report several."""
+        """Return the only object of a name, or the one that was created here; report an ambiguous name."""
         field = self._config["id"]
         numbers = [str(http.field_at(entry, field)) for entry in entries]
         created = str(self._created.get(name))
@@ -263,7 +263,7 @@ class Provider(SimpleProvider):
         return row if number is None else row | {"id": str(number)}
 
     def _made_fields(self) -> Iterable[str]:
-        """Return the fields that only the service sets: the identifier, and those of the configuration."""
+        """Return the fields that only the service sets: the identifier, and those of the setting ``output``."""
         field = self._config.get("id", "")
         is_name = field == self._config.get("name")
         return [*([] if is_name else [field]), *self._config.get("output", ())] if self._config else []

@@ -73,7 +73,7 @@ class Provider(BaseProvider):
                     yield name, Problem("value", f"{name[0]}: {doubt}", severity="warning")
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Edit each file once, whatever happens to the others, and then raise the first failure."""
+        """Edit each file once, also after another file failed, and then raise the first failure."""
         file_parts.edit_lines(changes, edit, lambda path: {"dialect": ini_lines.dialect(path)})
 
 
@@ -166,7 +166,7 @@ def _lines_of(should: Mapping[str, Any], dialect: ini_lines.Dialect) -> list[str
 
 
 def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[tuple[int, Sequence[str]]]) -> None:
-    """Remove lines by their numbers, and add others before those with the numbers in ``added``."""
+    """Remove lines by their numbers, and add the texts in ``added`` before the lines with their numbers."""
     new = dict(added)
     for number in sorted({*removed, *new}, reverse=True):
         if number in set(removed):

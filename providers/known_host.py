@@ -33,7 +33,7 @@ LINE = re.compile(
 BRACKETS = re.compile(r"\[([^\]]+)\](?::([0-9]+))?")
 USUAL_PORT = "22"
 HASHED = "|1|"
-SALT = 20  # bytes, those of the hash
+SALT = 20  # bytes, as many as of the hash
 
 
 class Entry(NamedTuple):
@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 
 
 class Provider(BaseProvider):
-    """The keys in the file of the machine and in those of users."""
+    """The keys in the files of the machine and of users."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write names as ssh looks for them, and types in full."""
@@ -114,12 +114,12 @@ class Provider(BaseProvider):
             yield from prerequisites.written_in_place({name: _path(name[2])[0] for name in changes})
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Edit each file once, whatever happens to the others, and then raise the first failure."""
+        """Edit each file once, also after another file failed, and then raise the first failure."""
         file_parts.edit_files(changes, lambda name: (name[2], (name[0], name[1], name[3])), _rewrite)
 
 
 def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> None:
-    """Change the lines of the keys in ``wanted`` to the wanted state; None removes a key."""
+    """Bring the keys in ``states`` to these states; None removes a key."""
     numbers_by_key = _numbers(lines, states.keys())
     removed = [number for key, numbers in numbers_by_key.items() if states.get(key, {}) is None for number in numbers]
     for key, should in states.items():
@@ -135,7 +135,7 @@ def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> 
 
 
 def parse_line(line: str) -> Entry | None:
-    """Return the key of a line; None for every other line."""
+    """Return the key of a line, or None."""
     match = LINE.fullmatch(line.strip(" \t"))
     if match is None or not ssh_files.matches(match["type"], match["key"]):
         return None
@@ -201,7 +201,7 @@ def _is_hash(text: str, name: str) -> bool:
 
 
 def _format(key: Key, should: Mapping[str, Any], entry: Entry) -> str:
-    """Return the line of an entry as it shall be; empty if it is so already."""
+    """Return the new line of an entry, or an empty text if it is as declared."""
     row = _row(key, "", entry)
     compared = row.keys() - {"target", "misspelled"}
     if "misspelled" not in row and all(
@@ -265,7 +265,7 @@ def _path(target: str) -> tuple[str, pwd.struct_passwd | None]:
 
 
 def _usual_targets() -> Iterable[str]:
-    """Return the file of the machine, and that of each user; of users who share a home only the first."""
+    """Return the files of the machine and of each user; of users who share a home only the first."""
     return [MACHINE, *(f"~{user}/.ssh/known_hosts" for user in ssh_files.users())]
 
 

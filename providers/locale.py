@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LIST = "/etc/locale.gen"
 ARCHIVE = "/usr/lib/locale"
 ALIASES = "/usr/share/locale/locale.alias"
-#: Where the sources of locales are; those of the administrator are first, as for locale-gen(8).
+#: The directories with sources of locales; the administrator's comes first, as for locale-gen(8).
 SOURCES = ("/usr/local/share/i18n/locales", "/usr/share/i18n/locales")
 CHARSETS = "/usr/share/i18n/charmaps"
 SUPPORTED = "/usr/share/i18n/SUPPORTED"
@@ -56,7 +56,7 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the listed locales, and those of ``names`` that are built."""
+        """Return the listed locales, and the built ones of ``names``."""
         built = self._built()
         listed = dict(filter(None, map(_entry, files.read_lines(LIST))))
         requested = listed if names is None else names
@@ -134,7 +134,7 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 
 
 def _entry(line: str) -> tuple[str, str] | None:
-    """Return the locale and the character set of a line; None for any other line."""
+    """Return the locale and the character set of a line, or None."""
     words = line.split()
     return (words[0], words[1]) if len(words) == 2 and not words[0].startswith("#") else None  # noqa: PLR2004 - see above
 
@@ -172,7 +172,7 @@ def _is_of(built: str, name: str, listed: str | None) -> bool:
 
 
 def _source(name: str) -> str:
-    """Return the source of a locale; empty if there is none."""
+    """Return the source of a locale, or an empty text."""
     base, _, modifier = _split(name)
     candidates = [name, f"{base}@{modifier}" if modifier else base]
     paths = [f"{directory}/{candidate}" for candidate in candidates for directory in SOURCES]

@@ -46,7 +46,7 @@ class Provider(BaseProvider):
             yield from context.accepted(list(program_checked_files.read_rows(context, DIRECTORY, listed)))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Verify all rules as they will be, with those of others, and write each file."""
+        """Verify all rules as they will be, also those of packages, and write each file."""
         contents = program_checked_files.contents(changes)
         if any(contents.values()):
             WholeDirectory(DIRECTORY, MAIN, "include {}", self._errors).verify(contents)

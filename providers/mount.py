@@ -147,7 +147,7 @@ class Provider(BaseProvider):
 
 
 def parse_line(line: str) -> dict[str, Any] | None:
-    """Return the fields of an entry; None for every other line."""
+    """Return the fields of an entry, or None."""
     words = line.split()
     if len(words) < 3 or words[0][0] == "#":  # noqa: PLR2004 - device, mount point and type
         return None
@@ -198,7 +198,7 @@ def _canonical_device(device: str) -> str:
 
 
 def _check_mount_point(name: str) -> None:
-    """Raise ``ResourceError`` for a mount point that is reached through a link, or that others could replace."""
+    """Raise ``ResourceError`` for a mount point that is reached through a link, or that other users could replace."""
     real = os.path.realpath(name)
     if real != name:
         msg = f"it is reached through a symbolic link; declare {real}"

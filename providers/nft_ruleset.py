@@ -1,4 +1,4 @@
-"""Load tables with nft(8), and compare the kernel's with those of a file in an empty namespace."""
+"""Load tables with nft(8), and compare the kernel's tables with a file's in an empty namespace."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class Provider(BaseProvider):
         return [line for line in result.stderr.splitlines() if ERROR.match(line)]
 
     def _load(self, content: str, tables: Collection[str], *, whole: bool) -> None:
-        """Replace tables by those of a text, in one transaction. Raise ``ResourceError``."""
+        """Replace tables by the tables of a text, in one transaction. Raise ``ResourceError``."""
         removed = "".join(f"table {table}\ndelete table {table}\n" for table in sorted(tables))
         try:
             self.nft("--file", "-", input=("flush ruleset\n" if whole else removed) + content)
@@ -178,7 +178,7 @@ class Provider(BaseProvider):
         return self._known[content]
 
     def _tables(self, content: str) -> frozenset[str]:
-        """Return the tables of a text; none if it is not valid."""
+        """Return the tables of a text, or none if it is not valid."""
         try:
             return frozenset(self._expected(content) if content else ())
         except CommandError:
@@ -197,7 +197,7 @@ def split_tables(listing: str) -> dict[str, str]:
 
 
 def differences(table: str, present: str | None, expected: str | None) -> list[str]:
-    """Return the rules that have been added to a table and that are missing in it; None for no such table."""
+    """Return the rules that were added to a table or are missing in it; None stands for a missing table."""
     if present is None or expected is None:
         return [f"table {table} {'is missing' if present is None else 'has been added'}"]
     if present == expected:

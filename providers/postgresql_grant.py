@@ -1,4 +1,4 @@
-"""Read the rights on all objects of a database with one query; change those of a database in one session."""
+"""Read the rights on all objects of a database with one query; change the rights in a database in one session."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ ROWS = """
 
 
 class Row(NamedTuple):
-    """The rights of a role on one object, which may be one of many in a schema; ``member``: None for none."""
+    """The rights of a role on one object, which may be one of many in a schema; ``member`` is None without one."""
 
     role: str
     kind: str
@@ -130,7 +130,7 @@ class Provider(ServerProvider):
         return databases
 
     def _read(self, database: str, names: Collection[Name] | None) -> list[list[Row]]:
-        """Return the rights in a database by name: several rows for all of a schema."""
+        """Return the rights in a database by name; a grant on a whole schema has a row for each object."""
         if names is None:
             kinds, requested = INSIDE if database else OUTSIDE, GIVEN
         else:

@@ -161,7 +161,7 @@ def matches(password: str, role: str, method: str, digest: str) -> bool:
 
 
 def unmasked(bits: str, key: str, role: str) -> str:
-    """Return a digest that the server has sent masked by that of ``key`` and the name of the role."""
+    """Return a digest that the server has masked by the digest of ``key`` and the name of the role."""
     mask = int.from_bytes(hashlib.sha256((key + role).encode()).digest(), "big")
     return (int(bits, 2) ^ mask).to_bytes(DIGEST, "big").hex()
 

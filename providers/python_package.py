@@ -83,7 +83,7 @@ class Provider(BaseProvider):
         return _version(version) == _version(expected) or (False, f"changed from {version} to {expected}")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the packages in ``names``; those of an environment that cannot be read fail."""
+        """Return the packages in ``names``; if an environment cannot be read, its packages fail."""
         if names is None:
             msg = "an environment can be in any directory"
             raise CannotList(msg)
@@ -265,7 +265,7 @@ def _local(arguments: Iterable[str]) -> Iterator[str]:
 
 
 def _packages(venv: str, names: Collection[str]) -> Iterator[Resource]:
-    """Yield the wanted packages of an environment itself; none without one. Raise ``OSError``."""
+    """Yield the packages of ``names`` in an environment itself, if it exists. Raise ``OSError``."""
     for directory in _libraries(venv):
         entries = os.listdir(directory)  # noqa: PTH208 - bare names
         present = _names(entries)
@@ -328,7 +328,7 @@ def _origin(description: str) -> Resource:
 def _restore(name: str, venv: str, *, whole: bool) -> bool:
     """Give the description of a package that a killed pip has put aside its name again; return whether there is one.
 
-    Where the package is ``whole``, that of the former version is removed.
+    Where the package is ``whole``, the former version's description is removed.
     """
     for directory in _libraries(venv):
         for entry, former in list(_set_aside(directory, os.listdir(directory))):  # noqa: PTH208 - bare names

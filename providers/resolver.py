@@ -102,7 +102,7 @@ def _without_comments(lines: files.Lines) -> files.Lines:
 
 
 def _words(line: str) -> list[str]:
-    """Return the words of a line; none of a comment. A keyword begins its line (resolv.conf(5))."""
+    """Return the words of a line, or none of a comment. A keyword begins its line (resolv.conf(5))."""
     return [] if line[:1] in "#; \t" else files.printable(line).split()
 
 

@@ -102,7 +102,7 @@ class Provider(BaseProvider):
         yield from prerequisites.written_in_place(paths)
 
     def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
-        """Edit each file once, whatever happens to the others, and then raise the first failure."""
+        """Edit each file once, also after another file failed, and then raise the first failure."""
         rewrite = partial(_rewrite, context)
         file_parts.edit_files(changes, lambda name: (name[1:3], (name[0], name[3])), rewrite)
 
@@ -147,13 +147,13 @@ def _change(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) 
 
 
 def parse_line(line: str) -> Resource | None:
-    """Return the key of a line; None for every other line, and for a key without a comment."""
+    """Return the key of a line, or None for any other line and for a key without a comment."""
     entry = _entry(line)
     return entry if entry is not None and entry["name"] else None
 
 
 def _entry(line: str) -> Resource | None:
-    """Return the key of a line, perhaps without a comment; None for every other line."""
+    """Return the key of a line, perhaps without a comment, or None."""
     text, options = line.strip(" \t"), ""
     match = KEY.fullmatch(text)
     if (match is None or not ssh_files.matches(match[1], match[2])) and (optional := OPTIONS.fullmatch(text)):
@@ -186,7 +186,7 @@ def _canonical_option(option: str) -> str:
 
 
 def _login(entry: Resource) -> tuple[str, bool]:
-    """Return the key of a line, and whether it is that of a certificate authority, which is for other logins."""
+    """Return the key of a line, and whether it is a certificate authority's, which is for other logins."""
     return entry["key"], "cert-authority" in _canonical(entry)["options"]
 
 
@@ -202,7 +202,7 @@ def _overridden(lines: files.Lines) -> Iterator[tuple[int, int]]:
 
 
 def _earlier_lines(path: str, states: Mapping[Key, Mapping[str, Any]]) -> Iterator[tuple[Key, Problem]]:
-    """Yield the line that sshd would take in place of that of a declared key, or that both are declared."""
+    """Yield the line that sshd would take in place of a declared key's, or that both are declared."""
     lines = files.read_lines(path)
     _change(lines, states)
     for number, first in _overridden(lines):
@@ -218,7 +218,7 @@ def _earlier_lines(path: str, states: Mapping[Key, Mapping[str, Any]]) -> Iterat
 
 
 def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
-    """Return the different keys by comment and type in the file that ``target`` means; none for an unknown user.
+    """Return the different keys by comment and type in the file that ``target`` means, or none for an unknown user.
 
     Raise ``OSError`` for a file that cannot be read, ``ResourceError`` for one of another user.
     """

@@ -82,7 +82,7 @@ class Provider(BaseProvider):
                 yield accepted
 
     def _described(self, context: Context, name: str, text: str | None) -> Resource:
-        """Return the attributes of a file by its text; none without a text, which differs from every declaration."""
+        """Return the attributes of a file by its text; empty without a text, which differs from every declaration."""
         if text is None:
             return {}
         rules = [] if name in self._by_content else [rule for line in text.split("\n") if (rule := _parse(line)) != {}]
@@ -101,7 +101,7 @@ class Provider(BaseProvider):
         yield from prerequisites.written_in_place({name: str(DIRECTORY / name) for name in changes}, follow=False)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Check all rules as they will be, with those of others, then write and remove their files."""
+        """Check all rules as they will be, also undeclared ones, then write and remove their files."""
         # A rule that was read as a content, and is declared by its parts, is read by these from now on.
         self._by_content.difference_update(name for name, (_, should) in changes.items() if not should.get("content"))
         texts = {name: _text(name, *change) for name, change in changes.items()}
@@ -151,7 +151,7 @@ def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -
 
 
 def _parse(line: str) -> Resource | None:
-    """Return the attributes of a rule; none for a comment, None for another line."""
+    """Return the attributes of a rule, which are empty for a comment, or None for another line."""
     if COMMENT.fullmatch(line):
         return {}
     match = RULE.fullmatch(line.strip())

@@ -41,7 +41,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the value with that of the running kernel too."""
+        """Compare the value with the running kernel's too."""
         if attribute != "value" or is_["value"] != should["value"] or not should["apply"]:
             return None
         live = is_.get("live")
@@ -103,7 +103,7 @@ class Provider(BaseProvider):
 
 
 def parse_line(line: str) -> tuple[str, str] | None:
-    """Return the name and the value of an entry; None for every other line."""
+    """Return the name and the value of an entry, or None."""
     name, equals, value = line.strip(" \t").partition("=")
     name = name.strip(" \t").removeprefix("-")
     if not equals or not name or name[0] in "#;":
@@ -198,7 +198,7 @@ def _entries(path: str) -> dict[str, str]:
 
 
 def _unread(target: str) -> str:
-    """Return why a file is not read when the machine starts; empty if it is, or if it is in another directory."""
+    """Return the reason why a file is not read when the machine starts, or an empty text."""
     directory, _, name = target.rpartition("/")
     if directory not in DIRECTORIES:
         return ""

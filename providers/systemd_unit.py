@@ -53,7 +53,7 @@ class Provider(BaseProvider):
         yield from context.accepted(rows) if names is None else rows
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Verify and write each file, beside the others of the call, and have systemd read all of them once."""
+        """Verify and write each file, beside the other files of the call, and have systemd read all of them once."""
         written = False
         with program_checked_files.staged(changes) as stage:
             try:

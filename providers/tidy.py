@@ -121,7 +121,7 @@ class _Tidying:
                 return False
             fd = os.open(name, DIRECTORY, dir_fd=directory)
             try:
-                # What is mounted there may be a directory of the same filesystem.
+                # A directory of the same filesystem may be mounted there.
                 if files.mount_id(fd) != self._mount:
                     return False
                 empty = os.path.samestat(os.fstat(fd), status) and self._visit(fd, path, depth + 1)
@@ -143,7 +143,7 @@ class _Tidying:
         return True
 
     def _selects(self, name: str, status: os.stat_result) -> bool:
-        """Return whether a file is to be removed: its name matches, and it is old or large enough."""
+        """Return whether a file will be removed: its name matches, and it is old or large enough."""
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)) or not self._names.match(name):
             return False
         old = self._before is not None and getattr(status, self._time) <= self._before

@@ -21,14 +21,14 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, _attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Compare the zone with that of ``/etc/timezone`` too."""
+        """Compare the zone with ``/etc/timezone`` too."""
         zone, file = should["zone"], is_.get("timezone_file")
         if is_.get("zone") == zone and file not in {None, zone}:
             return False, f"changed from {file} to {zone} in {FILE}"
         return None
 
     def get(self, _context: Context, _names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the zone that the link names, and that of the file; one that is copied has no known name."""
+        """Return the zone that the link names, and the file's; a copied zone has no known name."""
         row: Resource = {"name": "system"}
         try:
             beneath = os.readlink(LINK).partition("/zoneinfo/")[2]  # noqa: PTH115 - a text

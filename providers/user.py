@@ -212,7 +212,7 @@ def _change(edit: Callable[[Path], object]) -> None:
 
 
 def _goes_with(group: grp.struct_group, user: Mapping[str, Any]) -> bool:
-    """Return whether userdel removes a group of the user's name: it is the primary one, and nobody else's."""
+    """Return whether userdel removes a group of the user's name: it is the primary one, and no other user's."""
     if group.gr_gid != user.get("gid_number") or {*group.gr_mem} - {user["name"]}:
         return False
     if any(entry.pw_gid == group.gr_gid and entry.pw_name != user["name"] for entry in pwd.getpwall()):

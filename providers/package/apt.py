@@ -282,7 +282,7 @@ def _explained(error: CommandError) -> Exception:
 
 
 def _lists() -> list[str]:
-    """Return the package lists that apt has fetched; empty without a directory of them."""
+    """Return the package lists that apt has fetched."""
     with suppress(FileNotFoundError):
         return [name for name in os.listdir(LISTS) if "_Packages" in name]  # noqa: PTH208 - bare names
     return []
@@ -348,7 +348,7 @@ def _names(record: Mapping[str, str], native: str) -> set[str]:
 
 
 def _mark(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | None:
-    """Return how to mark a package after its change: as declared, or held as before; None to leave it as it is."""
+    """Return how to mark a package after its change: as declared, or held as before, or None to leave it as it is."""
     before = is_.get("mark", "none") if is_ else "none"
     if should["ensure"] == "absent":
         return None

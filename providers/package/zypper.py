@@ -160,7 +160,7 @@ def _argument(name: str, ensure: str) -> str:
 
 @contextmanager
 def _without_locks() -> Iterator[Mapping[str, str]]:
-    """Yield the environment in which libzypp applies no locks: ``set`` removes those of declared packages first."""
+    """Yield the environment in which libzypp applies no locks: ``set`` removes the locks of declared packages first."""
     if not _held():
         yield {}
         return

@@ -59,7 +59,7 @@ class Provider(init_scripts.ScriptProvider):
         return reached - {name}
 
     def states(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Return name → state: of OpenRC's own scripts in one call, of others by themselves."""
+        """Return name → state: of OpenRC's own scripts in one call, of other scripts one by one."""
         native = {name for name in names if _is_own(name)}
         lines = self.rc_status("--nocolor", "--servicelist", log="debug").stdout.splitlines() if native else []
         states = {match[1]: match[2] for line in lines if (match := LINE.fullmatch(line))}
