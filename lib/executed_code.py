@@ -38,9 +38,9 @@ BEFORE = re.compile(r"[!{}]|do|elif|else|if|then|until|while")
 ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
 #: Variables with files and directories whose content is executed.
 VARIABLES = re.compile(r"(BASH_)?ENV|LD_(LIBRARY_PATH|PRELOAD)|NODE_PATH|PERL5LIB|PYTHON(HOME|PATH)|RUBYLIB")
-#: Where the system's own programs are, which are searched without a declared path too.
+#: The directories of the system's own programs, which are searched without a declared path too.
 SYSTEM = ("/bin", "/sbin", "/usr/")
-#: How deep commands are looked for within commands.
+#: The most levels of commands within commands.
 DEEPEST = 8
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from resource_api import Context
 
 Value = TypeVar("Value")
-#: Where there is no file, not even the directory that it would be in.
+#: The errors for a missing file, or for a missing directory around it.
 NO_FILE = (FileNotFoundError, NotADirectoryError)
 
 

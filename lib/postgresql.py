@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from resource_api import Context
 
-#: A name of an object that needs no more than quotes, up to the length that the server keeps. ``pg_`` begins its own names.
+#: A name of an object that needs no more than quotes, as long as the server keeps. ``pg_`` begins its own names.
 NAME = r"Pattern[/\A(?!pg_)[A-Za-z_][A-Za-z0-9_.@$-]{0,62}\z/]"
-#: Where Debian has the programs; the one on the path is a script that finds them.
+#: The programs in Debian; the one on the search path is a script that finds them.
 PROGRAMS = "usr/lib/postgresql/*/bin/psql"
 TIMEOUT = 60.0
 

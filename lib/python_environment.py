@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: Bytes of a file with paths, and of a configuration.
 LARGEST = 65536
 HOME = re.compile(r"^[ \t]*home[ \t]*=[ \t]*([^\r\n]+)", re.MULTILINE | re.IGNORECASE)
-#: Where Python is of the system.
+#: The directories of the system's Python.
 SYSTEM = ("/usr/", "/bin/")
 
 

@@ -47,7 +47,7 @@ UNCHANGEABLE = {
     "generated": "its unit file is generated when the machine starts",
     "transient": "it was started by a program and has no unit file",
 }
-#: How much of the log of a unit is shown: lines, and characters of each.
+#: The part of a unit's log in a message: lines, and characters of each.
 LINES, WIDTH = 10, 200
 #: Seconds before each look into the log: journald writes the output of a service a little after its end.
 LOG_WAITS = (0.0, 0.1, 0.4)

@@ -36,7 +36,7 @@ FIELDS = {*map(str.lower, LISTS.values()), "enabled", "signed-by"}
 FALSE = {"no", "false", "without", "off", "disable", "0"}
 #: A warning about an index that two files name.
 REPEATED = re.compile(r"W: Target .* is configured multiple times in (\S+):\d+ and (\S+):\d+")
-#: How apt begins the line of an error.
+#: The beginning of a line with an error of apt.
 ERROR = "E: "
 #: It follows every other error of the sources.
 UNREADABLE = "The list of sources could not be read."

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from resource_api import Change, Context
 
-#: How a value is compared.
+#: The attributes that compare a value.
 COMPARISONS = ("equals", "one_of", "matches")
 
 

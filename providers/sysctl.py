@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KERNEL = "/proc/sys/"
 OWN = "/etc/sysctl.d"
-#: Where files of settings are: for one name of a file the first directory counts (sysctl.d(5)).
+#: The directories of settings: of files of one name the first directory's counts (sysctl.d(5)).
 DIRECTORIES = (OWN, "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d")
 #: ``/`` and ``.`` change places between a parameter's name and its path.
 SWAP = str.maketrans("./", "/.")

@@ -49,13 +49,13 @@ TYPE = TypeDefinition(
     Acl[/var/log/old]: {ensure: absent}
 
 The file must exist. An entry is written as for setfacl(1): `user:NAME:RIGHTS`, `group:NAME:RIGHTS`, and with `default:`
-before it what new files in a directory get. The rights are of `rwx`, or one octal digit; `X` is `x` for directories,
-and for files that their owner, group or others may execute.
+before it the rights of new files in a directory. The rights are of `rwx`, or one octal digit; `X` is `x` for
+directories, and for files that their owner, group or others may execute.
 
 The rights of the owner and of others are the `mode` of the file. Those of its group are `group::r-x` here as soon as
 there is a list, because the group's digit of the mode is then the mask: the most that any entry but the owner's
-grants. A mask that is not declared stays as it is where it grants what is declared; else it grants that too, and
-entries that are not declared keep what they could do before. So a `file` with the same path must have a `mode` whose
+grants. An undeclared mask stays as it is where it grants the declared rights; else it grants them too, and
+undeclared entries keep their effective rights. So a `file` with the same path must have a `mode` whose
 group's digit has all rights of the entries (`"0770"` for the first example), or each run would take them back.
 
 With `recursive: true` all that is in a directory gets the entries, files without the defaults; symbolic links, which
@@ -65,7 +65,7 @@ or with another filesystem in it, is an error. `ensure: absent` removes the list
 `{ensure: absent, recursive: true}` first.
 
 Where other users can write to a directory on the path, they may have moved any file there. So a file there that belongs
-to root, or that has another hard link, is given to nobody: that is an error.
+to root, or that has another hard link, gets no list: that is an error.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether there is more than a mode.", default="present"),

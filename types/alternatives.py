@@ -7,7 +7,7 @@ PATH = r"Pattern[/\A\/[^\x00-\x1f\x7f]+\z/]"
 
 TYPE = TypeDefinition(
     name="alternatives",
-    docs="""Manage which of several programs a common name stands for, with `update-alternatives`.
+    docs="""Manage the program that a common name stands for, with `update-alternatives`.
 
     Alternatives[editor]:
       path: /usr/bin/vim.basic

@@ -10,7 +10,7 @@ TYPE = TypeDefinition(
       source: https://apt.example.org/key.asc
 
 Only the key that `id` identifies is taken from `source` or `content`, even if there are more. It is written to a file
-of its own in /etc/apt/trusted.gpg.d, if apt then finds it there: what is no keyring in another file can hide it, and is
+of its own in /etc/apt/trusted.gpg.d, if apt then finds it there: a damaged keyring in another file can hide it, and is
 a failure that names that file. `ensure: absent` removes the key from every file there and from /etc/apt/trusted.gpg,
 even if a package installed it; the other keys of these files stay.
 
@@ -20,7 +20,7 @@ To trust a key for one repository only, write it to another file and name that f
         "ensure": Attribute("Enum[present, absent]", "Whether apt trusts the key.", default="present"),
         "id": Attribute(
             r"Pattern[/\A(0x)?[0-9a-fA-F]{8,40}\z/]",
-            "The fingerprint, or its last digits. Use all 40: anybody can create a key with given last digits.",
+            "The fingerprint, or its last digits. Use all 40: a key with any last digits can be created.",
             kind="namevar",
             must_be="8 to 40 hexadecimal digits",
         ),

@@ -14,8 +14,8 @@ TYPE = TypeDefinition(
       priority: 700
 
 The title is the name of the file in /etc/apt/preferences.d, without `.pref`. Comments, explanations and other fields of
-the file stay as they are. A file with several records is neither read nor changed. apt reads all files as they will be
-before one is written; a priority that makes it complain is a failure.
+the file stay as they are. A file with more than one record is neither read nor changed. apt reads all files as they
+will be before one is written; a priority that makes it complain is a failure.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the priority counts.", default="present"),

@@ -50,7 +50,7 @@ files of the older format (`.list`), are neither read nor changed; manage them w
         ),
         "architectures": Attribute(
             r"Optional[Array[Pattern[/\A[a-z0-9][a-z0-9-]*\z/]]]",
-            "Only these architectures; `[]` for those of the machine.",
+            "Only these architectures; `[]` for the machine's own.",
             must_be="an architecture such as 'amd64'",
         ),
         "signed_by": Attribute(

@@ -21,11 +21,11 @@ TYPE = TypeDefinition(
       mode: "0640"
 
 The archive is a tar, gzipped tar or zip file, a directory, or a mapping of names to contents. Its files, directories
-and links are created, and what an earlier archive left there is removed. Everything else in the directory stays and is
+and links are created, and files of an earlier archive are removed. Everything else in the directory stays and is
 not part of the resource. A file that exists with other content and did not come from an archive is an error.
 
 A record beside the directory, `.NAME.archive~`, contains the SHA-256 of the archive and of each file. Every file is
-read and compared with it; a changed or missing file is restored. Deleting the resource removes what came from the
+read and compared with it; a changed or missing file is restored. Deleting the resource removes the files from the
 archive, and the directories that were created for it if they are then empty.
 
 Names and links that lead out of the directory, hard links, devices, members more than 200 levels deep, and archives of

@@ -7,7 +7,7 @@ from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(
     name="assert",
-    docs="""Fail unless a condition holds, so that what depends on it is skipped.
+    docs="""Fail unless a condition holds, so that dependent resources are skipped.
 
     Assert[this is a supported system]:
       value: ${facts.os.name}
@@ -18,8 +18,9 @@ TYPE = TypeDefinition(
       before: Package[postgresql]
     Package[postgresql]: {ensure: present}
 
-A condition is a value, a path, a line of a file, a port, a URL or a command; several must hold at once. What holds is
-no change. A plan and `--noop` show what does not hold now; only an apply fails.
+A condition is a value, a path, a line of a file, a port, a URL or a command; together they must hold at
+once. An assertion that holds is no change. A plan and `--noop` show a condition that does not hold now; only an
+apply fails.
 """,
     attributes={
         "name": Attribute("String[1]", "What must hold, in words.", kind="namevar"),

@@ -25,15 +25,15 @@ The program must exist. A change of its content or owner takes its capabilities 
 a new version: the next run gives them again.
 
 A user who can write to a program or put another one in its place would get the capabilities. So it must belong to root,
-nobody else may be able to write to it, to its directory or to one above, and it must have no other hard link; otherwise
-the resource fails.
+no other user may be able to write to it, to its directory or to one above, and it must have no other hard link;
+otherwise the resource fails.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether it has capabilities.", default="present"),
         "path": path_attribute("The program, as an absolute path without `..`."),
         "capability": Attribute(
             rf"Pattern[/\A{CLAUSE}( {CLAUSE})*\z/]",
-            "The capabilities in any order; several clauses with a blank between them.",
+            "The capabilities in any order; clauses with a blank between them.",
             must_be="capabilities such as 'cap_net_raw,cap_net_admin=ep'",
         ),
         "root": Attribute(

@@ -48,7 +48,7 @@ machine could have put there.
         "source": Attribute(
             f"Variant[{ABSOLUTE}, Array[{ABSOLUTE}, 1]]",
             "The directory of the fragments, or the fragments in their order, as absolute paths.",
-            must_be="an absolute path without '..', or several",
+            must_be="an absolute path without '..', or a list of them",
         ),
         "matches": Attribute(
             "Optional[Variant[String[1], Array[String[1], 1]]]",
@@ -72,8 +72,8 @@ machine could have put there.
         **protection_attributes("0644"),
         "mode": Attribute(
             f"Optional[{MODE}]",
-            "The mode, octal and in quotes. If not declared, that of a file that exists stays; a new one gets 0644, or"
-            " 0600 where not everybody may read all of what it is made of.",
+            "The mode, octal and in quotes. If not declared, an existing file keeps its mode; a new one gets 0644, or"
+            " 0600 where not every user may read all of its parts.",
             must_be=FOUR_DIGITS,
         ),
         "validate_cmd": validate_attribute(),

@@ -109,7 +109,7 @@ declare the `user` who runs it, or give `--trust-path DIR`.
         "try_sleep": Attribute("Numeric", "Seconds between two tries.", kind="parameter", default=0),
         "logoutput": Attribute(
             "Enum[never, on_failure, always]",
-            "When to log what the command prints, at the level notice: line by line as it comes, or when it has failed;"
+            "When to log the command's output, at the level notice: line by line as it comes, or when it has failed;"
             " the end of its stderr is in the reason of the failure. `-d` logs all output as it comes.",
             kind="parameter",
             default="on_failure",

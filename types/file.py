@@ -46,7 +46,7 @@ already as declared are not written. Hard links to the old file keep the old con
 followed only if no other user than root and the caller could have put it there.
 
 With `backup: true` the content that a run overwrites or removes is kept by its SHA-256, with the permissions of the
-file, for 90 days, readable by the user of the run alone. `resource-api backup list` shows what there is, and
+file, for 90 days, readable by the user of the run alone. `resource-api backup list` lists the copies, and
 `resource-api backup restore PATH` restores it. A file that cannot be copied is not changed.
 
 ACLs and extended attributes are kept, but never file capabilities with new content. They end when the file or directory
@@ -89,8 +89,8 @@ for more rights in `mode`. A file whose content is declared is replaced by a new
         ),
         "mode": Attribute(
             MODE,
-            "The mode, octal and in quotes, or in letters as chmod(1) takes them: `u+x,go-w` changes what is there, or"
-            " the mode of a new file. Everybody who may read a directory may also enter it:"
+            "The mode, octal and in quotes, or in letters as chmod(1) takes them: `u+x,go-w` changes the present mode,"
+            " or the mode of a new file. Everybody who may read a directory may also enter it:"
             ' "0644" becomes 0755 for a directory. Links have no mode.',
             must_be="three or four octal digits such as '0644'",
         ),

@@ -24,7 +24,7 @@ A resource is the line of its file that `match` finds. If there is one, it becom
 `line` is added. `match` must therefore also find the new line. Without `match` the line is found by its own text.
 `ensure: absent` removes every line that is found.
 
-If several different lines are found, and none of them is as declared, that is an error, until `multiple: true` says
+If different lines match, and none of them is as declared, that is an error, until `multiple: true` says
 that all of them are meant. The regular expressions are Python's, and each is searched within one line.
 
 A file that does not exist is created with mode 0644, or 0600 if a line is a secret; declare it as `file` for others.
@@ -44,7 +44,7 @@ ends, a missing newline at the end of the file and bytes that are not UTF-8 are 
         "line": Attribute(r"Pattern[/\A[^\x00\r\n]*\z/]", "The line.", must_be="a text without a line break"),
         "multiple": Attribute(
             "Boolean",
-            "Whether each of several lines that `match` finds becomes `line`.",
+            "Whether each line that `match` finds becomes `line`.",
             kind="parameter",
             default=False,
         ),

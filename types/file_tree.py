@@ -21,7 +21,7 @@ def directories(should: Mapping[str, Any]) -> list[str]:
 
 TYPE = TypeDefinition(
     name="file_tree",
-    docs="""Manage a directory with all that is in it: what is copied there, its owners and modes, and nothing else.
+    docs="""Manage a directory with its whole content: the copied files, their owners and modes, and nothing else.
 
     File_tree[/srv/www]:
       source: /srv/release/www
@@ -32,7 +32,7 @@ TYPE = TypeDefinition(
     File_tree[/var/lib/app]: {owner: app, group: app, mode: "u=rwX,g=rX,o="}
 
 With `source`, the files, directories and symbolic links of another directory of this machine are copied, and `owner`,
-`group` and `mode` are for what is copied; without it, for all that is in the directory. Contents are compared byte by
+`group` and `mode` are for the copies; without it, for the whole content of the directory. Contents are compared byte by
 byte. Without `mode` a copy has the mode that the source has, but no set-id bits and no right to write for group and
 others; without `owner` it belongs to the user of the run. Links are copied as they are. Each file is replaced
 atomically, but not all together.
@@ -43,7 +43,7 @@ FIFOs and devices in the source, directories more than 100 levels deep, and anot
 `ignore` names is neither copied nor changed nor removed, and a directory that contains it stays.
 
 In a directory of another user, directories and files that belong to root already are not given away, as with `file`;
-what has a source is written anew.
+a file with a source is written anew.
 
 Deleting the resource removes the directory with all that is in it, if that is not more than `max_files`.
 """,
@@ -53,7 +53,7 @@ Deleting the resource removes the directory with all that is in it, if that is n
             "The directory, as an absolute path without `..`. It is created if it does not exist; its parent is not."
         ),
         "source": Attribute(f"Optional[{ABSOLUTE}]", "The directory to copy.", must_be="an absolute path without '..'"),
-        "purge": Attribute("Optional[Boolean]", "Whether what is not in the source is removed."),
+        "purge": Attribute("Optional[Boolean]", "Whether files that are not in the source are removed."),
         "owner": Attribute(OWNER, "The owner of each member, by name or number.", must_be="a user's name"),
         "group": Attribute(OWNER, "The group, by name or number.", must_be="a group's name"),
         "mode": Attribute(

@@ -51,10 +51,10 @@ or is deleted, unless `force` is set. With `force` changed files are restored in
 track stay. The directory appears when it is complete; an update that was killed is completed by the next run.
 
 git runs as the owner of the directory, never with the rights of another user: no hook and no setting in a working copy
-of `deploy` is executed by root. Where git runs as root, nobody else may be able to change what it executes: `.git`,
-also of submodules, what their settings include, the directories of tracked files, and those above. Otherwise the
-resource fails with path, owner and mode; declare the `user`, or give `--trust-path DIR` for a directory of a team.
-Hooks are never run. The password is given to git through a pipe: it is in no argument, no variable and no file. Where
+of `deploy` is executed by root. Where git runs as root, no other user may be able to change the code that it executes:
+`.git`, also of submodules, files that their settings include, the directories of tracked files, and those above.
+Otherwise the resource fails with path, owner and mode; declare the `user`, or give `--trust-path DIR` for a directory
+of a team. Hooks are never run. The password is given to git through a pipe: it is in no argument, no variable and no file. Where
 the source is a local path of another user, git refuses to read it (`safe.directory`); of a submodule it accepts no
 local path.
 """,
@@ -73,7 +73,7 @@ local path.
         ),
         "revision": Attribute(
             REVISION,
-            "The branch, tag, or commit with all its digits; what is read is always the commit. If a branch and a tag"
+            "The branch, tag, or commit with all its digits; `get` always reads the commit. If a branch and a tag"
             " have the same name, it is the branch; `refs/tags/NAME` is the tag.",
             must_be="a branch, a tag or a commit",
         ),
@@ -89,7 +89,7 @@ local path.
             kind="parameter",
             default=True,
         ),
-        "depth": Attribute("Optional[Integer[1]]", "Fetch only so many commits of the history.", kind="parameter"),
+        "depth": Attribute("Optional[Integer[1]]", "The number of commits of the history to fetch.", kind="parameter"),
         "force": Attribute("Boolean", "Whether local changes may be lost.", kind="parameter", default=False),
         "username": Attribute("Optional[String[1]]", "The user name for `http` and `https`.", kind="parameter"),
         "password": Attribute(

@@ -11,7 +11,7 @@ TYPE = TypeDefinition(
               ip: 192.0.2.7
               host_aliases: [db]
 
-        The title is the name of the host, the first one after the address, in any case. If several lines have the
+        The title is the name of the host, the first one after the address, in any case. If more than one line has the
         same name, the first one counts, as it does for the resolver: of those with an IPv4 address where one is
         declared, with an IPv6 address where that is; `ensure: absent` removes them all. Where a line above has the
         name too, as an alias of another address, the plan names it, and the declared line is put before it. Comments,

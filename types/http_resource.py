@@ -10,7 +10,7 @@ PLACE = r"Pattern[/\A([\w*-]+|\['[^']+'\])(\.[\w*-]+|\[(\d+|\*|'[^']+')\])*\z/]"
 
 TYPE = TypeDefinition(
     name="http_resource",
-    docs="""Manage what a service has behind a JSON API over HTTP, declared by the paths of the API.
+    docs="""Manage the objects of a service behind a JSON API over HTTP, declared by the paths of the API.
 
     providers:
       http_resource:
@@ -33,7 +33,7 @@ never read: it is sent again when it changes. What the service makes, the `id` a
 configuration, is in the attribute `output`, for references: `${Http_resource[web-1].output.created_at}`.
 
 `PUT` sends the whole object with the changes, `PATCH` the fields that differ, or a patch in one of two standards. Where
-the service gives an object an `ETag`, a change is for exactly the object that was read (`If-Match`); if somebody else
+the service gives an object an `ETag`, a change is for exactly the object that was read (`If-Match`); if another client
 has changed it meanwhile, it is read and changed once more. A change of a field in `immutable` replaces the object.
 
 An answer 404 or 410 to the reading of one object means that it does not exist; any other error is a failure. After 429,
@@ -116,12 +116,12 @@ to another place. An object that the service has accepted and does not show yet 
         ),
         "settle": Attribute(
             "Optional[Variant[Integer[0, 3600], Float[0.0, 3600.0]]]",
-            "Seconds during which the service may not show yet what it has accepted, 30 by default.",
+            "Seconds during which the service may not show an accepted change yet, 30 by default.",
         ),
         "token": Attribute("Optional[Sensitive[String[1]]]", "What proves who asks."),
         "token_header": Attribute(
             r"Pattern[/\A[\w-]+: ?([\w-]+ )?\z/]",
-            "The header with the token, and what is before the token.",
+            "The header with the token, and the text before the token.",
             default="Authorization: Bearer ",
             must_be="a header as 'X-Api-Key: '",
         ),

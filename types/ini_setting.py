@@ -20,7 +20,7 @@ A line `[name]` begins a section. A line `setting = value` or `setting: value` i
 that ends the declared name separates them. Lines that begin with `#` or `;` are comments. Elsewhere these characters
 belong to the value, as programs differ in what they mean there; spaces around a value do not.
 
-A value is changed in its line, whose indentation and separator stay. If a section has a setting several times, the
+A value is changed in its line, whose indentation and separator stay. If a section repeats a setting, the
 last one counts and is changed; `ensure: absent` removes them all. A new setting is added below its commented-out line
 `#setting = ...`, otherwise below the last setting of the section; a new section at the end of the file. A section of
 which the last line is removed is removed.

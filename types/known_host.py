@@ -31,7 +31,7 @@ def owner(should: Mapping[str, Any]) -> Iterable[str]:
 
 TYPE = TypeDefinition(
     name="known_host",
-    docs="""Manage the keys by which ssh recognizes hosts, in the file of the machine or in those of users.
+    docs="""Manage the keys by which ssh recognizes hosts, in the files of the machine or of users.
 
     Known_host[git.example.org@ssh-ed25519]:
       key: AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1
@@ -41,9 +41,9 @@ TYPE = TypeDefinition(
       hashed: true
 
 The title is the first name of the host in its line, `@`, and the type of the key; after a blank the file, if it is
-another than that of the machine. `::1`, `0:0::0001` and `[::1]:22` are one name, written as ssh looks for it; where a
+another one than the machine's. `::1`, `0:0::0001` and `[::1]:22` are one name, written as ssh looks for it; where a
 file has another spelling, which ssh does not find, it is replaced. Names that are hashed in a file are recognized, but
-cannot be listed. A host with several keys of one type in a file is a failure, as it would be unclear which one is
+cannot be listed. A host with more than one key of a type in a file is a failure, as it would be unclear which one is
 trusted; so is a file that cannot be read. Other lines stay as they are.
 """,
     attributes={

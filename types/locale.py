@@ -13,11 +13,11 @@ TYPE = TypeDefinition(
       line: LANG=de_DE.UTF-8
       require: Locale[de_DE.UTF-8]
 
-For Debian and its relatives, whose package `locales` brings the sources. Only what is missing is built, each by
+For Debian and its relatives, whose package `locales` brings the sources. Only missing locales are built, each by
 localedef(1) into the archive; `locale-gen` alone would build all of them anew. A locale that is listed and not built is
 built. `ensure: absent` removes it from the archive too; `C`, `C.UTF-8` and `POSIX` are always there.
 
-The last resource of the example is the default of the system: what is set there is for sessions that begin later.
+The last resource of the example is the default of the system: a change there is for sessions that begin later.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the locale is listed and built.", default="present"),

@@ -15,10 +15,10 @@ TYPE = TypeDefinition(
       collate: utf8mb4_unicode_ci
 
 `ensure: absent` drops the database with all its tables; `lifecycle: {protect: true}` refuses that. What is not declared
-is the server's default for a new database. Another `charset` or `collate` is that of tables which are created later:
+is the server's default for a new database. Another `charset` or `collate` is for tables that are created later:
 tables keep theirs. `utf8` is `utf8mb3`, as servers call it today.
 
-The servers, and how they are reached, are those of [mysql_user](mysql_user.md).
+The servers, and how they are reached, are described with [mysql_user](mysql_user.md).
 """,
     config=config_attributes(),
     attributes={

@@ -47,8 +47,8 @@ and stays as it is where `options` is not declared. `USAGE` is no right; with `[
 rights that the account has elsewhere. Several words for one right are one: `REPLICATION CLIENT` is `BINLOG MONITOR`.
 Rights of roles, and rights to be a `PROXY`, are not managed.
 
-The servers, and how they are reached, are those of [mysql_user](mysql_user.md). Rights of other accounts on `*.*` and
-`DATABASE.*` are seen only by a user that may read the database `mysql`.
+The servers, and how they are reached, are described with [mysql_user](mysql_user.md). Rights of other accounts on `*.*`
+and `DATABASE.*` are seen only by a user that may read the database `mysql`.
 """,
     config=config_attributes(),
     attributes={

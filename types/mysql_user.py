@@ -26,9 +26,9 @@ hash, which is computed here, and so has the password in no log. A text that is 
 hexadecimal digits, is stored as it is. That hash is compared with the one of the account: a
 password that was changed elsewhere is seen, and set again.
 
-`password_hash` is what any plugin compares with, as `SHOW CREATE USER` shows it: for `ed25519` a hash, for `pam` the
-name of a service, for `caching_sha2_password` the bytes of the hash as `0x2441...`. What is not declared stays as it
-is. A new account without a password, a hash and a plugin gets a random password that nobody knows: the server would
+`password_hash` is the value that a plugin compares with, as `SHOW CREATE USER` shows it: for `ed25519` a hash, for
+`pam` the name of a service, for `caching_sha2_password` the bytes of the hash as `0x2441...`. Undeclared attributes stay
+as they are. A new account without a password, a hash and a plugin gets a random, unknown password: the server would
 give it an empty one, and let everybody in.
 
 The user that makes the changes is neither removed nor locked.

@@ -21,7 +21,7 @@ TYPE = TypeDefinition(
 The tables of the file are replaced in one transaction: there is no moment with half of the rules. What the kernel does
 not accept is not written, nor what /etc/nftables.conf, where it includes the directory of the file, could not be loaded
 with. Other tables, of containers for example, stay; with the statement `flush ruleset` in the file they are removed.
-The kernel's tables are compared with what it makes of the file in an empty network namespace, without counters: rules
+The kernel's tables are compared with the file's, loaded in an empty network namespace, without counters: rules
 that were added or removed by hand are drift, and the plan says which. So use `iifname` instead of `iif`, which needs
 the interface, and no sets whose elements other programs change.
 

@@ -29,8 +29,8 @@ Edited configuration files are kept. `latest` is the version in the package list
 fetched. A virtual package cannot be managed: declare a package that provides it; the plan names them. `purged` also
 removes the configuration files of a package that was removed before.
 
-The program is asked before each transaction what else it would install, upgrade, downgrade or remove. The plan shows
-it, and a package fails whose change would [undo another declaration](../commands.md#what-else-a-change-does).
+Before each transaction the program tells which other packages it would install, upgrade, downgrade or remove. The plan
+shows them, and a package fails whose change would [undo another declaration](../commands.md#what-else-a-change-does).
 """,
     attributes={
         "ensure": Attribute(

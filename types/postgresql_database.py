@@ -15,7 +15,7 @@ TYPE = TypeDefinition(
 
 `ensure: absent` drops the database with all its data; `lifecycle: {protect: true}` refuses that, and the server
 while others are connected. `encoding` and
-`locale` can be set at creation only. Its configured providers are those of [postgresql_role](postgresql_role.md).
+`locale` can be set at creation only. Its configured providers are the same as of [postgresql_role](postgresql_role.md).
 """,
     config=config_attributes(),
     attributes={
@@ -43,7 +43,7 @@ while others are connected. `encoding` and
             r"Optional[Pattern[/\A[^[:cntrl:]]{1,63}\z/]]", "The tablespace.", must_be="a tablespace"
         ),
         "connection_limit": Attribute("Optional[Integer[-1]]", "The most connections at a time; -1: no limit."),
-        "allow_connections": Attribute("Optional[Boolean]", "Whether anybody may connect."),
+        "allow_connections": Attribute("Optional[Boolean]", "Whether connections are allowed."),
         "is_template": Attribute("Optional[Boolean]", "Whether every role that may create databases may copy it."),
         "comment": Attribute("Optional[String]", "A note for people."),
         "oid": Attribute(

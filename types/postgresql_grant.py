@@ -40,7 +40,7 @@ given. Those that are created later get it by the next run, or by `ALTER DEFAULT
 of object. `PUBLIC` is every role: it may connect to a new database and run functions, until that is taken away by
 `ensure: absent`. Rights that another role has given with its grant option are that role's to take away.
 
-Its configured providers are those of [postgresql_role](postgresql_role.md).
+Its configured providers are the same as of [postgresql_role](postgresql_role.md).
 """,
     config=config_attributes(),
     attributes={

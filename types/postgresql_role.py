@@ -17,9 +17,9 @@ TYPE = TypeDefinition(
 
 A password is a secret, `password: ${inputs.password}`. The server gets only a SCRAM verifier of it, computed here, so
 the password itself is in no log of the server. A verifier, `SCRAM-SHA-256$...` or `md5...` as the server stores it, is
-stored as it is. Who may read `pg_authid`, as `postgres` may, compares the password with what the server has: one that
+stored as it is. Who may read `pg_authid`, as `postgres` may, compares the password with the server's: one that
 was changed elsewhere is seen, and set again. What is not declared stays as it is, and is the server's default for a
-new role. A role that owns something is not removed: the server says what it is.
+new role. A role that owns something is not removed: the server names it.
 
 psql connects as the account `postgres` of this machine, through the socket. Each other server, port or role is a
 configured provider:
@@ -56,7 +56,7 @@ configured provider:
         "password": Attribute("Optional[Sensitive[String[1]]]", "The password, or its verifier.", write_only=True),
         "stored": Attribute(
             "Optional[Sensitive[String]]",
-            "How the server stores the password, and the digest of what it stores.",
+            "The method by which the server stores the password, and the digest of the stored value.",
             kind="read_only",
         ),
         "oid": Attribute(

@@ -46,7 +46,7 @@ set of versions together, give each package the same file of `constraints`.
         ),
         "source": Attribute(
             r"Optional[Pattern[/\A(\/[^[:cntrl:]]+|(https?:\/\/|(git|hg|svn|bzr)\+)[^\s[:cntrl:]]+)\z/]]",
-            "What is installed instead of what an index has: the full path of a directory or an archive, a URL, or an"
+            "The source instead of an index: the full path of a directory or an archive, a URL, or an"
             " address of version control such as `git+https://git.example.org/app.git@v2`.",
             must_be="an absolute path, a URL, or an address of version control",
         ),
@@ -61,7 +61,7 @@ set of versions together, give each package the same file of `constraints`.
         ),
         "constraints": Attribute(
             r"Optional[Pattern[/\A(\/[^\/\x00-\x1f\x7f]+)+\z/]]",
-            "A file with the versions that pip may choose, also of what the package needs; a full path.",
+            "A file with the versions that pip may choose, also of its requirements; a full path.",
             kind="parameter",
             must_be="an absolute path",
         ),

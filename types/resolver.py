@@ -12,7 +12,7 @@ TYPE = TypeDefinition(
       options: [edns0, "timeout:2"]
 
 An attribute that is not declared stays as it is, and so do comments and other lines. If the file is a link into /run,
-as systemd-resolved and resolvconf make it, it is replaced by a file, because what they write there would win otherwise;
+as systemd-resolved and resolvconf make it, it is replaced by a file, because their content would win otherwise;
 systemd-resolved then reads the file. What is not declared is taken over from the file that it led to, except for
 comments.
 """,

@@ -22,7 +22,7 @@ otherwise sysvinit, which asks the scripts of `/etc/init.d`, also in a container
 but systemd has masks. Where scripts start services, `enable` means the runlevels that the head of a script names in
 `Default-Start` and `Default-Stop`; a script that has no action `status` needs its `pidfile` if `ensure` is declared.
 
-With systemd the name is that of a unit: `nginx` and `nginx.service` are the same, `backup.timer`, `docker.socket` and
+With systemd the name is a unit's: `nginx` and `nginx.service` are the same, `backup.timer`, `docker.socket` and
 `getty@tty1` are others. If a unit cannot be started, the last lines of its log are part of the error. When a unit file
 has changed, `systemctl daemon-reload` is called, once for all services that are changed together.
 

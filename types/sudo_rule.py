@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from resource_api import Attribute, TypeDefinition
 
-#: A command without what ends it, or begins a comment, in sudoers(5); a regular expression; before either a digest.
+#: A command without its end, or the start of a comment, in sudoers(5); a regular expression; a digest before either.
 COMMAND = (
     r"(sha\d{3}:[\w+\/=]+ +)?(\^[^,[:cntrl:]]*\$"
     r"|(?![A-Z_]+:)([^\s\\,:=#^[:cntrl:]]|\\[^[:cntrl:]])(([^\\,:=#[:cntrl:]]|\\[^[:cntrl:]])*([^\s\\,:=#[:cntrl:]]|\\[^[:cntrl:]]))?)"
@@ -55,8 +55,8 @@ such as an alias that another file has too, is a failure that names the files, a
         ),
         "commands": Attribute(
             rf"Optional[Array[Pattern[/\A!?{COMMAND}\z/], 1]]",
-            "The commands as in sudoers(5): full paths, with arguments or without, `ALL`, aliases, `!` before what is"
-            r" forbidden. Put a backslash before each of `,`, `:`, `=`, `#` and `\` in arguments.",
+            "The commands as in sudoers(5): full paths, with arguments or without, `ALL`, aliases, `!` before"
+            r" forbidden ones. Put a backslash before each of `,`, `:`, `=`, `#` and `\` in arguments.",
             must_be="a command with a backslash before each ',', ':', '=', '#' in it",
         ),
         "nopasswd": Attribute("Optional[Boolean]", "Whether sudo asks for no password; at first it asks."),
@@ -67,7 +67,7 @@ such as an alias that another file has too, is a failure that names the files, a
         ),
         "content": Attribute(
             r"Optional[Pattern[/\A[^\x00-\x08\x0b-\x1f\x7f]+\z/]]",
-            "The whole file instead of all the attributes above: aliases, defaults, several rules.",
+            "The whole file instead of all the attributes above: aliases, defaults, more than one rule.",
             must_be="a text without control characters",
         ),
     },

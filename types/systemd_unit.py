@@ -34,7 +34,7 @@ TYPE = TypeDefinition(
         Install: {WantedBy: timers.target}
     Service[backup.timer]: {ensure: running, enable: true}
 
-The name is that of the file: `backup.timer`, `worker@.service`, or for a drop-in `nginx.service.d/limits.conf`. A file
+The name is the file's: `backup.timer`, `worker@.service`, or for a drop-in `nginx.service.d/limits.conf`. A file
 is written only if `systemd-analyze verify` accepts the unit with it, together with the other units that change in the
 same step; a drop-in that does not go with another one is a failure that names it. systemd reads all changed files with
 one `daemon-reload`; declare a `Service` to start and enable a unit, and let it subscribe to the unit to be restarted.
@@ -55,7 +55,7 @@ the directory of a drop-in stays. `resource systemd_unit` lists the files in /et
             rf"Variant[String[1], Hash[Pattern[/\A[A-Za-z][\w-]*\z/], Hash[Pattern[/\A[A-Za-z][\w-]*\z/], "
             rf"Variant[{VALUE}, Array[{VALUE}]]]]]",
             "The text of the file, or its sections with their settings. A list is a setting for each element; an empty"
-            ' text as the first one, as in `ExecStart: ["", /bin/new]`, clears what other files say.',
+            ' text as the first one, as in `ExecStart: ["", /bin/new]`, clears the values of other files.',
             must_be="text on one line",
         ),
         "verify": Attribute(

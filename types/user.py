@@ -77,7 +77,7 @@ removes that group if it has no other member.
         "subuids": Attribute(
             f"Optional[Array[{RANGE}]]",
             "The ranges of user numbers that the user may use in containers, as in subuid(5) without the name:"
-            " `100000:65536`; `[]` for none. If not declared, a new user gets what useradd gives.",
+            " `100000:65536`; `[]` for none. If not declared, a new user gets useradd's default.",
             must_be="a first number and a count with a colon between them",
         ),
         "subgids": Attribute(

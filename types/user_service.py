@@ -38,7 +38,7 @@ TYPE = TypeDefinition(
       subscribe: File[/etc/systemd/user/sync.service]
 
 The title is the name of the unit and the user. Each user has a service manager of their own, and `systemctl` runs as
-that user, so that a user can reach nothing of anybody else with the files in their home.
+that user, so that a user can reach no other user's files by those in their home.
 
 The manager runs while the user is logged in; it starts the enabled services of `default.target` with the first login,
 and stops all with the end of the last session. With `linger: true` it runs from the start of the machine on, whether
@@ -65,7 +65,7 @@ enabled. Units of the machine are `service`; the kinds of units, `mask`, refresh
         ),
         "linger": Attribute(
             "Optional[Boolean]",
-            "Whether the manager of the user, and with it what is enabled, runs without a login.",
+            "Whether the manager of the user, with its enabled units, runs without a login.",
         ),
         "refresh": refresh_attribute(),
         "state": Attribute(

@@ -70,7 +70,7 @@ Needs the Python module `cryptography`: the extra `x509`, or the Debian package 
             " a DNS name, in any order; the `CN` if not declared.",
             must_be="a name or address",
         ),
-        "ca": Attribute("Optional[Boolean]", "Whether it is that of a certificate authority; by default not."),
+        "ca": Attribute("Optional[Boolean]", "Whether it is a certificate authority's; by default not."),
         "extended_key_usage": Attribute(
             f"Optional[Array[Variant[{USAGES}, {OID}]]]",
             "What it is for, in any order; not restricted if not declared.",

@@ -19,7 +19,7 @@ TYPE = TypeDefinition(
 A new setting is added at the end of its mapping, with the mappings and sequences that lead to it. Mappings that become
 empty when a setting is removed are removed with it. An element can be added only at the end of a sequence, and removed
 only there: otherwise declare the whole sequence. Lines that are not changed keep every byte; only where a changed line
-has a layout that ruamel.yaml cannot write, such as a mapping in braces over several lines, the file gets its layout.
+has a layout that ruamel.yaml cannot write, such as a mapping in braces over two lines, the file gets its layout.
 
 Files are read as YAML 1.2, where `yes` and `22:22` are texts; a declared text that YAML 1.1 reads as something else is
 written with quotes. Dates, and values with tags of their own, are compared as texts. A change that would be one of

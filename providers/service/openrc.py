@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BOOTED = "/run/openrc/softlevel"
 #: A line of ``rc-status --servicelist``: a name, and its state in brackets.
 LINE = re.compile(r" (\S+)\s+\[\s*(\w+).*\]\s*")
-#: How a script of OpenRC's own begins; one of another init system keeps no state that ``rc-status`` shows.
+#: The first line of OpenRC's own scripts; another init system's keep no state for ``rc-status``.
 OWN = re.compile(rb"#!\s*\S*/(openrc-run|runscript)\b")
 DEFAULT = "default"
 
