@@ -55,8 +55,8 @@ of `deploy` is executed by root. Where git runs as root, no other user may be ab
 `.git`, also of submodules, files that their settings include, the directories of tracked files, and those above.
 Otherwise the resource fails with path, owner and mode; declare the `user`, or give `--trust-path DIR` for a directory
 of a team. Hooks are never run. The password is given to git through a pipe: it is in no argument, no variable and no
-file. Where the source is a local path of another user, git refuses to read it (`safe.directory`); of a submodule it accepts no
-local path.
+file. Where the source is a local path of another user, git refuses to read it (`safe.directory`); of a submodule it
+accepts no local path.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the directory is a checkout.", default="present"),

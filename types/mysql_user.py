@@ -28,8 +28,8 @@ password that was changed elsewhere is seen, and set again.
 
 `password_hash` is the value that a plugin compares with, as `SHOW CREATE USER` shows it: for `ed25519` a hash, for
 `pam` the name of a service, for `caching_sha2_password` the bytes of the hash as `0x2441...`. Undeclared attributes
-stay as they are. A new account without a password, a hash and a plugin gets a random, unknown password: the server would
-give it an empty one, and let everybody in.
+stay as they are. A new account without a password, a hash and a plugin gets a random, unknown password: the server
+would give it an empty one, and let everybody in.
 
 The user that makes the changes is neither removed nor locked.
 
