@@ -416,7 +416,7 @@ def _keys_of(known_hosts: Any, host: str, address: str, port: int | None) -> Seq
 def _client(library: Any) -> Any:
     """Return a client class whose instances add refused keys to a list."""
 
-    class Client(library.SSHClient):  # type: ignore[misc] # of a library that is imported late
+    class KeyRecorder(library.SSHClient):  # type: ignore[misc] # of a library that is imported late
         """Records refused keys."""
 
         def __init__(self, refused_keys: list[str]) -> None:
@@ -427,7 +427,7 @@ def _client(library: Any) -> Any:
             self._refused_keys.append(key.get_fingerprint())
             return False
 
-    return Client
+    return KeyRecorder
 
 
 def known_hosts_file(environment: Mapping[str, str]) -> Path:

@@ -1,7 +1,6 @@
 """The laws of connections to hosts, as a test class that an author inherits. Needs pytest.
 
-What is carried is real: jobs that run on a host, whose provider does what the law is about. How a host is reached and
-killed is up to the subclass.
+Jobs really run, with a provider that misbehaves as the law requires. The subclass connects to hosts and kills them.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
 # ruff: noqa: S101, PLR2004 - a law is an assertion, and a number in it is the law itself
 
 
-#: Seconds within which every event of these laws comes, also on a machine with other work.
+#: Seconds within which all events arrive, also on a busy machine.
 _PATIENCE: Final = 60.0
 _THREE: Final[Mapping[str, Mapping[str, Any]]] = {"a": {}, "b": {}, "c": {}}
-#: What a host may send that is no event, and why it is refused.
+#: Invalid output of hosts by the reason of its refusal.
 _LIES: Final = {
     "no frame": "RApi {\n",
     "no object": "RApi []\n",
@@ -71,22 +70,22 @@ class CarrierCompliance:
 
     @pytest.fixture
     def trial(self, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
-        """Return what jobs need; the archive of the package is made once for all tests."""
+        """Return a trial; the archive of the package is shared by all tests."""
         return trial(tmp_path, tmp_path_factory.getbasetemp().parent / "payload")
 
     def events(self, connections: HostConnections, hosts: Iterable[str]) -> dict[str, list[Mapping[str, Any]]]:
-        """Return the documents of each host up to its end; check that each has one, and none comes after it."""
-        found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in hosts}
-        waiting, deadline = set(found), time.monotonic() + _PATIENCE
+        """Return the documents of each host up to its end; check that no document follows."""
+        documents: dict[str, list[Mapping[str, Any]]] = {name: [] for name in hosts}
+        waiting, deadline = set(documents), time.monotonic() + _PATIENCE
         while waiting:
             event = connections.next_event(max(0.0, deadline - time.monotonic()))
-            assert event is not None, f"nothing came of {waiting}"
+            assert event is not None, f"no event of {waiting} arrived"
             assert event.host in waiting, f"{event} after its end"
-            found[event.host].append(event.document)
+            documents[event.host].append(event.document)
             if event.document["type"] == "end":
                 waiting.discard(event.host)
         assert connections.next_event(0) is None
-        return found
+        return documents
 
     def run(self, trial: Trial, resources: Mapping[str, Mapping[str, Any]], **options: Any) -> list[Mapping[str, Any]]:
         """Return the documents of one job on one host."""
@@ -96,24 +95,24 @@ class CarrierCompliance:
 
     def test_events_keep_their_order_and_have_one_end(self, trial: Trial) -> None:
         """Each step begins before it ends, in the order of the manifest; ``hello`` is the first, ``end`` the last."""
-        found = self.run(trial, _THREE)
-        steps = [(each["type"], each["reference"]) for each in found if each["type"].startswith("step_")]
+        documents = self.run(trial, _THREE)
+        steps = [(step["type"], step["reference"]) for step in documents if step["type"].startswith("step_")]
         assert [reference for kind, reference in steps if kind == "step_end"] == [
             f"Effect[{trial.place('web1')}/{name}]" for name in _THREE
         ]
         assert Counter(steps).most_common(1)[0][1] == 1
-        assert found[0]["type"] == "hello"
-        assert found[-2]["type"] == "summary"
-        assert found[-1] == {"type": "end", "status": "ended", "code": 0, "error": None}
+        assert documents[0]["type"] == "hello"
+        assert documents[-2]["type"] == "summary"
+        assert documents[-1] == {"type": "end", "status": "ended", "code": 0, "error": None}
 
     def test_hosts_go_on_side_by_side(self, trial: Trial) -> None:
         """One that waits for another one ends, because that one ends meanwhile."""
         with self.opened(trial.payloads) as connections:
-            other = f"{trial.place('web2')}/a"
-            connections.start(self.host("web1"), trial.job({"a": {"wait": other}}))
+            awaited = f"{trial.place('web2')}/a"
+            connections.start(self.host("web1"), trial.job({"a": {"wait": awaited}}))
             connections.start(self.host("web2"), trial.job({"a": {}}, host="web2"))
-            found = self.events(connections, ["web1", "web2"])
-        assert [found[name][-1]["code"] for name in found] == [0, 0]
+            documents = self.events(connections, ["web1", "web2"])
+        assert [documents[name][-1]["code"] for name in documents] == [0, 0]
 
     def test_nothing_is_lost_of_a_flood(self, trial: Trial) -> None:
         """Every line of a host that logs 10 MB comes, in its order, also where they are read late; others end first."""
@@ -121,18 +120,18 @@ class CarrierCompliance:
             connections.start(self.host("web1"), trial.job({"a": {"lines": 10_000}}))
             connections.start(self.host("web2"), trial.job({"a": {}}, host="web2"))
             time.sleep(0.5)
-            found = self.events(connections, ["web1", "web2"])
-        lines = [each["message"] for each in found["web1"] if each["type"] == "log"]
+            documents = self.events(connections, ["web1", "web2"])
+        lines = [line["message"] for line in documents["web1"] if line["type"] == "log"]
         logged = [line.split()[0] for line in lines if "xx" in line]
         assert logged == [str(number) for number in range(10_000)]
-        assert [found[name][-1]["code"] for name in found] == [0, 0]
+        assert [documents[name][-1]["code"] for name in documents] == [0, 0]
 
     @pytest.mark.parametrize("lie", _LIES)
     def test_what_is_no_event_ends_its_host(self, trial: Trial, lie: str) -> None:
-        """In doubt, because the job was sent."""
-        found = self.run(trial, {"a": {"raw": _LIES[lie]}})
-        assert (found[-1]["status"], found[-1]["code"]) == ("lost", None)
-        assert found[-1]["error"].startswith("it sent what is no event: ")
+        """The host is in doubt, because the job was sent."""
+        documents = self.run(trial, {"a": {"raw": _LIES[lie]}})
+        assert (documents[-1]["status"], documents[-1]["code"]) == ("lost", None)
+        assert documents[-1]["error"].startswith("it sent what is no event: ")
 
     def test_a_host_that_lies_fails_alone(self, trial: Trial) -> None:
         """Another one, which has its end later, ends well."""
@@ -143,23 +142,23 @@ class CarrierCompliance:
             while (event := connections.next_event(_PATIENCE)) is not None and event.document["type"] != "end":
                 pass
             Path(go).touch()
-            found = self.events(connections, ["web2"])
+            documents = self.events(connections, ["web2"])
         assert event is not None
         assert (event.host, event.document["status"]) == ("web1", "lost")
-        assert found["web2"][-1]["code"] == 0
+        assert documents["web2"][-1]["code"] == 0
 
     def test_a_document_counts_for_the_host_that_sent_it(self, trial: Trial) -> None:
         """A document that names another host counts for the one on whose channel it came."""
         lie = 'RApi {"kind":"event","document":{"type":"log","host":"web2","message":"mine"}}\n'
-        assert "mine" in [each.get("message") for each in self.run(trial, {"a": {"raw": lie}})]
+        assert "mine" in [document.get("message") for document in self.run(trial, {"a": {"raw": lie}})]
 
     def test_lines_between_the_frames_are_passed_over(self, trial: Trial) -> None:
-        """What programs of a login print is no event."""
-        found = self.run(trial, {"a": {"raw": "Welcome to web1!\n"}})
-        assert found[-1]["code"] == 0
+        """The output of login programs is no event."""
+        documents = self.run(trial, {"a": {"raw": "Welcome to web1!\n"}})
+        assert documents[-1]["code"] == 0
 
     def test_an_interrupt_ends_the_run_after_its_segment(self, trial: Trial) -> None:
-        """What is being done ends, the rest is skipped, and the events of both come, with the code of an interrupt."""
+        """The current change ends, the rest is skipped, events of both arrive, and the code is an interrupt's."""
         go = f"{trial.place('web1')}/go"
         resources = {"a": {"wait": go}, "b": {"require": f"Effect[{trial.place('web1')}/a]"}}
         with self.opened(trial.payloads) as connections:
@@ -168,20 +167,20 @@ class CarrierCompliance:
             connections.interrupt("web1")
             self.await_event(connections, "log")
             Path(go).touch()
-            found = self.events(connections, ["web1"])["web1"]
-        assert found[-1] == {"type": "end", "status": "ended", "code": 130, "error": None}
-        assert [each["status"] for each in found if each["type"] == "step_end"] == ["success", "skipped"]
+            documents = self.events(connections, ["web1"])["web1"]
+        assert documents[-1] == {"type": "end", "status": "ended", "code": 130, "error": None}
+        assert [step["status"] for step in documents if step["type"] == "step_end"] == ["success", "skipped"]
         assert trial.effects("web1") == ["a present"]
 
     def test_an_abandoned_run_ends_by_itself(self, trial: Trial) -> None:
-        """Its end comes at once, in doubt; all of it is done, once, and the next run finds it so."""
+        """Its end arrives at once, in doubt; everything is done once, and the next run changes nothing."""
         go = f"{trial.place('web1')}/go"
         with self.opened(trial.payloads) as connections:
             connections.start(self.host("web1"), trial.job({"a": {"wait": go}, "b": {}}))
             self.await_event(connections, "step_start")
             connections.abandon("web1")
-            found = self.events(connections, ["web1"])["web1"]
-            assert found[-1]["status"] == "lost"
+            documents = self.events(connections, ["web1"])["web1"]
+            assert documents[-1]["status"] == "lost"
         Path(go).touch()
         again = self.run(trial, {"a": {}, "b": {}}, generation=2, lock_timeout=_PATIENCE)
         assert again[-2]["unchanged"] == 2
@@ -192,17 +191,17 @@ class CarrierCompliance:
         with self.opened(trial.payloads) as connections:
             connections.start(self.unreachable(), trial.job({"a": {}}, host="gone"))
             connections.start(self.host("web1"), trial.job({"a": {}}))
-            found = self.events(connections, ["gone", "web1"])
-        (only,) = found["gone"]
+            documents = self.events(connections, ["gone", "web1"])
+        (only,) = documents["gone"]
         assert (only["status"], only["code"]) == ("unreachable", None)
         assert only["error"]
-        assert found["web1"][-1]["code"] == 0
+        assert documents["web1"][-1]["code"] == 0
 
     def test_a_wrong_manifest_is_refused(self, trial: Trial) -> None:
-        """Nothing is done; the problems come with their places."""
-        found = self.run(trial, {"a": {"colour": "red"}})
-        assert (found[-1]["status"], found[-1]["code"]) == ("refused", 65)
-        (refused,) = [each for each in found if each["type"] == "refused"]
+        """Nothing is done; the problems have their positions."""
+        documents = self.run(trial, {"a": {"colour": "red"}})
+        assert (documents[-1]["status"], documents[-1]["code"]) == ("refused", 65)
+        (refused,) = [document for document in documents if document["type"] == "refused"]
         assert refused["problems"][0]["message"].startswith("unknown attribute 'colour'")
         assert trial.effects("web1") == []
 
@@ -217,14 +216,14 @@ class CarrierCompliance:
 
     def test_a_process_that_is_killed_leaves_its_host_in_doubt(self, trial: Trial) -> None:
         """The end says ``lost``, before and after other events; the next run resolves it, and does nothing twice."""
-        found = self.run(trial, {"a": {}, "b": {"die": True}})
-        assert found[-1]["status"] == "lost"
+        documents = self.run(trial, {"a": {}, "b": {"die": True}})
+        assert documents[-1]["status"] == "lost"
         again = self.run(trial, {"a": {}, "b": {}}, generation=2)
         assert again[-1]["code"] == 0
         assert trial.effects("web1") == ["a present", "b present"]
 
     def test_a_job_that_was_killed_is_resolved_by_itself(self, trial: Trial) -> None:
-        """Killed between two effects and delivered again, it does what is left; delivered once more, nothing."""
+        """Killed between two effects and delivered again, it does the rest; delivered once more, nothing."""
         go = f"{trial.place('web1')}/go"
         job = trial.job({"a": {}, "b": {"wait": go}}, lock_timeout=_PATIENCE)
         with self.opened(trial.payloads) as connections:
@@ -252,7 +251,7 @@ class CarrierCompliance:
         assert again[-2]["unchanged"] == 1
 
     def await_event(self, connections: HostConnections, kind: str) -> Mapping[str, Any]:
-        """Return the next document of a type, whatever comes before it."""
+        """Return the next document of a type."""
         deadline = time.monotonic() + _PATIENCE
         while (event := connections.next_event(max(0.0, deadline - time.monotonic()))) is not None:
             assert event.document["type"] != "end", event
@@ -320,7 +319,7 @@ class Provider(BaseProvider):
 
 
 class Trial(NamedTuple):
-    """A directory with what jobs need: archives, and a place for state and effects."""
+    """A directory for state and effects, and the archives for jobs."""
 
     directory: str
     package: SentArchive
@@ -341,9 +340,9 @@ class Trial(NamedTuple):
         **options: Any,
     ) -> Job:
         """Return a job for resources ``NAME`` of the type ``effect`` in a directory of the host's own."""
-        place = self.place(host)
-        Path(place).mkdir(exist_ok=True)
-        declared = {f"Effect[{place}/{name}]": dict(body) for name, body in resources.items()}
+        directory = self.place(host)
+        Path(directory).mkdir(exist_ok=True)
+        declared = {f"Effect[{directory}/{name}]": dict(body) for name, body in resources.items()}
         document = read_mapping({"project": "trial", "resources": declared}, "trial.yaml")
         job = Job(
             command,
@@ -352,7 +351,7 @@ class Trial(NamedTuple):
             modules=self.modules.digest,
             documents=[jobs.document_fields(document)],
             host={"name": host, "groups": [], "address": host},
-            options={"state": f"sqlite:{place}/state.db", **options},
+            options={"state": f"sqlite:{directory}/state.db", **options},
         )
         return with_id(job)
 
@@ -362,21 +361,21 @@ class Trial(NamedTuple):
 
     def effects(self, host: str) -> list[str]:
         """Return the effects on a host, as ``NAME present``, in their order."""
-        noted = Path(self.place(host), ".effects")
-        lines = noted.read_text(encoding="utf-8").splitlines() if noted.exists() else []
+        record = Path(self.place(host), ".effects")
+        lines = record.read_text(encoding="utf-8").splitlines() if record.exists() else []
         return [line.removeprefix(f"{self.place(host)}/") for line in lines]
 
 
-def trial(directory: Path, kept: Path) -> Trial:
-    """Return a trial in an empty directory; ``kept``: where the archive of this package is kept between trials."""
+def trial(directory: Path, cache: Path) -> Trial:
+    """Return a trial in an empty directory; ``cache``: the directory for the archive of this package."""
     for kind, text in (("types", _TYPE), ("providers", _PROVIDER)):
         (directory / "modules" / kind).mkdir(parents=True)
         (directory / "modules" / kind / "effect.py").write_text(text)
-    found = modules_archive([str(directory / "modules")], _read)
-    if found is None:
+    modules = modules_archive([str(directory / "modules")], _read)
+    if modules is None:
         msg = "there are no modules"
         raise ValueError(msg)
-    return Trial(str(directory), package_archive(str(kept)), found)
+    return Trial(str(directory), package_archive(str(cache)), modules)
 
 
 def _read(path: str) -> tuple[bytes, os.stat_result]:

@@ -1,6 +1,6 @@
-"""Connections to child processes that act as hosts and run the same first program.
+"""Connections to child processes that act as hosts and run the same first program, for tests without a server.
 
-For tests, which need no server for it: the laws of connections are shown with it first. One thread moves all bytes.
+One thread moves all bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.job import Job
 
 _READ: Final = 16 * 1024
-#: Bytes that are kept of what a child writes to its standard error: they say why it has ended.
+#: Size of the end of a child's standard error in bytes, which has the error message.
 _ERROR: Final = 4096
 
 
@@ -40,9 +40,9 @@ class PipeConnections:
         cache: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Send archives of ``payloads`` to interpreters ``python``, which keep them in the directory ``cache``.
+        """Send archives to interpreters ``python``, which unpack them in the directory ``cache``.
 
-        ``environment``: the variables of the children; None: those of this process.
+        ``environment``: the variables of the children, None for this process's.
         """
         self._payloads = payloads
         self._python = python
@@ -50,13 +50,13 @@ class PipeConnections:
         self._environment = dict(os.environ if environment is None else environment)
         self._selector = selectors.DefaultSelector()
         self._children: dict[str, _Child] = {}
-        #: The processes that have not been waited for.
+        #: Unreaped processes.
         self._pids: set[int] = set()
-        #: Events in the order in which they came, each with the bytes that it counts for.
+        #: Events in the order of arrival, each with its size in bytes.
         self._events: deque[tuple[HostEvent, int]] = deque()
 
     def start(self, host: Host, job: Job) -> None:
-        """Begin to take ``job`` to a new process called ``host``; its interpreter may be ``host.python``."""
+        """Start to run ``job`` in a new process for ``host``, with the interpreter ``host.python`` if set."""
         channel, python = HostChannel(host.name, job, self._payloads.bytes_of), host.python or self._python
         try:
             child = _start(channel, python, self._cache, self._environment)
@@ -68,21 +68,21 @@ class PipeConnections:
         self._watch(child)
 
     def pid(self, host: str) -> int:
-        """Return the process of a host whose end has not come. Raise ``KeyError``."""
+        """Return the process of a running host. Raise ``KeyError``."""
         return self._children[host].pid
 
     def next_event(self, seconds: float | None) -> HostEvent | None:
-        """Return the next event of any host; None if none came in so many seconds (None: wait for ever)."""
+        """Return the next event of any host, or None after a timeout in seconds (None: no timeout)."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while not self._events:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if left is None and not self._selector.get_map():
-                return None  # nothing can come any more
-            for key, _ in self._selector.select(left):
+            timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if timeout is None and not self._selector.get_map():
+                return None  # no event can follow
+            for key, _ in self._selector.select(timeout):
                 if key.fileobj in self._selector.get_map():
                     self._move(key.data[0], key.data[1])
             self._reap()
-            if left == 0 and not self._events:
+            if timeout == 0 and not self._events:
                 return None
         event, size = self._events.popleft()
         if (child := self._children.get(event.host)) is not None:
@@ -91,30 +91,30 @@ class PipeConnections:
         return event
 
     def interrupt(self, host: str) -> None:
-        """Ask the run on a host to end after its segment; once more: to end its programs."""
+        """Ask the run on a host to end after its segment; the second time, to end its programs."""
         if (child := self._children.get(host)) is not None:
             child.channel.interrupt()
             self._watch(child)
 
     def abandon(self, host: str) -> None:
-        """Close a host's channel: its end comes at once as ``lost``; the run there ends by itself."""
+        """Close a host's channel: its end arrives at once as ``lost``; the run there ends by itself."""
         if (child := self._children.get(host)) is not None:
             self._end(child, "the connection was closed from here")
 
     def close(self) -> None:
-        """Abandon whatever has not ended; no event comes afterwards."""
+        """Abandon the unfinished hosts. No events follow."""
         for host in list(self._children):
             self.abandon(host)
         self._events.clear()
         self._reap()
         self._selector.close()
 
-    def _move(self, child: _Child, what: str) -> None:
+    def _move(self, child: _Child, operation: str) -> None:
         """Read from or write to a descriptor that is ready."""
         try:
-            if what == "write":
+            if operation == "write":
                 child.write()
-            elif what == "error":
+            elif operation == "error":
                 if child.read_error():
                     self._unwatch(child.stderr)
             elif data := child.read():
@@ -124,8 +124,8 @@ class PipeConnections:
         except BlockingIOError:
             pass
         except OSError as error:
-            if what == "write":
-                # The child may still have said why it has ended.
+            if operation == "write":
+                # The child may have printed an error before.
                 child.pending.clear()
                 self._unwatch(child.stdin)
             else:
@@ -151,25 +151,25 @@ class PipeConnections:
         self._forget(child)
 
     def _forget(self, child: _Child) -> None:
-        """Close what belongs to a host whose end has come; its process may go on."""
+        """Close the descriptors of a finished host; its process may go on."""
         self._children.pop(child.channel.host, None)
         for descriptor in (child.stdin, child.stdout, child.stderr):
             self._unwatch(descriptor)
             os.close(descriptor)
 
     def _watch(self, child: _Child) -> None:
-        """Wait for what a child may do now: it is not read while too much of it has not been taken."""
+        """Wait for the possible operations of a child: it is not read while its buffer is full."""
         child.pending.extend(map(memoryview, child.channel.take()))
-        wanted = {
+        operations = {
             child.stdout: ("read", selectors.EVENT_READ, child.buffered < MAX_BUFFERED),
             child.stderr: ("error", selectors.EVENT_READ, not child.silent),
             child.stdin: ("write", selectors.EVENT_WRITE, bool(child.pending)),
         }
-        for descriptor, (what, event, now) in wanted.items():
-            known = descriptor in self._selector.get_map()
-            if now and not known:
-                self._selector.register(descriptor, event, (child, what))
-            elif known and not now:
+        for descriptor, (operation, event, possible) in operations.items():
+            registered = descriptor in self._selector.get_map()
+            if possible and not registered:
+                self._selector.register(descriptor, event, (child, operation))
+            elif registered and not possible:
                 self._selector.unregister(descriptor)
 
     def _unwatch(self, descriptor: int) -> None:
@@ -177,7 +177,7 @@ class PipeConnections:
             self._selector.unregister(descriptor)
 
     def _reap(self) -> None:
-        """Take the exit status of children that have ended."""
+        """Reap children that ended."""
         for pid in list(self._pids):
             with suppress(ChildProcessError):
                 if not os.waitpid(pid, os.WNOHANG)[0]:
@@ -186,16 +186,16 @@ class PipeConnections:
 
 
 class _Child:
-    """A process that is a host: its channel, this end of its pipes, and what has not been sent or taken yet."""
+    """A process that acts as a host: its channel, this end of its pipes, and its buffers."""
 
     def __init__(self, channel: HostChannel, pid: int, descriptors: tuple[int, int, int]) -> None:
         self.channel = channel
         self.pid = pid
         self.stdin, self.stdout, self.stderr = descriptors
         self.pending: deque[memoryview] = deque()
-        #: Bytes of events that nobody has taken; bytes that have completed no event yet.
+        #: Bytes of events that were not taken; bytes of incomplete events.
         self.buffered = self.unread = 0
-        #: Whether its standard error has ended, and its last bytes.
+        #: Whether its standard error ended, and its last bytes.
         self.silent = False
         self._last_error = b""
 
@@ -203,14 +203,14 @@ class _Child:
         return os.read(self.stdout, _READ)
 
     def read_error(self) -> bool:
-        """Keep the end of what the child writes to its standard error; return whether that has ended."""
+        """Record the end of the standard error; return whether it ended."""
         data = os.read(self.stderr, _READ)
         self.silent = not data
         self._last_error = (self._last_error + data)[-_ERROR:]
         return self.silent
 
     def write(self) -> None:
-        """Write what the pipe takes. Raise ``OSError``."""
+        """Write until the pipe is full. Raise ``OSError``."""
         while self.pending:
             part = self.pending.popleft()
             written = 0
@@ -221,7 +221,7 @@ class _Child:
                     self.pending.appendleft(part[written:])
 
     def reason(self) -> str:
-        """Return why the child has ended: the last line of its standard error."""
+        """Return the last line of the child's standard error."""
         with suppress(BlockingIOError):
             while not self.read_error():
                 pass
@@ -236,7 +236,7 @@ def _start(channel: HostChannel, python: str, cache: str, environment: Mapping[s
     try:
         actions = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(theirs)]
         argv = [python, *channel.arguments(cache)]
-        # In a group of its own: Ctrl-C on a terminal goes to this process alone, which asks the host to stop.
+        # In a process group of its own: Ctrl-C reaches this process alone, which interrupts the host.
         pid = os.posix_spawn(
             python, argv, environment, file_actions=actions, setpgroup=0, setsigdef=[signal.SIGINT, signal.SIGPIPE]
         )
