@@ -35,6 +35,7 @@ MAX_FILES: Final = 10_000
 LARGEST_FILE: Final = LARGEST + MAX_FILES * 4096
 #: The greatest generation, a signed number of 64 bits.
 _LAST_GENERATION: Final = (1 << 63) - 1
+_LIMITS: Final = Limits(LARGEST, 2 * MAX_FILES)
 _FORMAT: Final = 1
 _KEYS: Final = {"format", "name", "generation", "modules", "files"}
 
@@ -117,7 +118,7 @@ def read(raw: bytes) -> Bundle:
 
 def extract(bundle: Bundle, directory: str) -> None:
     """Write the files of a bundle durably into a new ``directory``; only the caller can open it. Raise ``OSError``."""
-    write_members(archive_members.members(io.BytesIO(bundle.raw), _limits()), directory)
+    write_members(archive_members.members(io.BytesIO(bundle.raw), _LIMITS), directory)
 
 
 def write_members(members: Iterable[Any], directory: str) -> None:
@@ -135,13 +136,9 @@ def write_members(members: Iterable[Any], directory: str) -> None:
                 batch.replace(path, member.parts, mode=member.mode)
 
 
-def _limits() -> Limits:
-    return Limits(LARGEST, 2 * MAX_FILES)
-
-
 def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:
     """Yield the files of an archive. Raise ``ResourceError`` for unsafe members and for links."""
-    for member in archive_members.members(io.BytesIO(raw), _limits()):
+    for member in archive_members.members(io.BytesIO(raw), _LIMITS):
         if member.kind == "link":
             msg = f"'{member.name}' is a link"
             raise ResourceError(msg)

@@ -16,7 +16,7 @@ from resource_api.state.lock import Lock
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api.agent.sources import Source, Version
+    from resource_api.agent.sources import Source
 
 
 class Agent(NamedTuple):
@@ -87,7 +87,9 @@ def find(agent: Agent) -> SourceVersion:
         directory = versions.link(newest)
     except OSError as problem:
         return _no_version(agent, ResourceError(f"{problem.filename}: {problem.strerror}"))
-    return _verified(agent, directory, newest, error)
+    fields = _run_fields(agent, _trust(error), error)
+    fields |= {"generation": newest.generation, "version": newest.id, "signer": newest.signer}
+    return SourceVersion(directory, [f"{directory}/{module}" for module in newest.modules], fields, error)
 
 
 def _with_source(agent: Agent, problem: str) -> str:
@@ -98,13 +100,6 @@ def _with_source(agent: Agent, problem: str) -> str:
 
 def _no_version(agent: Agent, error: ResourceAPIError | None) -> SourceVersion:
     return SourceVersion(None, (), _run_fields(agent, _trust(error), error), error)
-
-
-def _verified(agent: Agent, directory: str, version: Version, error: ResourceAPIError | None) -> SourceVersion:
-    """Return the newest verified version; ``error``: the reason if it is not the current one of the source."""
-    fields = _run_fields(agent, _trust(error), error)
-    fields |= {"generation": version.generation, "version": version.id, "signer": version.signer}
-    return SourceVersion(directory, [f"{directory}/{module}" for module in version.modules], fields, error)
 
 
 def record(agent: Agent, version: SourceVersion, document: Mapping[str, Any], code: int, began: float) -> None:

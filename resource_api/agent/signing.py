@@ -32,10 +32,7 @@ _keygen: Final = Command("ssh-keygen", read_only=True)
 
 
 def sign(raw: bytes, key: str) -> bytes:
-    """Return the signature of bytes by the private key in a file, or by an agent's for a public key.
-
-    Raise ``ResourceError``.
-    """
+    """Return the signature of bytes by the key in a file, or by the agent's. Raise ``ResourceError``."""
     variables = {name: os.environ[name] for name in _ASK if name in os.environ}
     argv = ("-Y", "sign", "-q", "-n", NAMESPACE, "-f", os.path.abspath(key))
     try:

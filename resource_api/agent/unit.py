@@ -89,14 +89,11 @@ def _directories(settings: Mapping[str, Any], state: str) -> str:
     """Return the settings for the agent's own directories."""
     lines = "StateDirectory=resource-api\nStateDirectoryMode=0700\n" if state == "/var/lib/resource-api" else ""
     if settings["mode"] == "noop":
-        paths = (state, settings["directory"], *(target.text for target in _targets(settings)))
+        targets = (target.text for target in (*settings["reports"], *settings["metrics"]))
+        paths = (state, settings["directory"], *(path for path in targets if path.startswith("/")))
         words = (_quoted(f"-{path}", "%") for path in dict.fromkeys(filter(None, paths)))
         lines += f"ReadWritePaths={' '.join(words)}\n"
     return lines
-
-
-def _targets(settings: Mapping[str, Any]) -> list[Any]:
-    return [target for target in (*settings["reports"], *settings["metrics"]) if target.text.startswith("/")]
 
 
 def _calendar(period: int) -> str:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
@@ -102,7 +103,7 @@ def package_archive(directory: str) -> SentArchive:
     with suppress(OSError):
         if private_files.is_private_directory(directory) and (raw := private_files.read(cached)):
             return SentArchive(sha256(raw).hexdigest(), raw)
-    archive = make_archive({name: SentFile(_content(path)) for name, path in files.items()})
+    archive = make_archive({name: SentFile(Path(path).read_bytes()) for name, path in files.items()})
     with suppress(OSError):
         _store(directory, cached, archive.raw)
     return archive
@@ -117,11 +118,6 @@ def _package_files() -> dict[str, str]:
     for library in LIBRARIES:
         files |= _library(library)
     return files
-
-
-def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _store(directory: str, path: str, raw: bytes) -> None:

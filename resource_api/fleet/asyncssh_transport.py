@@ -40,12 +40,8 @@ _CIPHERS: Final = "^aes256-gcm@openssh.com,aes128-gcm@openssh.com"
 _PORT: Final = 22
 #: Key types for an unknown host: no certificates, whose authority would be unknown, too.
 _PLAIN_KEYS: Final = (
-    "ssh-ed25519",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "rsa-sha2-512",
-    "rsa-sha2-256",
+    *("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"),
+    *("rsa-sha2-512", "rsa-sha2-256"),
 )
 _GLOBAL_KNOWN_HOSTS: Final = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 #: Number of hosts to ask for their keys in parallel.

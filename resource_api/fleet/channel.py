@@ -31,19 +31,10 @@ if TYPE_CHECKING:
 
 #: The types of documents that a host may send; ``end`` has a frame of its own.
 TYPES: Final = frozenset(
-    {
-        "diagnostic",
-        "hello",
-        "log",
-        "outputs",
-        "planned_change",
-        "refused",
-        "resource_drift",
-        "result",
-        "step_end",
-        "step_start",
-        "summary",
-    }
+    (
+        *("diagnostic", "hello", "log", "outputs", "planned_change", "refused"),
+        *("resource_drift", "result", "step_end", "step_start", "summary"),
+    )
 )
 #: Kinds of frames from a host, and their largest sizes in bytes.
 _LARGEST: Final = {

@@ -54,9 +54,6 @@ def address(name: str) -> Address:
     return Address(match[2], match[1], port)
 
 
-# Ranges
-
-
 def expand(pattern: str) -> list[str]:
     """Return the names of a pattern such as ``r[01:20]n[1:4,7]``, in its order.
 
@@ -98,7 +95,9 @@ def _values(text: str, pattern: str) -> Iterator[str]:
             msg = f"'{pattern}': the ends of '{item}' are of two sorts"
             raise ValueError(msg)
         if not low.isdigit():
-            yield from _letters(low, high, item, pattern)
+            if low > high:
+                raise ValueError(_backwards(pattern, item))
+            yield from map(chr, range(ord(low), ord(high) + 1))
             continue
         if high[0] == "0" and len(high) != len(low):
             msg = f"'{pattern}': write both ends of '{item}' with as many digits"
@@ -110,12 +109,6 @@ def _values(text: str, pattern: str) -> Iterator[str]:
             raise ValueError(_too_many(pattern))
         width = _width(low)
         yield from (str(number).zfill(width) for number in numbers)
-
-
-def _letters(low: str, high: str, item: str, pattern: str) -> Iterator[str]:
-    if low > high:
-        raise ValueError(_backwards(pattern, item))
-    yield from map(chr, range(ord(low), ord(high) + 1))
 
 
 def _backwards(pattern: str, item: str) -> str:
@@ -179,9 +172,6 @@ def _ranges(values: Iterable[str]) -> str:
 
 def _following(value: str, width: int) -> str:
     return str(int(value) + 1).zfill(width) if value.isdigit() else chr(ord(value) + 1)
-
-
-# Selections
 
 
 def split(selection: str) -> list[str]:

@@ -209,11 +209,9 @@ class _Builder:
         """Merge the settings of keys, groups and defaults; groups that disagree are a problem unless a key decides."""
         of_groups = [by_group[name] for name in membership[1] if name in by_group]
         of_keys = [keys[number] for number in membership[0]]
-        connection = self._merged(
-            defaults.connection, [item.connection for item in of_groups], [item.connection for item in of_keys]
-        )
-        inputs = self._merged(defaults.inputs, [item.inputs for item in of_groups], [item.inputs for item in of_keys])
-        return HostSettings(connection, inputs)
+        connections = [item.connection for item in of_groups], [item.connection for item in of_keys]
+        inputs = [item.inputs for item in of_groups], [item.inputs for item in of_keys]
+        return HostSettings(self._merged(defaults.connection, *connections), self._merged(defaults.inputs, *inputs))
 
     def _merged(
         self,
@@ -236,8 +234,6 @@ class _Builder:
         problem = document.problem(file, (line, column), "conflict", message, "the host's own would win")
         if problem not in self.problems:
             self.problems.append(problem)
-
-    # The parts of a document
 
     def _entries(self, data: Mapping[str, Any], section: str) -> Mapping[str, Any]:
         entries: Mapping[str, Any] | None = data.get(section)

@@ -95,7 +95,7 @@ def encode(job: Job) -> bytes:
 
     The manifest, which the jobs of a run share, is encoded once.
     """
-    texts = _manifest.texts(job)
+    texts = _manifest_texts(job)
     encoded = {name: texts.get(name) or protocol.encode_value(value) for name, value in job._asdict().items()}
     return protocol.join(_KIND, encoded)
 
@@ -127,23 +127,17 @@ def _encoded_input(value: Any) -> Any:
     return value if source is None else (source, str(value) if source == "text" else Sensitive(str(value)))
 
 
-class _EncodedManifest:
-    """The cached encoding of the last job's manifest: its documents and files."""
-
-    def __init__(self) -> None:
-        #: Both, and their texts: one value, so that threads may share it.
-        self._last: tuple[Any, Any, Mapping[str, str]] = (None, None, {})
-
-    def texts(self, job: Job) -> Mapping[str, str]:
-        """Return the encoded fields ``documents`` and ``files``."""
-        documents, files, texts = self._last
-        if documents is not job.documents or files is not job.files:
-            texts = {name: protocol.encode_value(getattr(job, name)) for name in ("documents", "files")}
-            self._last = (job.documents, job.files, texts)
-        return texts
+#: The documents and files of the last encoded job, and their texts: one value, which threads may share.
+_last_manifest: list[tuple[Any, Any, Mapping[str, str]]] = [(None, None, {})]
 
 
-_manifest: Final = _EncodedManifest()
+def _manifest_texts(job: Job) -> Mapping[str, str]:
+    """Return the encoded fields ``documents`` and ``files``, which the jobs of a run share."""
+    documents, files, texts = _last_manifest[0]
+    if documents is not job.documents or files is not job.files:
+        texts = {name: protocol.encode_value(getattr(job, name)) for name in ("documents", "files")}
+        _last_manifest[0] = (job.documents, job.files, texts)
+    return texts
 
 
 def _digest(job: Job, key: bytes) -> str:

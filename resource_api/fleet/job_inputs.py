@@ -89,11 +89,8 @@ def _patterns_in_data(value: Any) -> Iterator[str]:
         body = value[word] if word in ORIGINS else None
         if isinstance(body, dict):
             yield from (_pattern(str(body[key])) for key in _LOCAL if key in body)
-        for item in value.values():
-            yield from _patterns_in_data(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _patterns_in_data(item)
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _patterns_in_data(item)
 
 
 def _pattern(text: str) -> str:

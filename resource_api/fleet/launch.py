@@ -124,9 +124,8 @@ class Launch:
 
     def _prefix(self) -> Sequence[str]:
         if self._become == "sudo":
-            return (
-                ("sudo", "-H", "-n", "--") if self._password is None else ("sudo", "-H", "-S", "-p", self._prompt, "--")
-            )
+            questions = ("-n",) if self._password is None else ("-S", "-p", self._prompt)
+            return ("sudo", "-H", *questions, "--")
         if self._become == "doas":
             return ("doas", "-n", "--") if self._password is None else ("doas", "--")
         return ()

@@ -147,9 +147,8 @@ class Ledger:
         return RecordedRun(run, json.loads(request), digest, remaining)
 
     def _forget_old(self) -> None:
-        old = self._connection.execute(
-            "SELECT id FROM run ORDER BY started DESC LIMIT -1 OFFSET ?", (MAX_RUNS - 1,)
-        ).fetchall()
+        query = "SELECT id FROM run ORDER BY started DESC LIMIT -1 OFFSET ?"
+        old = self._connection.execute(query, (MAX_RUNS - 1,)).fetchall()
         for table, column in (("host", "run"), ("run", "id")):
             self._connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", old)  # noqa: S608 - constants
 

@@ -209,7 +209,11 @@ class _HostResult:
     def _texts(self, value: Any) -> tuple[str, str]:
         """Return a value as JSON, literally and with placeholders for the host's name."""
         exact, name = _text(value), self._host.name
-        return exact, _text(_without_name(value, name)) if name in exact else exact
+        if name not in exact:
+            return exact, exact
+        return exact, _text(
+            map_leaves(value, lambda leaf: _replaced(leaf, name, _OWN_NAME) if type(leaf) is str else leaf)
+        )
 
     def report(self, end: Mapping[str, Any], seconds: float, batch: int) -> HostReport:
         """Return the report of the host from its last document."""
@@ -346,11 +350,14 @@ class Merge:
         return _StoredResult(status, error, list(map(self._mask, texts)), more)
 
 
+<<<<<<< HEAD
 def _without_name(value: Any, name: str) -> Any:
     """Return JSON data with placeholders for a host's name."""
     return map_leaves(value, lambda leaf: _replaced(leaf, name, _OWN_NAME) if isinstance(leaf, str) else leaf)
 
 
+=======
+>>>>>>> 12974be6 (Shorten fleet and agent)
 def _replaced(text: str, name: str, mark: str) -> str:
     """Return a text with ``mark`` for each name that is not part of a longer one."""
     if not name or name not in text:

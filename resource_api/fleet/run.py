@@ -38,10 +38,6 @@ class Share(NamedTuple):
         """Return the number of hosts for ``total``, rounded down."""
         return total * self.number // _WHOLE if self.percent else self.number
 
-    def __str__(self) -> str:
-        """Return ``3`` or ``10%``."""
-        return f"{self.number}{'%' if self.percent else ''}"
-
 
 class Rollout(NamedTuple):
     """The plan of a run: hosts are numbered from 0 and started in this order."""
@@ -140,12 +136,8 @@ def _stopped(plan: Rollout, progress: RunProgress) -> str:
         return ""
     if plan.bound is not None and progress.failed > plan.bound:
         count = progress.failed
-        return f"{count} {'host has' if count == 1 else 'hosts have'} failed, and {_allowance(plan.bound)}"
+        return f"{count} {'host has' if count == 1 else 'hosts have'} failed, and {plan.bound or 'none'} may"
     return progress.halted
-
-
-def _allowance(bound: int) -> str:
-    return "none may" if bound == 0 else f"{bound} may"
 
 
 def batch_of(plan: Rollout, number: int) -> int:
@@ -356,8 +348,6 @@ class FleetRun:
             self._record[0].note(self._record[1], self._started, self._reports)
         self._started, self._reports = [], []
         self._recorded = self._clock()
-
-    # Early ends
 
     def _obey(self) -> None:
         self._obeyed += 1

@@ -112,7 +112,8 @@ def main(cache: str, directories: Sequence[str]) -> None:
     frames = _frames(requests, decoder)
     if (first := next(frames, None)) is None:
         sys.exit(1)
-    code = execute(jobs.decode(first), sender, [cache, *directories], lambda: _await_interrupts(frames))
+    listener = threading.Thread(target=_await_interrupts, args=(frames,), daemon=True)
+    code = execute(jobs.decode(first), sender, [cache, *directories], listener.start)
     sender.end(code)
     exit_despite_threads(code)
     sys.exit(code)
@@ -157,15 +158,11 @@ def _frames(requests: int, decoder: protocol.Decoder) -> Iterator[protocol.Frame
 
 
 def _await_interrupts(frames: Iterator[protocol.Frame]) -> None:
-    """Turn the frames ``interrupt`` into signals, which the run handles."""
-
-    def listen() -> None:
-        with suppress(OSError, ValueError):
-            for frame in frames:
-                if frame.kind == "interrupt":
-                    os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=listen, daemon=True).start()
+    """Turn the frames ``interrupt`` into signals, which the run handles, until the channel ends."""
+    with suppress(OSError, ValueError):
+        for frame in frames:
+            if frame.kind == "interrupt":
+                os.kill(os.getpid(), signal.SIGINT)
 
 
 def _fail(run: HostRun, problems: Sequence[Problem], code: int) -> int:
