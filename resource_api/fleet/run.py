@@ -346,8 +346,7 @@ class FleetRun:
         """Record the changes since the last time. A kill loses the unrecorded ones: such hosts run again."""
         if self._record is not None and (self._started or self._reports):
             self._record[0].note(self._record[1], self._started, self._reports)
-        self._started, self._reports = [], []
-        self._recorded = self._clock()
+        self._started, self._reports, self._recorded = [], [], self._clock()
 
     def _obey(self) -> None:
         self._obeyed += 1

@@ -108,8 +108,8 @@ class CarrierCompliance:
     def test_hosts_go_on_side_by_side(self, trial: Trial) -> None:
         """One that waits for another one ends, because that one ends meanwhile."""
         with self.opened(trial.payloads) as connections:
-            awaited = f"{trial.place('web2')}/a"
-            connections.start(self.host("web1"), trial.job({"a": {"wait": awaited}}))
+            effect = f"{trial.place('web2')}/a"
+            connections.start(self.host("web1"), trial.job({"a": {"wait": effect}}))
             connections.start(self.host("web2"), trial.job({"a": {}}, host="web2"))
             documents = self.events(connections, ["web1", "web2"])
         assert [documents[name][-1]["code"] for name in documents] == [0, 0]

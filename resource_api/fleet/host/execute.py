@@ -108,8 +108,7 @@ def main(cache: str, directories: Sequence[str]) -> None:
     os.close(null)
     # The output of programs must not come between the frames.
     os.dup2(2, 1)
-    decoder = protocol.Decoder()
-    frames = _frames(requests, decoder)
+    frames = _frames(requests, protocol.Decoder())
     if (first := next(frames, None)) is None:
         sys.exit(1)
     listener = threading.Thread(target=_await_interrupts, args=(frames,), daemon=True)
