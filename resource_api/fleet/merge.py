@@ -350,14 +350,6 @@ class Merge:
         return _StoredResult(status, error, list(map(self._mask, texts)), more)
 
 
-<<<<<<< HEAD
-def _without_name(value: Any, name: str) -> Any:
-    """Return JSON data with placeholders for a host's name."""
-    return map_leaves(value, lambda leaf: _replaced(leaf, name, _OWN_NAME) if isinstance(leaf, str) else leaf)
-
-
-=======
->>>>>>> 12974be6 (Shorten fleet and agent)
 def _replaced(text: str, name: str, mark: str) -> str:
     """Return a text with ``mark`` for each name that is not part of a longer one."""
     if not name or name not in text:
