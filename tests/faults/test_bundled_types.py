@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tests.faults.tracer import Point
 
 
+#: Each type is killed and loses power.
+pytestmark = pytest.mark.whole
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 #: The types that change nothing on this machine.
 UNSWEPT: Final = {

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from tests.faults.tracer import Outcome, Point
 
+#: A sweep of kills.
+pytestmark = pytest.mark.whole
+
 GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "PATH": "/usr/bin:/bin"}
 
 

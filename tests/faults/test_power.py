@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     Make = Callable[..., Any]
 
+#: A sweep of losses of power.
+pytestmark = pytest.mark.whole
+
 FLOOR = 150
 RESOURCES: dict[str, dict[str, Any]] = {
     "File[@/d]": {"ensure": "directory"},

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.faults.test_kill import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Make = Callable[..., Any]
+
+#: A sweep of kills.
+pytestmark = pytest.mark.whole
 
 MINE = {"site/css/mine": "mine\n", "site/same": "same\n"}
 

@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+
 import resource_api
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api.model.datatypes.datatype import DataType
+
+#: Each pattern of each type is timed at two sizes.
+pytestmark = pytest.mark.whole
 
 SIZE: Final = 10 * 1024
 #: What is repeated; after it comes what no pattern ends with, or nothing.

@@ -176,6 +176,7 @@ def test_edges_are_marked_by_kind() -> None:
     assert {"  n0 -.-> n2", "  n1 -->|notify| n2", "  n0 --> n3"} < set(mermaid)
 
 
+@pytest.mark.process
 def test_graphviz_shows_every_title_as_it_is() -> None:
     """Quotes, brackets, backslashes, entities and line breaks in a title reach the drawing as text, not as language."""
     catalog = titled(NASTY)

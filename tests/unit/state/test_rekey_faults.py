@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.whole]
 
 WEB: Final = StackName("web", "default")
 SECRET: Final = "sesame-street-4711"
