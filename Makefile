@@ -36,7 +36,7 @@ help:
 	@echo 'make bench            measure processor time beside what must be done anyway, and write docs/performance.md'
 	@echo 'make bench-peers      install other tools into .peers (as root, Debian: puppet too) and measure them as well'
 	@echo '                      BENCH_ARGS="--only W2 10000" measures a part: see python -m benchmarks --help'
-	@echo 'make man              write the manual pages to build/man'
+	@echo 'make man              write the manual page to build/man'
 	@echo 'make docs             make a site of the documentation in build/docs; warnings and broken links are errors'
 	@echo 'make clean            remove what these commands made'
 
@@ -68,8 +68,9 @@ run: .venv/.run
 	echo '== apply'; apply; \
 	echo '== apply again: nothing changes'; apply --detailed-exitcodes
 
-man: .venv/.run
-	@$(BIN)/python -m resource_api.cli.man_pages build/man
+man: .venv/.docs
+	@$(BIN)/python -m sphinx --builder man --conf-dir docs --jobs auto --quiet . build/man
+	@rm -rf build/man/.doctrees
 
 .venv/.docs: setup.cfg | .venv/bin/python
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[docs]'

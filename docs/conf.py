@@ -27,6 +27,7 @@ html_theme = "furo"
 html_title = project
 html_copy_source = False
 html_show_sphinx = False
+man_pages = [("docs/reference/commands", "resource-api", "describe and change machines and services", [], 1)]
 
 _SECTION: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 _LINK: Final = re.compile(r"\]\(([\w./-]+)\)")
@@ -59,7 +60,7 @@ def _page(page: str, link: str) -> str:
 
 def write_first_page(app: Sphinx, error: Exception | None) -> None:
     """Write ``index.html``, which leads to the index of the documentation."""
-    if error is None:
+    if error is None and app.builder.name == "html":
         page = f'<!doctype html><meta http-equiv="refresh" content="0; url={root_doc}.html"><a href="{root_doc}.html">'
         Path(app.outdir, "index.html").write_text(f"{page}{project}</a>\n", encoding="utf-8")
 

@@ -1,6 +1,6 @@
-"""The exit codes of the command: their meanings, and the codes of runs, plans, refreshes and runs over many hosts.
+"""The exit codes of runs, plans, refreshes and runs over many hosts.
 
-An error has its own code, in ``model/values/errors.py``; ``session`` catches it.
+An error has its own code, in ``model/values/errors.py``; ``docs/commands.md`` lists all.
 """
 
 from __future__ import annotations
@@ -17,17 +17,6 @@ if TYPE_CHECKING:
     from resource_api.plan.planner import Plan
     from resource_api.runtime.signals import Interrupts
 
-#: Exit code → what it means; docs/commands.md says more.
-MEANINGS: Final = {
-    "0": "Success.",
-    "1": "The run failed, or a resource did.",
-    "64": "Wrong usage.",
-    "65": "The manifest, an input, a type or a saved plan is wrong, or others can change code; nothing was touched.",
-    "70": "A bug in this program.",
-    "74": "State is damaged, missing or cannot be written.",
-    "75": "Another run holds the lock.",
-    "130, 143, 129": "Ended by SIGINT, SIGTERM or SIGHUP; state is written.",
-}
 #: With ``--detailed-exitcodes``: something has changed, or would; something has failed; both is their sum.
 _CHANGED: Final = 2
 _FAILED: Final = 4

@@ -155,7 +155,6 @@ def test_every_module_that_makes_directories_or_files_uses_the_walker() -> None:
         "agent/bundle.py",  # an archive in memory
         "agent/sources.py",  # in the agent's own directory, after it was checked
         "cli/commands/watch.py",  # a descriptor
-        "cli/man_pages.py",  # for packagers
         "cli/output.py",  # /dev/null
         "cli/resource_edit.py",  # in a new directory that only the caller can enter
         "fleet/boot.py",  # in a cache that only its owner can open, and which is checked first
