@@ -22,9 +22,9 @@ FUNCTION_LINES: Final = 60
 #: What the model may import beside each other: none of them reads a clock, random numbers, files or the environment.
 PURE: Final = frozenset(
     """
-    __future__ _blake2 abc base64 bisect collections contextlib copy dataclasses decimal difflib enum errno functools
-    graphlib hashlib heapq hmac html itertools json jsonschema marshal math operator re string struct textwrap types
-    typing unicodedata urllib.parse
+    __future__ _blake2 abc base64 binascii bisect collections contextlib copy dataclasses decimal difflib enum errno
+    functools graphlib hashlib heapq hmac html itertools json jsonschema marshal math operator re string struct textwrap
+    types typing unicodedata urllib.parse
     """.split()  # noqa: SIM905 - thirty words read better than thirty lines
 )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from resource_api.model.values.errors import UnknownType, UsageError
-from resource_api.model.values.spellings import encoded, written
+from resource_api.model.values.masking import encoded, written
 from resource_api.plugins.registry import Registry
 from resource_api.render import json as documents
 from resource_api.testing.examples import Examples, Neighbour, secret_texts, similar_resources
