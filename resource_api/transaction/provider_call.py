@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from resource_api.provider.outcomes import CallOutcomes
     from resource_api.system.log import Log
     from resource_api.transaction.operation_run import OperationRun
-    from resource_api.transaction.side_effects import SideEffectCheck
+
+    #: Returns the changes of a ``set`` that may be made, after the operations of the rest have failed.
+    Check = Callable[[Sequence[OperationRun], Mapping[Name, Change]], Mapping[Name, Change]]
 
 
 #: The number of names of a call that are shown.
@@ -59,12 +61,12 @@ class ProviderCaller:
         providers: ProviderPool,
         positions: StepPositions,
         calls: list[ProviderCall],
-        check: Callable[[], SideEffectCheck] | None,
+        check: Check | None,
     ) -> None:
         """Prepare to call; the provider is created at the first call.
 
-        ``positions`` are shown while a call runs. Each call is appended to ``calls``. ``check`` returns the check of
-        the side effects of a ``set``, or is None for a type without any.
+        ``positions`` are shown while a call runs. Each call is appended to ``calls``. ``check`` checks the side
+        effects of a ``set``; it is None for a type without any.
         """
         self._check = check
         self._definition = definition
@@ -100,7 +102,7 @@ class ProviderCaller:
         """
         if self._check is not None and not noop:
             try:
-                changes = self._check().allowed(runs, changes)
+                changes = self._check(runs, changes)
             except Exception as error:  # noqa: BLE001 - as if ``set`` had raised it: then nothing was changed either
                 return error
             except BaseException as error:

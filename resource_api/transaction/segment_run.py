@@ -19,7 +19,7 @@ from resource_api.transaction.events import end_fields
 from resource_api.transaction.operation_run import NO_RESULT
 from resource_api.transaction.provider_call import CallStopped, ProviderCaller
 from resource_api.transaction.results import HALTED, INTERRUPTED
-from resource_api.transaction.side_effects import SideEffectCheck
+from resource_api.transaction.side_effects import allowed_changes
 from resource_api.transaction.verify import Verification, not_as_requested
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class SegmentRun:
         self._runs = runs
         self._results = transaction.results
         self._events = transaction.events
-        check = partial(SideEffectCheck, transaction) if "side_effects" in self._definition.features else None
+        check = partial(allowed_changes, transaction) if "side_effects" in self._definition.features else None
         providers, calls = transaction.snapshot.providers, transaction.results.calls
         self._caller = ProviderCaller(self._definition, providers, transaction.positions, calls, check)
         failures, options = transaction.results.failures, transaction.plan.options

@@ -74,6 +74,13 @@ def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[S
     return effects
 
 
+def allowed_changes(
+    transaction: TransactionContext, runs: Sequence[OperationRun], changes: Mapping[Name, Change]
+) -> Mapping[Name, Change]:
+    """Return the changes of a ``set`` that may be made; see ``SideEffectCheck.allowed``."""
+    return SideEffectCheck(transaction).allowed(runs, changes)
+
+
 class SideEffectCheck:
     """Asks right before each ``set`` of a run, and fails the operations whose side effects are forbidden."""
 
