@@ -16,7 +16,7 @@ from typing import Final
 from resource_api.fleet import archives, job_inputs
 from resource_api.fleet import job as jobs
 from resource_api.fleet.connections import Host
-from resource_api.fleet.job import Job, with_id
+from resource_api.fleet.job import HostJob, with_id
 from resource_api.testing.pipe_connections import PipeConnections
 
 _FILES: Final = 50
@@ -42,7 +42,7 @@ def main() -> None:
     print(f"next runs {middle:.3f} s (median of {_NEXT}), {max(memory for _, memory in later):.0f} MiB")  # noqa: T201 - as above
 
 
-def _job(directory: Path, digest: str) -> Job:
+def _job(directory: Path, digest: str) -> HostJob:
     lines = "".join(f"  File[{directory}/{number}]: {{content: hello}}\n" for number in range(_FILES))
     for number in range(_FILES):
         (directory / str(number)).write_text("hello")
@@ -51,10 +51,10 @@ def _job(directory: Path, digest: str) -> Job:
     fields = [jobs.document_fields(each) for each in job_inputs.read_documents(str(site))]
     host = {"name": "bench", "groups": [], "address": "127.0.0.1"}
     options = {"state": f"sqlite:{directory}/state/state.db"}
-    return with_id(Job("apply", 1, payload=digest, documents=fields, host=host, options=options))
+    return with_id(HostJob("apply", 1, payload=digest, documents=fields, host=host, options=options))
 
 
-def _carry(payloads: archives.Archives, job: Job, cache: Path) -> tuple[float, float]:
+def _carry(payloads: archives.Archives, job: HostJob, cache: Path) -> tuple[float, float]:
     """Return the processor seconds and the MiB of memory of the process that carries a job out."""
     connections = PipeConnections(payloads, cache=str(cache))
     connections.start(Host("bench"), job._replace(generation=time.time_ns(), id=os.urandom(32).hex()))

@@ -18,7 +18,7 @@ from resource_api.fleet.connections import HostEvent, end_event
 
 if TYPE_CHECKING:
     from resource_api.fleet.connections import Host
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
 
 _FAILING = 1000
 _CHANGES = ("created", "updated", "replaced", "deleted", "imported", "forgotten", "refreshed", "ran")
@@ -33,7 +33,7 @@ class Answering:
         self._events: deque[HostEvent] = deque()
         self._started = 0
 
-    def start(self, host: Host, job: Job) -> None:
+    def start(self, host: Host, job: HostJob) -> None:
         """Have all answers of a host ready."""
         self._started += 1
         failed = self._started % _FAILING == 0

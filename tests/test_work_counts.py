@@ -20,7 +20,7 @@ from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinit
 from resource_api.cli.source_lines import SourceLines
 from resource_api.fleet import run as fleet_run
 from resource_api.fleet.connections import Host
-from resource_api.fleet.job import Job, for_host, with_id
+from resource_api.fleet.job import HostJob, for_host, with_id
 from resource_api.fleet.ledger import Ledger
 from resource_api.fleet.merge import Merge
 from resource_api.fleet.run import FleetRun
@@ -489,7 +489,7 @@ def test_a_further_host_costs_few_calls_and_little_memory(tmp_path: Path) -> Non
 
     def run(count: int) -> None:
         names = [f"web{number}" for number in range(count)]
-        shared = with_id(Job("apply", 1, payload="digest", options={"noop": False}))
+        shared = with_id(HostJob("apply", 1, payload="digest", options={"noop": False}))
         ledger = Ledger(str(tmp_path / str(count)))
         record = ledger, ledger.begin({}, "digest", [(name, b"inputs") for name in names])
         merge = Merge()

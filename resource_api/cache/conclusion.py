@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import RecordKey
     from resource_api.model.step import Step
     from resource_api.model.type_definition import Name, Resource
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
 
 #: The marshal version without references among values: equal values have equal bytes.
 _WITHOUT_REFERENCES: Final = 2
@@ -116,7 +116,7 @@ class Conclusion(NamedTuple):
                 yield group.instance, [name for name, digest in pairs if digest or (group.instance, name) in declared]
 
 
-def conclude(plan: Plan) -> Conclusion | None:
+def conclude(plan: ExecutionPlan) -> Conclusion | None:
     """Return the conclusion of a plan that had nothing to do; None if all resources are planned in every run."""
     catalog = plan.catalog
     digests, keys = _digests(plan.steps), [""] * len(catalog.entries)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import StackState
     from resource_api.model.type_definition import Name, Resource
     from resource_api.model.values.masking import Mask
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.implementations import Implementations
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.snapshot.snapshot import Snapshot
@@ -50,10 +50,10 @@ class Planner(NamedTuple):
     """How a run makes a catalog from a manifest, and a plan from that and its state."""
 
     compile: Callable[[Manifest], Catalog]
-    plan: Callable[[Catalog, StackState], Plan]
+    plan: Callable[[Catalog, StackState], ExecutionPlan]
 
 
-def save(request: CacheRequest, plan: Plan, providers: ProviderPool, store: StateStore) -> None:
+def save(request: CacheRequest, plan: ExecutionPlan, providers: ProviderPool, store: StateStore) -> None:
     """Save the conclusion of a run that had nothing to do, if it has written nothing either.
 
     Nothing is saved of a run that printed warnings or other output while compiling: later runs would not print it; and
@@ -86,7 +86,7 @@ class _WholePlanNeededError(Exception):
     """The cached conclusion cannot be used."""
 
 
-def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> Plan | None:
+def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan | None:
     """Return a plan without the resources that a cached conclusion leaves out, or None if a whole one is needed.
 
     A whole plan is made from the rows that ``snapshot`` has read by then; nothing is read twice.
@@ -97,7 +97,7 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
         return None
 
 
-def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> Plan:
+def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan:
     """Return the plan of the resources that a cached conclusion leaves. Raises any error if it cannot be used."""
     providers, content = snapshot.providers, cached.content
     fingerprints, conclusion = Fingerprints(*content["fingerprints"]), Conclusion.from_json(content["conclusion"])
@@ -159,7 +159,7 @@ def _read(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mappi
     }
 
 
-def _is_usable(plan: Plan, conclusion: Conclusion, rest: Collection[int], affected: Collection[int]) -> bool:
+def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int], affected: Collection[int]) -> bool:
     """Return whether a plan has only resources of the ``rest``, of which only the ``affected`` ones act.
 
     A side effect of theirs could concern a resource that is left out.
@@ -184,7 +184,7 @@ def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
     return state._replace(records=records)
 
 
-def _would_record(plan: Plan, several: Mapping[str, Implementations]) -> bool:
+def _would_record(plan: ExecutionPlan, several: Mapping[str, Implementations]) -> bool:
     """Return whether an apply would write records: those must name all that a resource requires."""
     operations = (operation for operation in plan.operations if operation.step.entry.index not in plan.in_sync)
     return bool(Records(plan, several).differing(map(OperationRun, operations)))
@@ -193,7 +193,7 @@ def _would_record(plan: Plan, several: Mapping[str, Implementations]) -> bool:
 # The rest of the manifest: the resources that are planned in every run
 
 
-def _rest_of_files(plan: Plan, conclusion: Conclusion, mask: Mask) -> list[Any] | None:
+def _rest_of_files(plan: ExecutionPlan, conclusion: Conclusion, mask: Mask) -> list[Any] | None:
     """Return a manifest's files without the resources that are left out, as plain data, or None to parse them again.
 
     They are parsed again where a secret may be among them, or a value that is not plain data.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.sections import MAPPING
 from resource_api.model.event import Diagnosed
-from resource_api.model.report import Report, Summary
+from resource_api.model.report import RunReport, Summary
 from resource_api.model.values.errors import DefinitionError, Problem
 from resource_api.render import json as documents
 from resource_api.render import text
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resource_api.model.attribute import AttributeSet
     from resource_api.model.event import Event
     from resource_api.model.values.errors import ResourceAPIError
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.provider.context import RunContext
 
 #: The number of log lines after the first failure from which on the end of a run names the failures again.
@@ -69,7 +69,7 @@ class Console:
         if not printed and self._output.stdout.isatty():
             self._output.log.write("notice", "", empty)
 
-    def plan_lines(self, plan: Plan) -> Iterable[str]:
+    def plan_lines(self, plan: ExecutionPlan) -> Iterable[str]:
         """Return the text of a plan; with ``--explain`` only of its resources, with the reasons."""
         if references := self._settings.get("explain"):
             from resource_api.render import explain
@@ -79,14 +79,14 @@ class Console:
 
         return plan_text.lines(plan, self._output.style, verbose=self._settings.get("verbose", False))
 
-    def show_noop(self, plan: Plan) -> None:
+    def show_noop(self, plan: ExecutionPlan) -> None:
         """Print the plan of a noop run, its only result on stdout; with ``--json`` its events are."""
         if not self._output.json:
             self._run.plan_is_shown = True
             self._output.print(self.plan_lines(plan))
             self.log_plan_errors(plan)
 
-    def log_plan_errors(self, plan: Plan) -> None:
+    def log_plan_errors(self, plan: ExecutionPlan) -> None:
         """Log the resources that cannot be planned, unless plan and log appear on the same terminal."""
         for step in plan.steps:
             if step.decision.error and (self._output.json or not self._output.on_one_terminal):
@@ -94,7 +94,7 @@ class Console:
                 message = step.entry.declaration.place().after(step.decision.error)
                 self._output.log.write("err", reference, message, name, step.log_fields, status="failed")
 
-    def show_report(self, report: Report, code: int, *, interrupted: bool) -> None:
+    def show_report(self, report: RunReport, code: int, *, interrupted: bool) -> None:
         """Print the summary of a run."""
         if self._output.json:
             self._output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
@@ -105,7 +105,7 @@ class Console:
 
     def show_empty_report(self) -> None:
         """Print the summary of a run that ended before it had one."""
-        self._output.print(text.report(Report((), self._empty_summary(), 0)))
+        self._output.print(text.report(RunReport((), self._empty_summary(), 0)))
 
     def _empty_summary(self) -> Summary:
         return Summary(noop=bool(self._settings.get("noop")))
@@ -152,7 +152,7 @@ class Console:
             diagnostics = [documents.problem(problem) for problem in problems]
             self._output.print_json({"diagnostics": diagnostics, "exit_code": code})
 
-    def end_failed(self, report: Report, code: int) -> None:
+    def end_failed(self, report: RunReport, code: int) -> None:
         """With ``--json``, write the only document of a command whose change has failed; the log has the reasons."""
         if self._output.json:
             failed = [step for step in report.steps if step.error]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from resource_api.fleet.merge import HostReport
-    from resource_api.model.report import Report
-    from resource_api.plan.planner import Plan
+    from resource_api.model.report import RunReport
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.runtime.signals import Interrupts
 
 #: With ``--detailed-exitcodes``: something has changed, or would; something has failed; both is their sum.
@@ -22,7 +22,7 @@ _CHANGED: Final = 2
 _FAILED: Final = 4
 
 
-def of_run(report: Report, interrupts: Interrupts, settings: Mapping[str, Any]) -> int:
+def of_run(report: RunReport, interrupts: Interrupts, settings: Mapping[str, Any]) -> int:
     """Return the code of a run: 0 or 1, with ``--detailed-exitcodes`` 0, 2, 4 or 6; 128 + N after signal N.
 
     ``settings`` are the parameters of the command. A run of the agent that succeeds, of another version than the
@@ -37,7 +37,7 @@ def of_run(report: Report, interrupts: Interrupts, settings: Mapping[str, Any]) 
     return (_CHANGED if report.changed else 0) + (_FAILED if report.exit_code else 0)
 
 
-def of_plan(plan: Plan, *, detailed: bool) -> int:
+def of_plan(plan: ExecutionPlan, *, detailed: bool) -> int:
     """Return the code of a plan: 1 where something in it fails; if ``detailed``, 2 where something would change."""
     if plan.summary.failed or plan.problems:
         return 1

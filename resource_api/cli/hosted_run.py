@@ -17,7 +17,7 @@ from resource_api.cli.hosted_display import Display
 from resource_api.cli.output import threshold
 from resource_api.fleet import archives, merge, python_runtimes
 from resource_api.fleet.archives import Archives
-from resource_api.fleet.job import CHANGING, Job, document_fields, for_host, with_id
+from resource_api.fleet.job import CHANGING, HostJob, document_fields, for_host, with_id
 from resource_api.fleet.ledger import Ledger, digest_of
 from resource_api.fleet.merge import Merge
 from resource_api.fleet.python_runtimes import PythonRuntimes
@@ -173,9 +173,9 @@ class HostedRun:
             text = f"only {limit} hosts side by side: this process may not open more files; see ulimit -n"
             self._session.console.show_problem(Problem(None, text, "warning"))
 
-    def _shared_job(self, work: Work, generation: int) -> Job:
+    def _shared_job(self, work: Work, generation: int) -> HostJob:
         """Return the part of the job that all hosts have in common."""
-        return Job(
+        return HostJob(
             work.command,
             generation,
             payload=self._package.digest,
@@ -186,7 +186,7 @@ class HostedRun:
             traceparent=os.environ.get("TRACEPARENT"),
         )
 
-    def _job(self, work: Work, shared: Job, key: bytes, name: str) -> tuple[Host, Job]:
+    def _job(self, work: Work, shared: HostJob, key: bytes, name: str) -> tuple[Host, HostJob]:
         """Return a host and its job."""
         host = work.hosts[name].host(name)
         if (seconds := self._session.settings["connect_timeout"]) is not None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from resource_api.cli.console import Console
     from resource_api.cli.reporting import Reporting
     from resource_api.model.declaration import Manifest
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
     from resource_api.plugins.implementations import Suitability
     from resource_api.render.describe import Definition
     from resource_api.runtime.manifest_compiler import Source
@@ -178,13 +178,13 @@ class Session:
 
     # The end
 
-    def exit_code(self, report: Report) -> int:
+    def exit_code(self, report: RunReport) -> int:
         """Return the documented code of a run."""
         from resource_api.cli import exit_codes
 
         return exit_codes.of_run(report, self.interrupts, self.settings)
 
-    def show_report(self, report: Report) -> int:
+    def show_report(self, report: RunReport) -> int:
         """Print the summary of a run and return its exit code."""
         code = self.exit_code(report)
         self.console.show_report(report, code, interrupted=self.interrupts.came)

@@ -27,7 +27,7 @@ from resource_api.plugins.worker import protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
 
 #: The types of documents that a host may send; ``end`` has a frame of its own.
 TYPES: Final = frozenset(
@@ -55,7 +55,7 @@ _REFUSALS: Final = frozenset({*NOTHING_DONE, BUG})
 class HostChannel:
     """The exchange of one job and its events with one host."""
 
-    def __init__(self, host: str, job: Job, bytes_of: Callable[[str], bytes]) -> None:
+    def __init__(self, host: str, job: HostJob, bytes_of: Callable[[str], bytes]) -> None:
         """Send ``job``; ``bytes_of`` returns an archive by its digest."""
         self.host = host
         self._job = job

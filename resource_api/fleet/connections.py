@@ -12,7 +12,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
     from resource_api.fleet.value_sources import ValueSource
 
 #: The remote run ended; ``code`` is its exit code.
@@ -82,7 +82,7 @@ class HostConnections(Protocol):
     another one.
     """
 
-    def start(self, host: Host, job: Job) -> None:
+    def start(self, host: Host, job: HostJob) -> None:
         """Start to run ``job`` on ``host``; return at once, and never raise: errors arrive as the host's end."""
 
     def next_event(self, seconds: float | None) -> HostEvent | None:

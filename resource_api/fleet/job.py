@@ -32,7 +32,7 @@ MAX_RESULT: Final = 16 * 1024 * 1024
 _KIND: Final = "job"
 
 
-class Job(NamedTuple):
+class HostJob(NamedTuple):
     """One command for one host."""
 
     #: One of ``COMMANDS``.
@@ -59,7 +59,7 @@ class Job(NamedTuple):
     id: str = ""
 
 
-def with_id(job: Job, key: bytes = b"") -> Job:
+def with_id(job: HostJob, key: bytes = b"") -> HostJob:
     """Return a job with its id, and with its inputs, which may be those of ``manifest.input_values``, encoded.
 
     ``key``: up to 64 bytes for the digests of secrets, so that secrets cannot be guessed from the id; the same key
@@ -71,18 +71,18 @@ def with_id(job: Job, key: bytes = b"") -> Job:
 
 
 def for_host(
-    shared: Job, host: Mapping[str, Any], inputs: Mapping[str, Any], options: Mapping[str, Any], key: bytes = b""
-) -> Job:
+    shared: HostJob, host: Mapping[str, Any], inputs: Mapping[str, Any], options: Mapping[str, Any], key: bytes = b""
+) -> HostJob:
     """Return the job of one host: ``shared`` with its inputs, and with its ``options`` added.
 
     The shared part is digested once, which makes the id of each host cheap. ``key`` as for ``with_id``.
     """
     encoded = {name: _encoded_input(value) for name, value in inputs.items()}
-    part = Job(command="", generation=0, payload="", inputs=encoded, host=host, options=options, id=shared.id)
+    part = HostJob(command="", generation=0, payload="", inputs=encoded, host=host, options=options, id=shared.id)
     return shared._replace(id=_digest(part, key), inputs=encoded, host=host, options={**shared.options, **options})
 
 
-def decoded_inputs(job: Job) -> dict[str, Any]:
+def decoded_inputs(job: HostJob) -> dict[str, Any]:
     """Return the inputs of a job for ``Runtime``."""
     return {
         name: _TEXT_INPUTS[value[0]](reveal(value[1])) if type(value) is tuple else value
@@ -90,7 +90,7 @@ def decoded_inputs(job: Job) -> dict[str, Any]:
     }
 
 
-def encode(job: Job) -> bytes:
+def encode(job: HostJob) -> bytes:
     """Return the bytes of a job with secrets in clear, for a private channel.
 
     The manifest, which the jobs of a run share, is encoded once.
@@ -100,12 +100,12 @@ def encode(job: Job) -> bytes:
     return protocol.join(_KIND, encoded)
 
 
-def decode(frame: protocol.Frame) -> Job:
+def decode(frame: protocol.Frame) -> HostJob:
     """Return the job of a frame. Raise ``ValueError`` for another frame."""
-    if frame.kind != _KIND or frame.body.keys() != set(Job._fields):
+    if frame.kind != _KIND or frame.body.keys() != set(HostJob._fields):
         msg = "this is no job"
         raise ValueError(msg)
-    job = Job(**frame.body)
+    job = HostJob(**frame.body)
     if job.command not in COMMANDS:
         msg = f"a job for the unknown command {job.command!r:.40}"
         raise ValueError(msg)
@@ -131,7 +131,7 @@ def _encoded_input(value: Any) -> Any:
 _last_manifest: list[tuple[Any, Any, Mapping[str, str]]] = [(None, None, {})]
 
 
-def _manifest_texts(job: Job) -> Mapping[str, str]:
+def _manifest_texts(job: HostJob) -> Mapping[str, str]:
     """Return the encoded fields ``documents`` and ``files``, which the jobs of a run share."""
     documents, files, texts = _last_manifest[0]
     if documents is not job.documents or files is not job.files:
@@ -140,7 +140,7 @@ def _manifest_texts(job: Job) -> Mapping[str, str]:
     return texts
 
 
-def _digest(job: Job, key: bytes) -> str:
+def _digest(job: HostJob, key: bytes) -> str:
     from hashlib import blake2b, sha256  # only the controller needs it
 
     def digested(value: Any) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.fleet.connections import Host, HostConnections, HostEvent
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
     from resource_api.fleet.ledger import Ledger
     from resource_api.fleet.merge import HostReport, Merge
 
@@ -206,7 +206,7 @@ class FleetRun:
         names: Sequence[str],
         plan: Rollout,
         connections: HostConnections,
-        job_for: Callable[[str], tuple[Host, Job]],
+        job_for: Callable[[str], tuple[Host, HostJob]],
         *,
         merge: Merge,
         observer: Observer,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.archives import Archives
     from resource_api.fleet.connections import Host, HostEvent
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
     from resource_api.fleet.launch import HostPlatform
     from resource_api.fleet.transport import RemoteProcess, Transport
     from resource_api.fleet.value_sources import ValueSource
@@ -80,7 +80,7 @@ class SshConnections:
         self._thread = threading.Thread(target=self._loop.run_forever, name="ssh", daemon=True)
         self._thread.start()
 
-    def start(self, host: Host, job: Job) -> None:
+    def start(self, host: Host, job: HostJob) -> None:
         """Start to run ``job`` on ``host``; all errors arrive as the host's end."""
         self._open.add(host.name)
         self._loop.call_soon_threadsafe(self._begin, host, job)
@@ -121,7 +121,7 @@ class SshConnections:
 
     # In the thread of the loop
 
-    def _begin(self, host: Host, job: Job) -> None:
+    def _begin(self, host: Host, job: HostJob) -> None:
         stream = self._streams[host.name] = _HostStream(HostChannel(host.name, job, self._archives.bytes_of))
         self._tasks[host.name] = self._loop.create_task(self._run(host, stream))
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.change import Difference
-    from resource_api.model.report import Report, StepReport
+    from resource_api.model.report import RunReport, StepReport
     from resource_api.model.step import Step
     from resource_api.model.values.errors import Problem
 
@@ -79,7 +79,7 @@ class Outputs(NamedTuple):
 class Finished(NamedTuple):
     """The run is over."""
 
-    report: Report
+    report: RunReport
 
 
 Event = PlannedChange | Drifted | StepStart | StepEnd | Diagnosed | Outputs | Finished

@@ -145,7 +145,7 @@ class ProviderCall(NamedTuple):
         return f"<ProviderCall {self.method} of {self.instance}: {len(self.operations)} resources>"
 
 
-class Report(NamedTuple):
+class RunReport(NamedTuple):
     """The result of one run; ``seconds`` is its duration, ``run`` its id in the journal."""
 
     steps: Sequence[StepReport]

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 _TRIGGERING: Final = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE})
 
 
-class Plan(NamedTuple):
+class ExecutionPlan(NamedTuple):
     """The intention of a run: one step per selected resource, and the operations in the order of execution."""
 
     catalog: Catalog
@@ -135,7 +135,7 @@ class Plan(NamedTuple):
         """The number of the first operation that begins only when all that is declared has ended."""
         return ordering.prune_begins(self.operations, self.pruned)
 
-    def with_steps(self, steps: Mapping[int, Step]) -> Plan:
+    def with_steps(self, steps: Mapping[int, Step]) -> ExecutionPlan:
         """Return this plan with other steps, by the index of their entry, in place of those that it has."""
         return self._replace(
             steps=[steps.get(step.entry.index, step) for step in self.steps],
@@ -157,7 +157,9 @@ class Plan(NamedTuple):
         )
 
 
-def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, options: Options) -> Plan:
+def plan(
+    catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, options: Options
+) -> ExecutionPlan:
     """Return the plan of the ``selected`` entries (indexes; None: all); no argument is changed.
 
     Entries are planned in order, because references need the steps that were planned before. Raises ``UsageError`` for
@@ -178,7 +180,7 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
     read = (entry for entry in entries if not (entry.index in bulk.in_sync or entry.instance in catalog.missing))
     drift = find_drift(prior, queries.observation, read)
     outputs, problems = planner.outputs()
-    planned = Plan(
+    planned = ExecutionPlan(
         catalog, prior, options, steps, operations, waits, selected is None, outputs, drift=drift, in_sync=bulk.in_sync
     )
     if problems:

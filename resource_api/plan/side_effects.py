@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from resource_api.model.record import RecordKey
     from resource_api.model.step import Step
     from resource_api.plan.diff import Resource
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
 
 
 class SideEffectRule:
     """Decides about the side effects of the steps of one plan."""
 
-    def __init__(self, plan: Plan, functions: Callable[[str], ProviderFunctions]) -> None:
+    def __init__(self, plan: ExecutionPlan, functions: Callable[[str], ProviderFunctions]) -> None:
         """Take a plan, and a getter of the pure functions of a provider instance."""
         self._plan = plan
         self._functions = functions

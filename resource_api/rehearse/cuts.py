@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
     from resource_api.provider.context import Activity
     from resource_api.runtime.runtime import Runtime
 
@@ -33,7 +33,7 @@ _LONGEST: Final = 4096
 _NOT_REPEATED: Final = "the run has succeeded, and fails when it is made once more on a new overlay"
 
 
-def run(runtime: Runtime, apply: Callable[[Runtime], Report], layers: int, point: int) -> dict[str, Any]:
+def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, point: int) -> dict[str, Any]:
     """Apply on an overlay, with ``point`` kill it before that change of a file and apply again. Return a document."""
     runtime.with_copied_state(SqliteStore(_STATE))
     monitor = _Monitor()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.datatypes.datatype import DataType
-    from resource_api.model.report import Report, StepReport
+    from resource_api.model.report import RunReport, StepReport
     from resource_api.model.step import Step
     from resource_api.rehearse.contents import Contents
 
@@ -76,7 +76,7 @@ class Damaged(NamedTuple):
     rest: int | None
 
 
-def damages(steps: Sequence[Step], first: Report) -> Iterator[Damage]:
+def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
     """Yield the possible damages after the run ``first``; ``steps``: the plan after it."""
     successes = {report.reference: report for report in first.steps if report.status == "success"}
     for step in steps:
@@ -157,7 +157,7 @@ class Compared:
 class Damager:
     """Damages a resource on an overlay, and repairs it by a run, one after another."""
 
-    def __init__(self, runtime: Runtime, layers: int, apply: Callable[[], Report], compared: Compared) -> None:
+    def __init__(self, runtime: Runtime, layers: int, apply: Callable[[], RunReport], compared: Compared) -> None:
         """Use the types of ``runtime`` and the ``layers`` of the overlay; ``apply`` makes a run of the manifest."""
         self._runtime = runtime
         self._layers = layers

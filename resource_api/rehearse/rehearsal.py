@@ -30,10 +30,10 @@ from resource_api.system.process import interactive, spawn
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from resource_api.model.report import Report, StepReport
+    from resource_api.model.report import RunReport, StepReport
     from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.rehearse.contents import Contents
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
@@ -80,7 +80,7 @@ class Request(NamedTuple):
     keep: str = ""
 
 
-def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None]) -> Rehearsal:
+def rehearse(runtime: Runtime, request: Request, show: Callable[[RunReport], None]) -> Rehearsal:
     """Rehearse a manifest and return the verdicts. ``show`` is called inside with the report of the first run.
 
     Raise ``ManifestError`` for a wrong manifest, ``IsolationError`` where this machine or user lacks a prerequisite.
@@ -151,7 +151,7 @@ class _Outside:
             if request.isolation.network or not entry.definition.config.attributes
         ]
 
-        def plan() -> Plan:
+        def plan() -> ExecutionPlan:
             return self._runtime.plan(request.source, request.inputs, **{**request.options, "targets": readable})
 
         with _silent(self._runtime):
@@ -159,7 +159,7 @@ class _Outside:
         rows = (findings.get(name, Finding(name, _OFFLINE)) for name in self._left_out)
         return [row._replace(place=self.place_of(row.reference)) for row in rows]
 
-    def first_run(self, show: Callable[[Report], None]) -> Any:
+    def first_run(self, show: Callable[[RunReport], None]) -> Any:
         """Do all work on the first overlay; return its document."""
         with written_files.stored(self._request.keep) as file:
             descriptors = {descriptor for descriptor in (file, self._request.terminal) if descriptor is not None}
@@ -243,7 +243,7 @@ class _Inside:
         self._options = {**request.options, "excludes": excludes}
         self._layers = overlay.layers
 
-    def _apply(self, runtime: Runtime | None = None) -> Report:
+    def _apply(self, runtime: Runtime | None = None) -> RunReport:
         return (runtime or self._runtime).apply(self._request.source, self._request.inputs, **self._options)
 
     def once(self) -> dict[str, Any]:
@@ -267,7 +267,7 @@ class _Inside:
             damager = damage.Damager(self._runtime, self._layers, self._apply, compared)
             return damager.try_from(candidates, start)._asdict()
 
-    def run(self, show: Callable[[Report], None], archive: int | None) -> dict[str, Any]:
+    def run(self, show: Callable[[RunReport], None], archive: int | None) -> dict[str, Any]:
         """Do all requested work, and pack the written files into ``archive``; return the document."""
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
@@ -329,7 +329,7 @@ def _silent(runtime: Runtime) -> Iterator[None]:
         log.sinks, runtime.notify = sinks, notify
 
 
-def _failed(report: Report) -> list[Finding]:
+def _failed(report: RunReport) -> list[Finding]:
     return [finding(outcome.step, outcome.error or "failed") for outcome in report.steps if outcome.status == "failed"]
 
 
@@ -402,7 +402,7 @@ def _call(references: Sequence[str], declared: Mapping[str, Sequence[Any]], chan
     return RecordedCall(references, {reference: DeclaredPaths(*paths) for reference, paths in declared.items()}, read)
 
 
-def _unrehearsed(left_out: Sequence[str], plan: Callable[[], Plan]) -> list[Finding]:
+def _unrehearsed(left_out: Sequence[str], plan: Callable[[], ExecutionPlan]) -> list[Finding]:
     """Return a finding for each resource that is left out, with its step in ``plan``, or the error."""
     try:
         steps = {str(step.reference): step for step in plan().steps} if left_out else {}
@@ -426,7 +426,7 @@ def _unplanned(error: str) -> str:
     return f"cannot be planned: {error}"
 
 
-def _repetitions(again: Report, calls: Sequence[RecordedCall]) -> list[Finding]:
+def _repetitions(again: RunReport, calls: Sequence[RecordedCall]) -> list[Finding]:
     """Return a finding for each action of the second run; ``calls`` are those of the first run."""
     acted = {step.reference for step in again.steps}
     return [finding for step in again.steps for finding in _repeated(step, calls, acted)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.record import Record
     from resource_api.model.step import Step
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.render.changes import Style
 
 _SCOPES: Final = {"inputs": "input", "values": "value", "facts": "fact", "stacks": "stack"}
@@ -28,7 +28,7 @@ _SCOPES: Final = {"inputs": "input", "values": "value", "facts": "fact", "stacks
 _NAMED: Final = 10
 
 
-def lines(plan: Plan, patterns: Sequence[str], style: Style) -> Iterator[str]:
+def lines(plan: ExecutionPlan, patterns: Sequence[str], style: Style) -> Iterator[str]:
     """Yield the steps of the matching resources, with their explanations, and the counts of the whole plan.
 
     Raise ``UsageError`` for a pattern that matches nothing.
@@ -43,7 +43,7 @@ def lines(plan: Plan, patterns: Sequence[str], style: Style) -> Iterator[str]:
     yield plan_summary(plan.summary)
 
 
-def _explain(plan: Plan, step: Step, style: Style) -> Iterator[str]:
+def _explain(plan: ExecutionPlan, step: Step, style: Style) -> Iterator[str]:
     entry, record = step.entry, plan.decision_inputs(step).record
     position = entry.declaration.place()
     inside = f" by {entry.parent}" if entry.parent else ""
@@ -98,7 +98,7 @@ def _history(difference: Difference | None, record: Record | None, style: Style)
         yield "the system has changed" + ("" if hidden else f": it was {style.value(was)}")
 
 
-def _relationships(plan: Plan, step: Step) -> Iterator[str]:
+def _relationships(plan: ExecutionPlan, step: Step) -> Iterator[str]:
     if before := step.depends_on:
         more = f" and {len(before) - _NAMED} more" if len(before) > _NAMED else ""
         yield f"  comes after {', '.join(map(str, before[:_NAMED]))}{more}"

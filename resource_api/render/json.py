@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.change import Difference, SideEffect
-    from resource_api.model.report import Report, StepReport, Summary
+    from resource_api.model.report import RunReport, StepReport, Summary
     from resource_api.model.step import Step
     from resource_api.model.values.errors import Problem
     from resource_api.plan.diff import Drift
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
 
 FORMAT_VERSION = 1
 
 
-def plan(plan: Plan) -> dict[str, Any]:
+def plan(plan: ExecutionPlan) -> dict[str, Any]:
     """Return the document of ``plan --json``."""
     manifest, may_change = plan.catalog.manifest, plan.may_change()
     return {
@@ -67,7 +67,7 @@ def _output_changes(changes: Sequence[Difference]) -> dict[str, Any]:
     return {name: {"is": plain(is_), "should": plain(should)} for name, is_, should, *_ in changes}
 
 
-def _stacks(plan: Plan) -> dict[str, Any]:
+def _stacks(plan: ExecutionPlan) -> dict[str, Any]:
     """Return the outputs of other stacks in use, if any."""
     outputs = plan.catalog.scope.stack_outputs
     return {"stacks": [{"stack": stack, "output": name} for stack, name in outputs]} if outputs else {}
@@ -199,7 +199,7 @@ def step_end(report: StepReport) -> dict[str, Any]:
     }
 
 
-def report(report: Report) -> dict[str, Any]:
+def report(report: RunReport) -> dict[str, Any]:
     """Return a whole run as one document."""
     return {
         "steps": [step_end(step_report) for step_report in report.steps],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.model.report import Summary
     from resource_api.model.step import Step
     from resource_api.plan.diff import Drift
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
 
 #: Colours that can be read on a dark and on a light ground; only the sign of a step has one.
 _COLORS: Final = {"+": "32", "~": "33", "-": "31", "-/+": "35", "+/-": "35", "<=": "36", ">": "36", "!": "36"}
@@ -77,7 +77,7 @@ class PlanDocument(NamedTuple):
     stack_outputs: Iterable[tuple[str, str]] = ()
 
 
-def lines(plan: Plan, style: Style = _PLAIN, *, verbose: bool = False) -> Iterator[str]:
+def lines(plan: ExecutionPlan, style: Style = _PLAIN, *, verbose: bool = False) -> Iterator[str]:
     """Yield the lines of a plan; ``verbose``: also of resources in sync that a step before them may change."""
     steps = _step_documents(plan, plan.may_change() if verbose else {})
     outputs = plan.catalog.scope.stack_outputs
@@ -107,7 +107,7 @@ def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
         yield list(_outputs(document.output_changes, style))
 
 
-def _step_documents(plan: Plan, may_change: Mapping[int, int]) -> Iterator[StepDocument]:
+def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Iterator[StepDocument]:
     """Yield the documents of steps that act, or would be refreshed if they could.
 
     ``may_change``: resources in sync that are shown too, see ``Plan.may_change``.
@@ -123,7 +123,7 @@ def _step_documents(plan: Plan, may_change: Mapping[int, int]) -> Iterator[StepD
             yield StepDocument(str(step.reference), Action.SAME, read_after=after)
 
 
-def _step_document(plan: Plan, step: Step, cause: str | None) -> StepDocument:
+def _step_document(plan: ExecutionPlan, step: Step, cause: str | None) -> StepDocument:
     """Return the document of one step; ``cause``: the failing resource because of which it is skipped."""
     definition, entry = step.definition, step.entry
     changes = [conceal_difference(definition, change) for change in (*step.changes, *step.predictions)]
@@ -153,7 +153,7 @@ def uses_parameters(action: Action, features: Collection[str]) -> bool:
     return action in _WITH_PARAMETERS or (action is Action.REFRESH and "imperative" in features)
 
 
-def _notified(plan: Plan) -> Collection[int]:
+def _notified(plan: ExecutionPlan) -> Collection[int]:
     """Return the entries' indices of resources that cannot be refreshed, although a step notifies them."""
     if not plan.catalog.subscribes:
         return ()
@@ -164,7 +164,7 @@ def _notified(plan: Plan) -> Collection[int]:
     return {to for to, sources in plan.catalog.subscribes.items() if to in fixed and not acting.isdisjoint(sources)}
 
 
-def step_lines(plan: Plan, step: Step, style: Style) -> Sequence[str]:
+def step_lines(plan: ExecutionPlan, step: Step, style: Style) -> Sequence[str]:
     """Return the lines of one step, also of one without an action."""
     return _step_lines(_step_document(plan, step, plan.blocked.get(step.entry.index)), style)
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.change import Difference
-    from resource_api.model.report import ProviderCall, Report
+    from resource_api.model.report import ProviderCall, RunReport
     from resource_api.model.step import Step
     from resource_api.model.values.masking import Mask
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
 
 FORMAT_VERSION: Final = 1
 #: Characters that are kept of one text.
@@ -32,7 +32,7 @@ _CALL: Final = ("worker", "provider", "method", "started", "seconds", "resources
 _CHANGE: Final = ("attribute", "is", "should", "message")
 
 
-def encode(plan: Plan, report: Report, run_fields: Mapping[str, Any], mask: Mask) -> str:
+def encode(plan: ExecutionPlan, report: RunReport, run_fields: Mapping[str, Any], mask: Mask) -> str:
     """Return the compact form of a run as JSON; ``run_fields`` is its line of the history.
 
     Every secret in it is ``<sensitive>``; ``mask`` finds secrets inside other texts.
@@ -56,7 +56,7 @@ def encode(plan: Plan, report: Report, run_fields: Mapping[str, Any], mask: Mask
     return json.dumps(mask.document(plain(document)), separators=(",", ":"))
 
 
-def _groups(report: Report, mask: Mask) -> list[list[Any]]:
+def _groups(report: RunReport, mask: Mask) -> list[list[Any]]:
     """Return groups of consecutive steps: the shared fields, then the references."""
     groups: list[list[Any]] = []
     call_of = {
@@ -105,7 +105,7 @@ def _calls(calls: Sequence[ProviderCall]) -> list[list[Any]]:
     ]
 
 
-def _critical_path(plan: Plan, calls: Sequence[ProviderCall]) -> list[int]:
+def _critical_path(plan: ExecutionPlan, calls: Sequence[ProviderCall]) -> list[int]:
     """Return the indices of the calls on the longest chain of calls that waited for each other."""
     if len(calls) < 2:  # noqa: PLR2004 - one call waits for none
         return list(range(len(calls)))
@@ -132,14 +132,14 @@ def _critical_path(plan: Plan, calls: Sequence[ProviderCall]) -> list[int]:
     return path[::-1]
 
 
-def _positions(report: Report) -> dict[str, list[Any]]:
+def _positions(report: RunReport) -> dict[str, list[Any]]:
     """Return the positions of the declarations of failed resources: reference → file and line."""
     failed = [step.step.entry for step in report.steps if step.status == "failed"]
     positions = {entry.reference_text: entry.declaration.place() for entry in failed}
     return {reference: [position.file, position.line] for reference, position in positions.items() if position.file}
 
 
-def _notifications(plan: Plan, report: Report) -> list[list[str]]:
+def _notifications(plan: ExecutionPlan, report: RunReport) -> list[list[str]]:
     """Return the notifications of a run, also failed ones: the source and the refreshed resource."""
     if not (subscribes := plan.catalog.subscribes):
         return []

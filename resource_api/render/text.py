@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.model.record import Record
-    from resource_api.model.report import Report, Summary
+    from resource_api.model.report import RunReport, Summary
     from resource_api.render.changes import Style
 
 
@@ -55,7 +55,7 @@ def destroy_question(summary: Summary, projects: str, stack: str, suffix: str = 
     return f"{question.capitalize()} of project {escape(projects)}, stack {escape(stack)}{suffix}?"
 
 
-def report(report: Report) -> str:
+def report(report: RunReport) -> str:
     """Return ``Applied in 1.2 s: 1 created, 12 unchanged.``; other counts that are zero are left out.
 
     Of a noop run ``Plan: 1 to create; 12 unchanged. (noop)``.
@@ -142,7 +142,7 @@ def verdict_mark(text: str, *, ok: bool) -> str:
 _NAMED: Final = 40
 
 
-def repeated_failures(run_report: Report, style: Style) -> Iterator[str]:
+def repeated_failures(run_report: RunReport, style: Style) -> Iterator[str]:
     """Yield a line for each failure: the resource, its position, the reason, the number of skipped resources."""
     failed = [report for report in run_report.steps if report.status == "failed"]
     skipped = Counter(report.cause for report in run_report.steps if report.status == "skipped")

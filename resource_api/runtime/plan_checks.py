@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from resource_api.model.event import Event
     from resource_api.model.step import Policy, Step
     from resource_api.model.type_definition import Name
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.prior.match import Prior
 
@@ -78,7 +78,7 @@ class PolicyEvaluator:
                 self._warn(self._placed(problem, entry) for problem in problems)
         return "; ".join(errors)
 
-    def check_plan(self, planned: Plan) -> Plan:
+    def check_plan(self, planned: ExecutionPlan) -> ExecutionPlan:
         """Check a plan; return it with the forbidden steps failed. Raise ``ResourceError`` when no step would act."""
         policy_plan = _policy_plan(planned)
         problems = [
@@ -151,7 +151,7 @@ def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Proble
             yield problem
 
 
-def _with_failures(planned: Plan, errors: Sequence[Problem]) -> Plan:
+def _with_failures(planned: ExecutionPlan, errors: Sequence[Problem]) -> ExecutionPlan:
     """Return a plan with the named steps failed; an error without a step fails every step that would act."""
     by_reference: dict[str, list[str]] = {}
     for error in errors:
@@ -169,7 +169,7 @@ def _with_failures(planned: Plan, errors: Sequence[Problem]) -> Plan:
     return planned.with_steps(failed)
 
 
-def _policy_plan(planned: Plan) -> PolicyPlan:
+def _policy_plan(planned: ExecutionPlan) -> PolicyPlan:
     state = planned.prior.state
     steps = tuple(map(_policy_step, planned.steps))
     return PolicyPlan(state.project, state.stack, steps, planned.complete)
@@ -198,7 +198,7 @@ def _policy_step(step: Step) -> PolicyStep:
 _CHECKED: Final = CREATING | {Action.UPDATE, Action.RUN}
 
 
-def preflight_warnings(plan: Plan, providers: ProviderPool) -> list[Problem]:
+def preflight_warnings(plan: ExecutionPlan, providers: ProviderPool) -> list[Problem]:
     """Return the missing prerequisites of a plan's steps, as warnings with the positions of the declarations."""
     acting = {step.entry.index: step for step in plan.steps if _acts(step, noop=plan.options.noop)}
     by_instance: dict[str, dict[Name, Step]] = {}
@@ -233,7 +233,7 @@ class _EarlierSteps:
     declared there for a reason, such as a package that brings a user.
     """
 
-    def __init__(self, plan: Plan, acting: Mapping[int, Step]) -> None:
+    def __init__(self, plan: ExecutionPlan, acting: Mapping[int, Step]) -> None:
         self._plan = plan
         self._acting = acting
 
@@ -317,6 +317,6 @@ def _checked(answer: Any, steps: Mapping[Name, Step]) -> tuple[Step, Problem]:
     return steps[name], answer[1]
 
 
-def _placed_finding(plan: Plan, step: Step, problem: Problem) -> Problem:
+def _placed_finding(plan: ExecutionPlan, step: Step, problem: Problem) -> Problem:
     position = plan.catalog.manifest.place(step.entry.declaration, problem.attribute)
     return problem._replace(severity="warning", reference=str(step.reference), code="preflight", **position._asdict())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api.model.event import Event
     from resource_api.model.record import Record, StackState
     from resource_api.model.step import Step
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.state.store import StateStore, Store
     from resource_api.system.log import Log
 
@@ -35,7 +35,7 @@ _NAMED: Final = 20
 
 
 def report_findings(
-    plan: Plan, log: Log, store: Store, notify: Callable[[Event], None] | None = None, *, recorded: bool = True
+    plan: ExecutionPlan, log: Log, store: Store, notify: Callable[[Event], None] | None = None, *, recorded: bool = True
 ) -> None:
     """Log unfinished changes, undeclared records, and the effects on other stacks in ``store``.
 
@@ -57,12 +57,12 @@ def report_findings(
                 notify(PlannedChange(step))
 
 
-def _does_something(plan: Plan) -> bool:
+def _does_something(plan: ExecutionPlan) -> bool:
     """Whether a run may record anything: a resource or an output differs from its record."""
     return bool(plan.output_changes) or len(plan.in_sync) < len(plan.steps) or not plan.prior.state.serial
 
 
-def _log_changes_without_outcome(plan: Plan, log: Log, holder: Callable[[], str]) -> None:
+def _log_changes_without_outcome(plan: ExecutionPlan, log: Log, holder: Callable[[], str]) -> None:
     """Log the changes whose outcome is unknown, unless the ``holder`` of the lock makes them now."""
     intents = plan.prior.state.intents.values()
     running = holder() if intents else ""
@@ -76,7 +76,7 @@ def _log_changes_without_outcome(plan: Plan, log: Log, holder: Callable[[], str]
         log.write("notice", f"{intent.reference}", text, intent.type, reference=f"{intent.reference}")
 
 
-def _log_undeclared(plan: Plan, log: Log) -> None:
+def _log_undeclared(plan: ExecutionPlan, log: Log) -> None:
     effects: dict[str, list[Record]] = {}
     for record in plan.prior.undeclared:
         effects.setdefault(record.prune_effect, []).append(record)
@@ -90,7 +90,7 @@ def _log_undeclared(plan: Plan, log: Log) -> None:
             log.write("notice", f"{record.reference}", text, record.type, reference=f"{record.reference}")
 
 
-def log_lost_order(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> None:
+def log_lost_order(plan: ExecutionPlan, runs: Iterable[Mapping[str, Any]], log: Log) -> None:
     """Log neighbours that only the manifest's order has separated, in the first parallel run of a stack.
 
     ``runs`` are the finished runs of the stack, as the store's history returns them.
@@ -112,7 +112,7 @@ def log_lost_order(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> N
 _DEFAULT: Final = "default"
 
 
-def report_other_stacks(plan: Plan, store: Store, log: Log) -> None:
+def report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
     """Log resources that other stacks record too, the readers of removed outputs, and a new stack."""
     state = plan.prior.state
     own_stack = StackName(state.project, state.stack)
@@ -132,7 +132,7 @@ def report_other_stacks(plan: Plan, store: Store, log: Log) -> None:
 # Things that another stack records too
 
 
-def _concerned(plan: Plan, log: Log) -> Iterator[Step]:
+def _concerned(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
     """Yield the steps that change a resource or first record it, and at level info all others."""
     every = log.enabled("info")
     for step in plan.steps:
@@ -150,7 +150,9 @@ def _readable(store: StateStore, names: Sequence[StackName]) -> Iterator[tuple[S
             continue
 
 
-def _log_shared(plan: Plan, steps: Sequence[Step], states: Iterator[tuple[StackName, StackState]], log: Log) -> None:
+def _log_shared(
+    plan: ExecutionPlan, steps: Sequence[Step], states: Iterator[tuple[StackName, StackState]], log: Log
+) -> None:
     """Log the resources that other stacks record too, as a warning where this run changes or first records them."""
     by_name = {(step.definition.name, step.name): step for step in steps}
     stacks: dict[int, list[str]] = {}
@@ -172,7 +174,7 @@ def _log_shared(plan: Plan, steps: Sequence[Step], states: Iterator[tuple[StackN
         log.write(level, step.entry.reference_text, text, step.definition.name, step.log_fields)
 
 
-def _is_same_place(plan: Plan, step: Step, state: StackState, record: Record) -> bool:
+def _is_same_place(plan: ExecutionPlan, step: Step, state: StackState, record: Record) -> bool:
     """Return whether another stack's record is about a step's resource, as far as their configurations tell."""
     if not step.definition.config.attributes:
         return True
@@ -212,7 +214,7 @@ def _is_new(state: StackState) -> bool:
     return not state.serial and state.stack != _DEFAULT
 
 
-def _log_new(plan: Plan, own_stack: StackName, other_stacks: Sequence[StackName], log: Log) -> None:
+def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[StackName], log: Log) -> None:
     """Log that a stack is new, whose name may be misspelt."""
     path = plan.catalog.manifest.path
     described = _described(path)

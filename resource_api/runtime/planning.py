@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from resource_api.runtime.manifest_compiler import Source
 
 
-class Plan(planner.Plan):
+class Plan(planner.ExecutionPlan):
     """The actions that ``apply`` would take: ``steps``, ``drift``, ``outputs``, ``summary``.
 
     ``str(plan)`` is the text that ``resource-api plan`` prints, without colours. Secrets are never in it.
@@ -76,7 +76,7 @@ class Planning:
 
     def plan_manifest(
         self, source: Source, inputs: Mapping[str, Any], request: CacheRequest | None = None
-    ) -> planner.Plan:
+    ) -> planner.ExecutionPlan:
         """Return the plan of a manifest; for ``destroy`` the one of the empty manifest of its project.
 
         With a ``request``, resources that an earlier run found unchanged may be left out.
@@ -92,22 +92,22 @@ class Planning:
                 return plan
         return self._plan_catalog(environment.catalog(source, inputs, self._providers))
 
-    def plan_again(self, plan: planner.Plan) -> planner.Plan:
+    def plan_again(self, plan: planner.ExecutionPlan) -> planner.ExecutionPlan:
         """Return a new plan of an earlier plan's catalog."""
         declared = [entry for entry in plan.catalog.entries if entry.index not in plan.prior.orphans]
         return self._plan_catalog(plan.catalog._replace(entries=declared))
 
-    def plan_unrecorded(self, source: Source) -> planner.Plan:
+    def plan_unrecorded(self, source: Source) -> planner.ExecutionPlan:
         """Return the plan of a manifest as if no resource were recorded."""
         catalog = self._environment.catalog(source, {}, self._providers)
         return self._decide(catalog, StackState(*self._environment.name(catalog)))
 
-    def _plan_catalog(self, catalog: Catalog) -> planner.Plan:
+    def _plan_catalog(self, catalog: Catalog) -> planner.ExecutionPlan:
         state = self._environment.store.load(self._environment.name(catalog))
         targets.check_prune(catalog, state, self.options, project_named=self._environment.project is not None)
         return self._decide(catalog, state)
 
-    def _plan_incrementally(self, request: CacheRequest) -> planner.Plan | None:
+    def _plan_incrementally(self, request: CacheRequest) -> planner.ExecutionPlan | None:
         """Return a plan without the resources that an earlier run found unchanged, or None if all must be planned."""
         environment = self._environment
         if (conclusion := environment.store.load_conclusion(request.label)) is None:
@@ -121,12 +121,12 @@ class Planning:
         )
         return plan(request, conclusion, self.snapshot, incremental)
 
-    def _decide(self, catalog: Catalog, state: StackState) -> planner.Plan:
+    def _decide(self, catalog: Catalog, state: StackState) -> planner.ExecutionPlan:
         """Match a catalog with its state, observe, and decide."""
         with self._log.bind(project=state.project, stack=state.stack, phase="plan"):
             return self._decide_steps(catalog, state)
 
-    def _decide_steps(self, catalog: Catalog, state: StackState) -> planner.Plan:
+    def _decide_steps(self, catalog: Catalog, state: StackState) -> planner.ExecutionPlan:
         options, providers = self.options, self._providers
         targets.check_stacks(options, state)
         instances = configure_instances(catalog, state, providers)
@@ -183,7 +183,7 @@ class Planning:
     def _warn(self, message: str, code: str) -> None:
         self._environment.notify(Diagnosed(Problem(None, message, "warning", code=code)))
 
-    def complete(self, plan: planner.Plan) -> Plan:
+    def complete(self, plan: planner.ExecutionPlan) -> Plan:
         """Return a plan with its side effects and the warnings of ``preflight``, as far as its options need them."""
         is_shown = self.options.shown or self.options.noop
         if (is_shown or self.options.bound) and any(_acts(step) and step.asks_side_effects for step in plan.steps):
@@ -205,7 +205,7 @@ def _acts(step: Step) -> bool:
 
 @contextmanager
 def planned(
-    environment: RunEnvironment, options: Options, make: Callable[[Planning], planner.Plan], run: str = ""
+    environment: RunEnvironment, options: Options, make: Callable[[Planning], planner.ExecutionPlan], run: str = ""
 ) -> Iterator[tuple[Plan, Snapshot]]:
     """Yield the plan that ``make`` returns and the observations for it; close the providers at the end.
 
@@ -220,7 +220,7 @@ def planned(
         yield plan, planning.snapshot
 
 
-def _recorded_in_sync(plan: planner.Plan, providers: ProviderPool) -> frozenset[int]:
+def _recorded_in_sync(plan: planner.ExecutionPlan, providers: ProviderPool) -> frozenset[int]:
     """Return the in-sync entries, except those whose recorded provider differs from the current one."""
     indices = set()
     for index in plan.in_sync:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from resource_api.state.store import StateStore
 
 
-class Report(report.Report):
+class Report(report.RunReport):
     """The result of a run: ``steps`` (acted, failed, skipped or noop), ``summary``, ``exit_code``.
 
     ``str(report)`` is the summary that ``resource-api apply`` prints last.

@@ -98,7 +98,7 @@ class Runtime(RunEnvironment):
     @overload
     def apply(
         self,
-        source: planner.Plan,
+        source: planner.ExecutionPlan,
         *,
         on_plan: Callable[[Plan], None] | None = None,
         **options: Unpack[ExecutionOptions],
@@ -106,7 +106,7 @@ class Runtime(RunEnvironment):
 
     def apply(
         self,
-        source: Source | planner.Plan,
+        source: Source | planner.ExecutionPlan,
         inputs: Mapping[str, Any] | None = None,
         *,
         on_plan: Callable[[Plan], None] | None = None,
@@ -122,7 +122,7 @@ class Runtime(RunEnvironment):
         before anything is changed; an exception that it raises ends the run. ``use_cache`` as for ``plan``, for a
         manifest; the conclusion of a run that had nothing to do is saved for later ones.
         """
-        if isinstance(source, planner.Plan):
+        if isinstance(source, planner.ExecutionPlan):
             plan, run_options = source, execution_options(source.options, inputs, options)
             return self._apply(run_options, lambda planning: planning.plan_again(plan), on_plan)
         if isinstance(source, (str, os.PathLike)) and (document := read_saved_plan(os.fspath(source))) is not None:
@@ -245,7 +245,7 @@ class Runtime(RunEnvironment):
     def _apply(
         self,
         options: Options,
-        make: Callable[[Planning], planner.Plan],
+        make: Callable[[Planning], planner.ExecutionPlan],
         on_plan: Callable[[Plan], None] | None,
         request: CacheRequest | None = None,
     ) -> Report:

@@ -16,7 +16,7 @@ import pytest
 from resource_api.fleet import job as jobs
 from resource_api.fleet.archives import Archives, SentArchive, modules_archive, package_archive
 from resource_api.fleet.connections import Host
-from resource_api.fleet.job import Job, with_id
+from resource_api.fleet.job import HostJob, with_id
 from resource_api.manifest.read import read_mapping
 from resource_api.model.values._namedtuple import NamedTuple
 
@@ -338,13 +338,13 @@ class Trial(NamedTuple):
         generation: int = 1,
         command: str = "apply",
         **options: Any,
-    ) -> Job:
+    ) -> HostJob:
         """Return a job for resources ``NAME`` of the type ``effect`` in a directory of the host's own."""
         directory = self.place(host)
         Path(directory).mkdir(exist_ok=True)
         declared = {f"Effect[{directory}/{name}]": dict(body) for name, body in resources.items()}
         document = read_mapping({"project": "trial", "resources": declared}, "trial.yaml")
-        job = Job(
+        job = HostJob(
             command,
             generation,
             payload=self.package.digest,

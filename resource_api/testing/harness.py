@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from resource_api.model.event import LogEvent
     from resource_api.model.planner_queries import Due
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
     from resource_api.model.step import Step
     from resource_api.model.type_definition import Name, Resource
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.registry import Registry
     from resource_api.testing.examples import Examples
 
@@ -143,18 +143,18 @@ class Harness:
         __tracebackhide__ = True
         return [entry.name for entry in self.entries(*resources)]
 
-    def plan(self, *resources: Mapping[str, Any], runtime: Runtime | None = None) -> Plan:
+    def plan(self, *resources: Mapping[str, Any], runtime: Runtime | None = None) -> ExecutionPlan:
         """Return the plan of ``resources``."""
         return (runtime or self.runtime).plan(self.manifest(*resources))
 
     def apply(
         self, *resources: Mapping[str, Any], runtime: Runtime | None = None, noop: bool = False, parallel: int = 1
-    ) -> Report:
+    ) -> RunReport:
         """Apply ``resources``, tracked for ``restore``; failures are in the report."""
         self.track(*resources)
         return (runtime or self.runtime).apply(self.manifest(*resources), noop=noop, parallel=parallel)
 
-    def converge(self, *resources: Mapping[str, Any]) -> Report:
+    def converge(self, *resources: Mapping[str, Any]) -> RunReport:
         """Apply; fail unless everything succeeds and the next plan is empty."""
         report = self.apply(*resources)
         assert not failures(report), f"the apply fails: {failures(report)}{self.log_text}"
@@ -424,7 +424,7 @@ class Failures(dict[str, str]):
         return "; ".join([*(f"{reference}: {reason}" for reference, reason in first), *more])
 
 
-def failures(report: Report) -> Failures:
+def failures(report: RunReport) -> Failures:
     """Return the reasons of failed and skipped steps, by reference."""
     return Failures({step.reference: step.error for step in report.steps if step.status in {"failed", "skipped"}})
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.archives import Archives
     from resource_api.fleet.connections import Host, HostEvent
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
 
 _READ: Final = 16 * 1024
 #: Size of the end of a child's standard error in bytes, which has the error message.
@@ -55,7 +55,7 @@ class PipeConnections:
         #: Events in the order of arrival, each with its size in bytes.
         self._events: deque[tuple[HostEvent, int]] = deque()
 
-    def start(self, host: Host, job: Job) -> None:
+    def start(self, host: Host, job: HostJob) -> None:
         """Start to run ``job`` in a new process for ``host``, with the interpreter ``host.python`` if set."""
         channel, python = HostChannel(host.name, job, self._payloads.bytes_of), host.python or self._python
         try:

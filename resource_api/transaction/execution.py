@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from resource_api.model.step import Operation
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.events import Events
     from resource_api.transaction.recorder import Recorder
@@ -33,7 +33,14 @@ class Execution:
     """The execution of the operations of one plan."""
 
     def __init__(
-        self, plan: Plan, snapshot: Snapshot, results: Results, events: Events, recorder: Recorder, *, is_shown: bool
+        self,
+        plan: ExecutionPlan,
+        snapshot: Snapshot,
+        results: Results,
+        events: Events,
+        recorder: Recorder,
+        *,
+        is_shown: bool,
     ) -> None:
         """Prepare the stages; ``is_shown``: errors of the plan are not logged, because they have been shown already."""
         refreshes = Refreshes(plan, results.changed)

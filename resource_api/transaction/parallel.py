@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from resource_api.model.step import Operation
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.transaction.transaction_context import TransactionContext
 
     #: The operations that ended, and the calls that are due.
@@ -111,7 +111,7 @@ class Schedule:
     whatever the order in which operations end.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExecutionPlan) -> None:
         """Begin with no operation begun."""
         self._plan = plan
         waits = {number: set(prerequisites) for number, prerequisites in plan.waits.items()}
@@ -217,7 +217,7 @@ class Schedule:
         return segment.operations
 
 
-def unrelated_neighbours(plan: Plan) -> Iterator[tuple[Operation, Operation]]:
+def unrelated_neighbours(plan: ExecutionPlan) -> Iterator[tuple[Operation, Operation]]:
     """Yield adjacent operations of different types that both act and that no relationship orders."""
     for first, second in pairwise(plan.operations):
         same_type = first.definition.instance == second.definition.instance

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Name, TypeDefinition
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.provider.outcomes import CallOutcomes
     from resource_api.system.log import Log
@@ -210,7 +210,7 @@ def _note_reports(runs: Sequence[OperationRun], context: Context) -> None:
 class StepPositions:
     """The positions of the acting steps of a plan, in the order of execution."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExecutionPlan) -> None:
         """Take the plan; positions are computed when a call is shown."""
         self._plan = plan
 

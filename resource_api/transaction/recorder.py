@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.record import Record, RecordKey, StackState
     from resource_api.model.values.reference import Reference
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.state.store import StackName, StateStore
     from resource_api.transaction.results import Results
 
@@ -38,7 +38,12 @@ class Recorder:
     """Writes one run into the state of one stack."""
 
     def __init__(
-        self, store: StateStore | None, name: StackName, plan: Plan, run_id: str, records: Records | None = None
+        self,
+        store: StateStore | None,
+        name: StackName,
+        plan: ExecutionPlan,
+        run_id: str,
+        records: Records | None = None,
     ) -> None:
         """Write for the run ``run_id`` of ``plan`` into the stack ``name``; without a ``store`` nothing is written.
 

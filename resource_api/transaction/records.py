@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.record import RecordKey
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.implementations import Implementations
     from resource_api.transaction.operation_run import OperationRun
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class Records:
     """Makes the records of the operations of one plan."""
 
-    def __init__(self, plan: Plan, several: Mapping[str, Implementations] = EMPTY) -> None:
+    def __init__(self, plan: ExecutionPlan, several: Mapping[str, Implementations] = EMPTY) -> None:
         """Make records for ``plan``; ``several`` are the instances of types with several providers."""
         self._plan = plan
         self._several = several

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import FunctionCall, Name
     from resource_api.model.values.expression import ExpressionPath
     from resource_api.plan.diff import DecisionInputs
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.results import Results
@@ -503,7 +503,7 @@ class Rereading:
     one of its prerequisites did.
     """
 
-    def __init__(self, plan: Plan, snapshot: Snapshot, results: Results) -> None:
+    def __init__(self, plan: ExecutionPlan, snapshot: Snapshot, results: Results) -> None:
         """Take the plan, and the reads and results of its run, which grow."""
         self._plan = plan
         self._snapshot = snapshot

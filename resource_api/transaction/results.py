@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api.model.change import Difference
     from resource_api.model.record import RecordKey
     from resource_api.model.report import ProviderCall
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.transaction.events import Events
     from resource_api.transaction.operation_run import OperationRun
 
@@ -71,7 +71,7 @@ def _concealed(run: OperationRun, reported: Difference) -> Difference:
 class Results:
     """The table of results of one transaction, by the operation's number."""
 
-    def __init__(self, plan: Plan, events: Events) -> None:
+    def __init__(self, plan: ExecutionPlan, events: Events) -> None:
         """Begin with no operation ended; ``events`` logs and sends each end."""
         self._plan = plan
         self._events = events
@@ -245,7 +245,7 @@ class Results:
 class Skipping:
     """The failures of one transaction, and the operations that they block."""
 
-    def __init__(self, plan: Plan, blocked: Mapping[int, str], failures: dict[int, str]) -> None:
+    def __init__(self, plan: ExecutionPlan, blocked: Mapping[int, str], failures: dict[int, str]) -> None:
         """Begin without failures of the run.
 
         ``blocked``: entry's index → the failure of planning that blocks it. ``failures``: failed and skipped operations
@@ -302,7 +302,7 @@ class Skipping:
 class Refreshes:
     """The notifications among the resources of one plan (``notify``, ``subscribe``)."""
 
-    def __init__(self, plan: Plan, changed: Collection[int]) -> None:
+    def __init__(self, plan: ExecutionPlan, changed: Collection[int]) -> None:
         """Take the numbers of the operations that ``changed`` their resource; they grow during the run."""
         self._plan = plan
         self._changed = changed

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.model.step import Operation
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.transaction.operation_run import OperationRun
 
 
 class SegmentBuilder:
     """Builds a segment, operation by operation."""
 
-    def __init__(self, plan: Plan, prune_begins: int) -> None:
+    def __init__(self, plan: ExecutionPlan, prune_begins: int) -> None:
         """Begin with no operation; those from the number ``prune_begins`` on share no call with earlier ones."""
         self.operations: list[Operation] = []
         #: Whether the segment accepts no operation, because its only one has a call of its own.
@@ -67,7 +67,7 @@ class SegmentBuilder:
         self._names.add(_name(operation))
 
 
-def in_order(plan: Plan) -> Iterator[list[Operation]]:
+def in_order(plan: ExecutionPlan) -> Iterator[list[Operation]]:
     """Yield the segments of a plan in its order: consecutive operations of one type that can share a call."""
     prune_begins = plan.prune_begins
     for _, same_type in groupby(plan.operations, key=lambda operation: operation.definition.instance):

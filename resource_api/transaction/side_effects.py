@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import RecordKey
     from resource_api.model.step import Operation, Step
     from resource_api.model.type_definition import Name
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.transaction.transaction_context import TransactionContext
 
@@ -133,7 +133,7 @@ class SideEffectCheck:
         return f"would also {effect.action} {effect}, which was not planned; plan again"
 
 
-def with_side_effects(plan: Plan, providers: ProviderPool) -> Plan:
+def with_side_effects(plan: ExecutionPlan, providers: ProviderPool) -> ExecutionPlan:
     """Return a plan whose steps have their side effects; steps with forbidden ones have failed.
 
     The provider is asked about each call of the run as a whole. Effects that only the turn of a step shows are None.
@@ -160,7 +160,7 @@ def _unasked(effects: Sequence[SideEffect]) -> list[SideEffect]:
     return [effect for effect in effects if not effect.asked]
 
 
-def _acts(plan: Plan, operation: Operation) -> bool:
+def _acts(plan: ExecutionPlan, operation: Operation) -> bool:
     """Return whether ``set`` would be called for an operation."""
     step = operation.step
     forgets = operation.removal and step.action is Action.REPLACE and step.entry.meta.lifecycle.retain

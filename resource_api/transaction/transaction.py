@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.event import Outputs
-from resource_api.model.report import Report
+from resource_api.model.report import RunReport
 from resource_api.model.step import SAME
 from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.event import Event
     from resource_api.model.values.errors import Problem
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.execution import Execution
     from resource_api.transaction.recorder import Recorder
@@ -33,7 +33,7 @@ class Transaction:
     """One run of a plan."""
 
     def __init__(
-        self, plan: Plan, snapshot: Snapshot, recorder: Recorder, listener: Callable[[Event], None] | None
+        self, plan: ExecutionPlan, snapshot: Snapshot, recorder: Recorder, listener: Callable[[Event], None] | None
     ) -> None:
         """Prepare to carry out ``plan``, which was made from the reads in ``snapshot``.
 
@@ -57,7 +57,7 @@ class Transaction:
         plan, snapshot, is_shown = self._plan, self._snapshot, self._is_shown
         return Execution(plan, snapshot, self._results, self._events, self._recorder, is_shown=is_shown)
 
-    def run(self) -> Report:
+    def run(self) -> RunReport:
         """Carry out every operation and return the report. An interrupt is kept in ``stopped``, not raised."""
         started = time.monotonic()
         self._recorder.begin()
@@ -71,7 +71,7 @@ class Transaction:
                 self.stopped = self._execution.stopped
         return self._finish(started)
 
-    def _finish(self, started: float) -> Report:
+    def _finish(self, started: float) -> RunReport:
         """Write the unchanged resources and the outputs; a partial or failed run keeps the recorded outputs."""
         self._events.log_more()
         summary = self._results.summary()
@@ -90,7 +90,7 @@ class Transaction:
             self._events.send(Outputs(outputs))
         seconds = time.monotonic() - started
         calls = [call._replace(started=call.started - started) for call in self._results.calls]
-        return Report(self._results.reports, summary, exit_code, seconds, outputs, problems=problems, calls=calls)
+        return RunReport(self._results.reports, summary, exit_code, seconds, outputs, problems=problems, calls=calls)
 
     def _nothing_to_do(self) -> bool:
         steps = self._plan.steps

@@ -8,7 +8,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.transaction.results import HALTED, INTERRUPTED
 
 if TYPE_CHECKING:
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.provider.context import RunContext
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.events import Events
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class TransactionContext(NamedTuple):
     """The plan of a transaction, its reads, and where its stages write."""
 
-    plan: Plan
+    plan: ExecutionPlan
     #: The resources as they were read; its ``providers`` are those of this run.
     snapshot: Snapshot
     results: Results

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.event import LogEvent
     from resource_api.model.record import Record, StackState
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 MODULES: Final = Path(__file__).parent / "modules"
 
@@ -213,11 +213,11 @@ class Bench:
         self.reset()
         return self.again(point, error)
 
-    def run_in_process(self, command: str, **options: Any) -> tuple[Report, list[LogEvent]]:
+    def run_in_process(self, command: str, **options: Any) -> tuple[RunReport, list[LogEvent]]:
         """Apply or destroy with the package's own runtime; return the report and the log lines."""
         events: list[LogEvent] = []
         runtime = Runtime(Registry.from_path(MODULES), state=f"sqlite:{self.state}", log=Log("notice", events.append))
-        work: Callable[..., Report] = runtime.apply if command == "apply" else runtime.destroy
+        work: Callable[..., RunReport] = runtime.apply if command == "apply" else runtime.destroy
         return work(self.manifest, **options), events
 
     def observe(self) -> Seen:

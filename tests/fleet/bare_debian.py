@@ -15,7 +15,7 @@ from resource_api.fleet import job as jobs
 from resource_api.fleet import job_inputs
 from resource_api.fleet.archives import Archives, package_archive
 from resource_api.fleet.connections import Host
-from resource_api.fleet.job import Job, with_id
+from resource_api.fleet.job import HostJob, with_id
 from resource_api.testing.pipe_connections import PipeConnections
 from tests.fleet.sent_documents import sent_documents
 
@@ -98,7 +98,7 @@ class Bare:
             (self._directory / "site.yaml").write_text(manifest)
             read = job_inputs.read_documents(str(self._directory / "site.yaml"))
         self._generation += 1
-        job = Job(
+        job = HostJob(
             command,
             self._generation,
             payload=self._archive.digest,

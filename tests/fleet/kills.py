@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.fleet.archives import Archives
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
     from resource_api.testing.carrier_compliance import Trial
     from tests.fleet.sshd import Server
 
@@ -141,7 +141,7 @@ class Controller:
         return found
 
 
-def _ended(payloads: Archives, host: Host, job: Job, home: Path) -> str:
+def _ended(payloads: Archives, host: Host, job: HostJob, home: Path) -> str:
     """Take a job to its host and return how it has ended."""
     connections = SshConnections(payloads, environment={"HOME": str(home)}, transports=[host.transport])
     connections.start(host, job)

@@ -20,7 +20,7 @@ from resource_api.testing.pipe_connections import PipeConnections
 if TYPE_CHECKING:
     from resource_api.fleet.archives import Archives
     from resource_api.fleet.connections import Host
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
 
 
 class Homes:
@@ -33,7 +33,7 @@ class Homes:
         self._connections: dict[str, PipeConnections] = {}
         self._ready: list[HostEvent] = []
 
-    def start(self, host: Host, job: Job) -> None:
+    def start(self, host: Host, job: HostJob) -> None:
         """Begin to take a job to a host."""
         if host.name.startswith("gone"):
             self._ready.append(end_event(host.name, UNREACHABLE, error=f"connection refused ({host.name}:22)"))

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.fleet.connections import Host
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
     from resource_api.testing.pipe_connections import PipeConnections
 
 
-def sent_documents(connections: PipeConnections, host: Host, job: Job) -> list[Mapping[str, Any]]:
+def sent_documents(connections: PipeConnections, host: Host, job: HostJob) -> list[Mapping[str, Any]]:
     """Return the documents of all events of a host for a job; the last is its end. The connections are closed."""
     found: list[Mapping[str, Any]] = []
     try:

@@ -19,7 +19,7 @@ import pytest
 from resource_api.fleet import archives
 from resource_api.fleet.archives import SentFile, boot_arguments, make_archive
 from resource_api.fleet.channel import HostChannel
-from resource_api.fleet.job import Job, with_id
+from resource_api.fleet.job import HostJob, with_id
 from resource_api.model.values.errors import UsageError
 from tests.fleet import interpreters
 
@@ -219,7 +219,7 @@ def test_half_of_a_standard_library_is_not_enough(
     without = f"import sys; sys.modules['{missing}'] = None; "
     done = start(python, arguments, b"%d\n%b" % (len(sent.raw), sent.raw), before=without)
     assert (done.returncode, b'"have"' in done.stdout) == (1, False)
-    channel = HostChannel("web1", with_id(Job("plan", 1, payload=sent.digest)), lambda _: b"")
+    channel = HostChannel("web1", with_id(HostJob("plan", 1, payload=sent.digest)), lambda _: b"")
     (end,) = channel.close(done.stderr.decode().splitlines()[-1])
     said = r"needs all of Python's standard library \(Debian: the package python3\): [^\n]+"
     assert re.fullmatch(said, end.document["error"])

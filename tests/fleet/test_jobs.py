@@ -17,7 +17,7 @@ from resource_api.fleet import job as jobs
 from resource_api.fleet import job_inputs
 from resource_api.fleet.archives import Archives, SentArchive, package_archive
 from resource_api.fleet.connections import Host
-from resource_api.fleet.job import Job, with_id
+from resource_api.fleet.job import HostJob, with_id
 from resource_api.manifest.input_values import FileInput, TextInput
 from resource_api.model.values.errors import ManifestError
 from resource_api.state.lock import Lock
@@ -63,12 +63,14 @@ class Machine:
         (self.directory / name).write_text(text)
         return str(self.directory / name)
 
-    def job(self, command: str = "apply", *, site: str | None = "site.yaml", generation: int = 1, **given: Any) -> Job:
+    def job(
+        self, command: str = "apply", *, site: str | None = "site.yaml", generation: int = 1, **given: Any
+    ) -> HostJob:
         """Return a job for the manifest."""
         read = [] if site is None else job_inputs.read_documents(str(self.directory / site))
         inputs: Mapping[str, Any] = given.pop("inputs", {})
         options = {"state": f"sqlite:{self.directory}/state/state.db", **given}
-        job = Job(
+        job = HostJob(
             command,
             generation,
             payload=self.archive.digest,
@@ -80,7 +82,7 @@ class Machine:
         )
         return with_id(job)
 
-    def documents(self, job: Job, python: str | None = None) -> list[Mapping[str, Any]]:
+    def documents(self, job: HostJob, python: str | None = None) -> list[Mapping[str, Any]]:
         """Return what the host sends for a job; ``python``: its interpreter, if not that of the tests."""
         return sent_documents(
             PipeConnections(Archives(self.archive), cache=self.cache), Host("web1", python=python), job
@@ -92,7 +94,7 @@ class Machine:
         assert found[-1]["code"] == 0, found
         return next(each["document"] for each in found if each["type"] == "result")
 
-    def refusal(self, job: Job) -> tuple[int, str]:
+    def refusal(self, job: HostJob) -> tuple[int, str]:
         """Return the exit code and the first problem of a job that was refused."""
         found = self.documents(job)
         assert found[-1]["status"] == "refused", found

@@ -24,7 +24,7 @@ from resource_api.testing.pipe_connections import PipeConnections
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
 
 pytestmark = pytest.mark.process
 
@@ -60,7 +60,7 @@ def prepared(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     return trial(tmp_path, shared / "payload"), str(shared / "cache")
 
 
-def run_to_end(made: Trial, cache: str, job: Job) -> Mapping[str, object]:
+def run_to_end(made: Trial, cache: str, job: HostJob) -> Mapping[str, object]:
     """Carry a job out and return its end."""
     connections = PipeConnections(made.payloads, cache=cache)
     try:
@@ -74,7 +74,7 @@ def run_to_end(made: Trial, cache: str, job: Job) -> Mapping[str, object]:
     raise AssertionError(msg)
 
 
-def check(made: Trial, cache: str, job: Job) -> None:
+def check(made: Trial, cache: str, job: HostJob) -> None:
     """Deliver the same job again, and then a newer one: all is there, and no effect was done twice."""
     assert run_to_end(made, cache, job)["code"] == 0
     later = made.job(RESOURCES, generation=2, lock_timeout=60.0)

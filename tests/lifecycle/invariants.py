@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.model.record import StackState
-    from resource_api.model.report import Report
-    from resource_api.plan.planner import Plan
+    from resource_api.model.report import RunReport
+    from resource_api.plan.planner import ExecutionPlan
     from tests.lifecycle.world import Bench
 
 
@@ -29,7 +29,7 @@ class Before(NamedTuple):
     state: StackState
 
 
-def of_plan(plan: Plan) -> None:
+def of_plan(plan: ExecutionPlan) -> None:
     """Check that steps occur once, in order, and that no deletion is beside another step of the same name."""
     urns = [step.urn for step in plan.steps]
     assert len(urns) == len(set(urns)), urns
@@ -47,7 +47,7 @@ def of_plan(plan: Plan) -> None:
     _ordered(plan)
 
 
-def _ordered(plan: Plan) -> None:
+def _ordered(plan: ExecutionPlan) -> None:
     """Check that declared resources are in the order of the catalog's relationships."""
     place = {o.step.entry.index: o.number for o in plan.operations if not o.removal}
     for index, before in plan.catalog.requires.items():
@@ -69,7 +69,7 @@ def of_state(state: StackState) -> None:
         assert sources, f"{target} owes a refresh to nobody"
 
 
-def of_run(bench: Bench, before: Before, report: Report, *, noop: bool) -> None:
+def of_run(bench: Bench, before: Before, report: RunReport, *, noop: bool) -> None:
     """Check that exactly the reported changes have happened, and that state agrees with the world."""
     state, world = bench.state, bench.world
     of_state(state)
@@ -93,7 +93,7 @@ def of_run(bench: Bench, before: Before, report: Report, *, noop: bool) -> None:
     assert state.lineage == before.state.lineage
 
 
-def _truthful(bench: Bench, before: Before, report: Report) -> None:
+def _truthful(bench: Bench, before: Before, report: RunReport) -> None:
     """Check that records of changed resources equal the world, and that no other resource was changed."""
     touched = {(kind, name) for verb, kind, name in bench.world.calls if verb != "refresh"}
     for kind, rows in bench.world.things.items():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 PROJECT: Final = "side"
 _ATTRIBUTES: Final = {
@@ -172,11 +172,11 @@ class Side:
             if number in numbers:
                 self.things[kind][name] = {"size": number, "number": f"N-{name}"}
 
-    def apply(self, resources: Mapping[str, Any], **options: Any) -> Report:
+    def apply(self, resources: Mapping[str, Any], **options: Any) -> RunReport:
         """Apply."""
         return self.runtime.apply({"project": PROJECT, "resources": resources}, **options)
 
-    def destroy(self, **options: Any) -> Report:
+    def destroy(self, **options: Any) -> RunReport:
         """Destroy."""
         return self.runtime.destroy({"project": PROJECT, "resources": {}}, **options)
 
@@ -188,7 +188,7 @@ class Side:
         return {"records": records, "owed": dict(state.owed), "intents": dict(state.intents)}
 
 
-def ends(report: Report) -> set[tuple[str, str, str]]:
+def ends(report: RunReport) -> set[tuple[str, str, str]]:
     """Return the outcome of each resource."""
     return {(each.reference, str(each.action), each.status) for each in report.steps}
 

@@ -16,7 +16,7 @@ from tests.lifecycle.world import PROJECT, Bench
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
 
 NAMES = "abcdefgh"
 
@@ -49,7 +49,7 @@ def antichains(graph: Mapping[str, Sequence[str]]) -> list[set[str]]:
     return batches[::-1]
 
 
-def before(plan: Plan) -> dict[str, set[str]]:
+def before(plan: ExecutionPlan) -> dict[str, set[str]]:
     """Return what each deletion waits for, directly or not, by name."""
     found: dict[int, set[int]] = {}
     for operation in plan.operations:

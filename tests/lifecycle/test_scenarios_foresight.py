@@ -15,7 +15,7 @@ from tests.registries import registry_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
 
 
 class Shelf:
@@ -65,7 +65,7 @@ class Shelf:
         )
         self.runtime = Runtime(registry_of((cup, Provider)))
 
-    def plan(self, **resources: Any) -> Plan:
+    def plan(self, **resources: Any) -> ExecutionPlan:
         """Plan cups."""
         return self.runtime.plan(site(resources))
 

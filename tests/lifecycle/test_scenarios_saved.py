@@ -15,7 +15,7 @@ from tests.lifecycle.world import acted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
     from tests.lifecycle.world import Bench
 
 
@@ -40,7 +40,7 @@ class Desk:
         assert document is not None
         return document
 
-    def carry_out(self) -> Report:
+    def carry_out(self) -> RunReport:
         """Apply the saved plan."""
         document = read_saved_plan(str(self.file))
         assert document is not None

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from resource_api.model.event import Event
     from resource_api.model.record import Intent, Record, StackState
-    from resource_api.model.report import Report
-    from resource_api.plan.planner import Plan
+    from resource_api.model.report import RunReport
+    from resource_api.plan.planner import ExecutionPlan
 
 PROJECT: Final = "world"
 #: The lifecycle of a resource that is deleted before its replacement is created.
@@ -273,7 +273,7 @@ class Bench:
 
     # Runs
 
-    def plan(self, resources: Mapping[str, Any], **options: Any) -> Plan:
+    def plan(self, resources: Mapping[str, Any], **options: Any) -> ExecutionPlan:
         """Plan, check the invariants of the plan, and that world and state do not change."""
         before, state = self.world.copy(), self.state
         plan = self.runtime.plan(manifest(resources, options), **options)
@@ -281,15 +281,15 @@ class Bench:
         assert (self.world.things, self.state) == (before, state)
         return plan
 
-    def apply(self, resources: Mapping[str, Any], **options: Any) -> Report:
+    def apply(self, resources: Mapping[str, Any], **options: Any) -> RunReport:
         """Apply, and check the invariants of plan, report, state and world."""
         return self._run(self.runtime.apply, resources, options)
 
-    def destroy(self, resources: Mapping[str, Any], **options: Any) -> Report:
+    def destroy(self, resources: Mapping[str, Any], **options: Any) -> RunReport:
         """Destroy, with the same checks."""
         return self._run(self.runtime.destroy, resources, options)
 
-    def _run(self, verb: Callable[..., Report], resources: Mapping[str, Any], options: dict[str, Any]) -> Report:
+    def _run(self, verb: Callable[..., RunReport], resources: Mapping[str, Any], options: dict[str, Any]) -> RunReport:
         self.lines.clear()
         self.events.clear()
         self.world.calls.clear()
@@ -341,7 +341,7 @@ def _lifted(resources: Mapping[str, Any]) -> set[tuple[str, str]]:
     return found
 
 
-def acted(report: Report) -> dict[str, tuple[str, str]]:
+def acted(report: RunReport) -> dict[str, tuple[str, str]]:
     """Return the outcome of each reported step: reference → (action, status), a change before its refresh."""
     found: dict[str, tuple[str, str]] = {}
     for each in report.steps:
@@ -356,6 +356,6 @@ def calls(bench: Bench) -> str:
     return " ".join(signs[verb] + name for verb, _, name in bench.world.calls if verb in signs)
 
 
-def planned(plan: Plan) -> dict[str, str]:
+def planned(plan: ExecutionPlan) -> dict[str, str]:
     """Return what a plan would do: reference → action, without unchanged resources."""
     return {str(step.reference): str(step.action) for step in plan.steps if str(step.action) != "same"}

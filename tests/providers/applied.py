@@ -11,17 +11,17 @@ from resource_api.plugins.registry import Registry
 from resource_api.system.log import Log
 
 if TYPE_CHECKING:
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 REGISTRY = Registry.from_path()
 
 
-def run(resources: dict[str, Any], **options: Any) -> tuple[Report, list[str]]:
+def run(resources: dict[str, Any], **options: Any) -> tuple[RunReport, list[str]]:
     """Apply resources; return the report and the lines of the log."""
     return run_manifest({"resources": resources}, **options)
 
 
-def run_manifest(manifest: dict[str, Any], **options: Any) -> tuple[Report, list[str]]:
+def run_manifest(manifest: dict[str, Any], **options: Any) -> tuple[RunReport, list[str]]:
     """Apply a manifest; return the report and the lines of the log, but for those that name what is adopted."""
     lines: list[str] = []
 
@@ -51,7 +51,7 @@ def warned(resources: dict[str, Any]) -> list[str]:
     return found
 
 
-def reason(report: Report) -> str:
+def reason(report: RunReport) -> str:
     """Return why the only resource of a run failed; empty if it did not."""
     (found,) = [step.error for step in report.steps] or [""]
     return found

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 TYPE = Registry.from_path().type("apt_key")
 apt_key = bundled.execute("providers", "apt_key")
@@ -95,7 +95,7 @@ def served(*, status: int = 200, body: bytes = b"", location: str = "") -> Itera
         yield f"{base}/key.asc"
 
 
-def apply(name: str, **attributes: Any) -> Report:
+def apply(name: str, **attributes: Any) -> RunReport:
     """Apply a manifest of one key."""
     manifest = {"resources": {f"Apt_key[{name}]": attributes}}
     return Runtime(Registry.from_path(), log=Log("off")).apply(manifest)
@@ -109,7 +109,7 @@ def converge(name: str, **attributes: Any) -> None:
     assert apply(name, **attributes).summary.unchanged == 1
 
 
-def error(report: Report) -> str:
+def error(report: RunReport) -> str:
     """Return the error of the only resource."""
     assert report.exit_code == 1
     return str(report.steps[0].error)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 DIRECTORY: Final = Path("/etc/apt/preferences.d")
 RECORD: Final = (
@@ -26,7 +26,7 @@ RECORD: Final = (
 pytestmark = pytest.mark.usefixtures("private_apt")
 
 
-def apply(name: str, **attributes: Any) -> Report:
+def apply(name: str, **attributes: Any) -> RunReport:
     """Apply a manifest of one priority."""
     return Runtime(Registry.from_path(), log=Log("off")).apply({"resources": {f"Apt_pin[{name}]": attributes}})
 

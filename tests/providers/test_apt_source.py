@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 TYPE = Registry.from_path().type("apt_source")
 DIRECTORY: Final = Path("/etc/apt/sources.list.d")
@@ -44,12 +44,12 @@ def repository(private_apt: Path) -> str:
     return f"file:{directory}"
 
 
-def apply(name: str, **attributes: Any) -> Report:
+def apply(name: str, **attributes: Any) -> RunReport:
     """Apply a manifest of one repository."""
     return Runtime(Registry.from_path(), log=Log("off")).apply({"resources": {f"Apt_source[{name}]": attributes}})
 
 
-def error(report: Report) -> str:
+def error(report: RunReport) -> str:
     """Return the error of the only resource."""
     assert report.exit_code == 1
     return str(report.steps[0].error)

@@ -19,7 +19,7 @@ from tests.providers.parts_of_files import WholeFiles
 
 if TYPE_CHECKING:
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 REGISTRY = Registry.from_path()
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -30,7 +30,7 @@ def packed(**files: str) -> dict[str, Any]:
     return {"archive": {"files": {name.replace("__", "/"): {"asset": {"text": text}} for name, text in files.items()}}}
 
 
-def run(top: Path, *, again: bool = True, **attributes: Any) -> Report:
+def run(top: Path, *, again: bool = True, **attributes: Any) -> RunReport:
     """Apply a manifest of one archive twice: the second run must change nothing."""
     manifest = {"resources": {f"Archive[{top}]": attributes}}
     report = Runtime(REGISTRY).apply(manifest)

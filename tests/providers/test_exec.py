@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from resource_api import Resource
     from resource_api.model.event import Event
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = Registry.from_path()
@@ -84,7 +84,7 @@ class Ran:
         self.warnings: list[str] = []
         log = Log(level, lambda line: self.lines.append(f"{line.level}: {line.text}"))
         runtime = Runtime(REGISTRY, log=log, on_event=self._hear, isolate=isolate)
-        self.report: Report = runtime.apply(manifest, **options)
+        self.report: RunReport = runtime.apply(manifest, **options)
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, Diagnosed):

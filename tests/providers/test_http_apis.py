@@ -14,7 +14,7 @@ from tests.http_api import Api, Reply, api
 from tests.providers.applied import REGISTRY, reason
 
 if TYPE_CHECKING:
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
     from tests.http_api import Request
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "http-apis.md"
@@ -44,7 +44,7 @@ class Session:
         body: dict[str, Any] = declared["body"]
         return body
 
-    def apply(self, expected: int = 0) -> Report:
+    def apply(self, expected: int = 0) -> RunReport:
         """Apply the manifest; forget the requests of before."""
         self.server.requests.clear()
         report = self.runtime.apply(self.manifest)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
     from tests.http_api import Request
 
 
@@ -94,7 +94,7 @@ def manifest(server: Api, resources: Mapping[str, Any], **config: Any) -> dict[s
     return {"project": "p", "providers": {"http_resource": {"config": settings}}, "resources": declared}
 
 
-def apply(server: Api, resources: Mapping[str, Any], **config: Any) -> Report:
+def apply(server: Api, resources: Mapping[str, Any], **config: Any) -> RunReport:
     """Apply objects; forget the requests of before."""
     server.requests.clear()
     return Runtime(REGISTRY).apply(manifest(server, resources, **config))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 PAGE = 40
 
@@ -153,7 +153,7 @@ class TestHttpResource(ProviderCompliance):
         return "it reads no file"
 
 
-def apply(server: Server, resources: Mapping[str, Any], **config: Any) -> tuple[Report, Counter[str]]:
+def apply(server: Server, resources: Mapping[str, Any], **config: Any) -> tuple[RunReport, Counter[str]]:
     """Apply resources; return the report and how often each method was used."""
     server.seen.clear()
     providers = {"http_resource": {"config": {**server.config, **config}}}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 TYPE = Registry.from_path().type("known_host")
 known_host = bundled.execute("providers", "known_host")
@@ -48,7 +48,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def apply(title: str, **attributes: Any) -> Report:
+def apply(title: str, **attributes: Any) -> RunReport:
     """Apply a manifest of one key."""
     return Runtime(Registry.from_path(), log=Log("off")).apply({"resources": {f"Known_host[{title}]": attributes}})
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
     from tests.mariadb_server import Server
 
 
@@ -48,7 +48,7 @@ def database(mariadb: Server) -> Iterator[str]:
     mariadb.sql("DROP DATABASE IF EXISTS `ra ``test``; DROP DATABASE %s \\ 'own`")
 
 
-def apply(server: Server, name: str, **attributes: Any) -> Report:
+def apply(server: Server, name: str, **attributes: Any) -> RunReport:
     """Apply a database of a server; return the report."""
     providers = {"mysql_database": {"config": server.config}}
     resources = {f"Mysql_database[{name}]": attributes}

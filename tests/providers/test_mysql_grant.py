@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
     from tests.mariadb_server import Server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,7 +70,9 @@ def careless(mariadb: Server) -> Iterator[None]:
     mariadb.sql(f"SET GLOBAL sql_mode = '{mode}'")
 
 
-def applied(server: Server, user: str, table: str, config: dict[str, Any] | None = None, **attributes: Any) -> Report:
+def applied(
+    server: Server, user: str, table: str, config: dict[str, Any] | None = None, **attributes: Any
+) -> RunReport:
     """Apply the rights of an account; return the report."""
     manifest = {
         "project": "p",

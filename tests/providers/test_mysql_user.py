@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
     from tests.mariadb_server import Server
 
 NAME = "ra-test-own@127.0.0.1"
@@ -67,7 +67,7 @@ def account(mariadb: Server) -> Iterator[Server]:
     mariadb.sql("DROP USER IF EXISTS 'ra-test-own'@'127.0.0.1'")
 
 
-def apply(config: dict[str, Any], name: str = NAME, **attributes: Any) -> Report:
+def apply(config: dict[str, Any], name: str = NAME, **attributes: Any) -> RunReport:
     """Apply an account; return the report."""
     providers = {"mysql_user": {"config": config}}
     return Runtime(REGISTRY).apply(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 TYPE = Registry.from_path().type("package")
 package = bundled.execute("providers", "package/apt")
@@ -129,7 +129,7 @@ def _nothing_installed() -> Iterator[None]:
     HISTORY.unlink(missing_ok=True)
 
 
-def apply(wanted: Mapping[str, Any]) -> Report:
+def apply(wanted: Mapping[str, Any]) -> RunReport:
     """Apply a manifest of packages: title → attributes, or ``ensure`` alone."""
     resources = {f"Package[{k}]": v if isinstance(v, dict) else {"ensure": v} for k, v in wanted.items()}
     return Runtime(Registry.from_path(), log=Log("off")).apply({"resources": resources})
@@ -144,7 +144,7 @@ def converge(wanted: Mapping[str, Any]) -> str:
     return actions(report)
 
 
-def actions(report: Report) -> str:
+def actions(report: RunReport) -> str:
     """Return what was done, by action."""
     summary = report.summary
     counts = {action: getattr(summary, action) for action in ("created", "updated", "deleted", "failed")}

@@ -13,7 +13,7 @@ from resource_api.system.log import Log
 from tests import bundled
 
 if TYPE_CHECKING:
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 rpm = bundled.execute("lib", "rpm")
 #: What rpm says of a Fedora 40: several kernels, two architectures of one package, an epoch, a key.
@@ -35,7 +35,7 @@ def _machine(rpm_packages: Path) -> None:
     Path("/etc/dnf/dnf.conf").write_text(text)
 
 
-def apply(**wanted: Any) -> Report:
+def apply(**wanted: Any) -> RunReport:
     """Apply a manifest of packages that dnf manages."""
     resources = {f"Package[{name}]": {"ensure": ensure, "implementation": "dnf"} for name, ensure in wanted.items()}
     return Runtime(Registry.from_path(), log=Log("off")).apply({"resources": resources})

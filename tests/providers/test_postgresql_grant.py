@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 __all__ = ["cluster"]
 
@@ -43,7 +43,7 @@ def server(prepared: Cluster) -> Iterator[Cluster]:
     prepared.sql(f"DROP OWNED BY {roles}; DROP TABLE IF EXISTS ra.new; GRANT CONNECT ON DATABASE postgres TO PUBLIC")
 
 
-def applied(server: Cluster, **options: Any) -> Report:
+def applied(server: Cluster, **options: Any) -> RunReport:
     """Apply rights by title, with ``options`` as attributes."""
     title, attributes = options.pop("title"), options
     manifest = {

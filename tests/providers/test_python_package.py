@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from resource_api import Resource
     from resource_api.model.event import LogEvent
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 TYPE = Registry.from_path().type("python_package")
 
@@ -56,7 +56,7 @@ def _no_packages(venv: Path) -> Iterator[None]:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def apply(venv: Path, *sinks: Callable[[LogEvent], None], **packages: dict[str, Any]) -> Report:
+def apply(venv: Path, *sinks: Callable[[LogEvent], None], **packages: dict[str, Any]) -> RunReport:
     """Apply a manifest of packages from the wheels beside the environment."""
     common = {"install_options": ["--no-index", f"--find-links={venv.parent}"]}
     resources = {f"Python_package[{name} {venv}]": {**common, **each} for name, each in packages.items()}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def home() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def apply(path: Path, **attributes: Any) -> Report:
+def apply(path: Path, **attributes: Any) -> RunReport:
     """Apply a manifest of one environment without pip."""
     resources = {f"Python_venv[{path}]": {"pip": False, **attributes}}
     return Runtime(Registry.from_path(), log=Log("off")).apply({"resources": resources})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api import Resource
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 TYPE = Registry.from_path().type("sudo_rule")
 DIRECTORY: Final = Path("/etc/sudoers.d")
@@ -34,7 +34,7 @@ def _no_rules() -> Iterator[None]:
         path.unlink()
 
 
-def apply(name: str = "ra-test", **attributes: Any) -> Report:
+def apply(name: str = "ra-test", **attributes: Any) -> RunReport:
     """Apply a manifest of one rule."""
     return Runtime(Registry.from_path(), log=Log("off")).apply({"resources": {f"Sudo_rule[{name}]": attributes}})
 

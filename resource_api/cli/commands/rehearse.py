@@ -18,7 +18,7 @@ from resource_api.system.overlay.isolated_run import Isolation
 
 if TYPE_CHECKING:
     from resource_api.cli.session import Session
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
 
 
 def _size(_context: click.Context, _option: click.Parameter, value: str) -> str:
@@ -92,7 +92,7 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
     Exit codes: 0 all well; 1 the run failed; 2 it works, but another verdict is bad.
     """
 
-    def show(report: Report) -> None:
+    def show(report: RunReport) -> None:
         if not session.json:
             session.output.print(text.outputs(report.outputs))
             session.output.print(str(report))

@@ -21,7 +21,7 @@ from resource_api.system.filesystem.directories import make_directory
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
     from resource_api.state.store import StackName
 
 #: Largest report in bytes; of a larger one only the summary is recorded.
@@ -68,7 +68,7 @@ class Journal:
             self._lock.write_holder(command)
             yield
 
-    def begin(self, job: Job) -> JobReport | None:
+    def begin(self, job: HostJob) -> JobReport | None:
         """Return the report of a finished job; otherwise record the job as the newest and return None.
 
         Raise ``Superseded`` for an older job or another one of the same generation, and ``StateError``.
@@ -82,7 +82,7 @@ class Journal:
         self._write(job, None)
         return None
 
-    def finish(self, job: Job, report: JobReport) -> None:
+    def finish(self, job: HostJob, report: JobReport) -> None:
         """Record the report of the job that was begun."""
         self._write(job, report)
 
@@ -102,7 +102,7 @@ class Journal:
         msg = f"{self._path}: it is damaged, or others can write to it; remove it, and every job is taken as a new one"
         raise StateError(msg)
 
-    def _write(self, job: Job, report: JobReport | None) -> None:
+    def _write(self, job: HostJob, report: JobReport | None) -> None:
         entry = {"id": job.id, "generation": job.generation, "report": report}
         raw = json.dumps(entry, separators=(",", ":")).encode()
         if report is not None and len(raw) > MAX_REPORT:

@@ -38,7 +38,7 @@ from resource_api.system.filesystem.code_trust import CodeTrust
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
 
 # State needs it, some Pythons lack it, and its import takes milliseconds: checked before the job, imported later.
 if find_spec("_sqlite3") is None:
@@ -118,7 +118,7 @@ def main(cache: str, directories: Sequence[str]) -> None:
     sys.exit(code)
 
 
-def execute(job: Job, sender: Sender, directories: Sequence[str], listen: Callable[[], None]) -> int:
+def execute(job: HostJob, sender: Sender, directories: Sequence[str], listen: Callable[[], None]) -> int:
     """Run a job, send its events, and return the command's exit code.
 
     ``directories``: the cache, whose code is trusted, and the archives of modules in it. ``listen`` is called as soon

@@ -26,10 +26,10 @@ from resource_api.system.process import core_dumps
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
     from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event, LogEvent
-    from resource_api.model.report import Report
+    from resource_api.model.report import RunReport
     from resource_api.model.values.assets import Content, ContentSpec
     from resource_api.system.filesystem.asset_contents import SentReader
 
@@ -43,7 +43,7 @@ class HostRun:
 
     def __init__(
         self,
-        job: Job,
+        job: HostJob,
         emit: Callable[[Mapping[str, Any]], None],
         result: Callable[[Mapping[str, Any]], None],
         directories: Sequence[str],
@@ -112,7 +112,7 @@ class HostRun:
         """Return the exit code of an interrupt that came, else ``code``."""
         return self.interrupts.exit_code if self.interrupts.came else code
 
-    def report(self, report: Report) -> int:
+    def report(self, report: RunReport) -> int:
         """Send the summary of a run and return its exit code."""
         code = self.exit_code(report.exit_code)
         self.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))

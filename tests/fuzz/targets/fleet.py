@@ -12,7 +12,7 @@ from resource_api.fleet import inventory
 from resource_api.fleet.channel import TYPES, HostChannel
 from resource_api.fleet.connections import Host
 from resource_api.fleet.host_names import address, expand, fold, select, split
-from resource_api.fleet.job import Job, with_id
+from resource_api.fleet.job import HostJob, with_id
 from resource_api.fleet.merge import Merge
 from resource_api.model.values.text import escape
 from resource_api.render import fleet as render
@@ -65,7 +65,7 @@ FRAMES: Final = st.one_of(
 def host_answers(data: bytes) -> None:
     """Whatever a host says to a run over many hosts: taken, merged, shown."""
     own = Host("web1", "10.0.0.1")
-    channel, merge = HostChannel(own.name, with_id(Job("apply", 1, payload="0" * 64)), lambda _: b""), Merge()
+    channel, merge = HostChannel(own.name, with_id(HostJob("apply", 1, payload="0" * 64)), lambda _: b""), Merge()
     channel.receive(_frame("have", {}))
     merge.begin(own)
     body = data if data.startswith(b"RApi") else b"RApi " + data + b"\n"

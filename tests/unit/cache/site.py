@@ -19,8 +19,8 @@ from resource_api.system.log_renderers import line
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.model.report import Report
-    from resource_api.plan.planner import Plan
+    from resource_api.model.report import RunReport
+    from resource_api.plan.planner import ExecutionPlan
 
 MODULES: Final = Path(__file__).parents[2] / "scenarios" / "modules"
 #: A type whose provider is configured.
@@ -81,7 +81,7 @@ class CachedSite:
     def run(self, kind: str = "apply", inputs: Mapping[str, Any] | None = None, **options: Any) -> Seen:
         """Run ``plan``, ``noop`` or ``apply`` and return what is visible of it."""
         log: list[str] = []
-        plans: list[Plan] = []
+        plans: list[ExecutionPlan] = []
         runtime = self.runtime(lambda event: log.append(line(event)))
         with mock.patch.dict(os.environ, {"BENCH": str(self.root / "things")}):
             try:
@@ -91,13 +91,18 @@ class CachedSite:
         return Seen(list(plan_text.lines(plans[0])), log, end, plans[0].cached_unchanged)
 
     def _end(
-        self, runtime: Runtime, kind: str, inputs: Mapping[str, Any], see: Callable[[Plan], None], **options: Any
+        self,
+        runtime: Runtime,
+        kind: str,
+        inputs: Mapping[str, Any],
+        see: Callable[[ExecutionPlan], None],
+        **options: Any,
     ) -> str:
         if kind == "plan":
             see(runtime.plan(str(self.manifest), inputs, use_cache=self.use_cache, **options))
             return ""
         noop, use_cache = kind == "noop", self.use_cache
-        report: Report = runtime.apply(
+        report: RunReport = runtime.apply(
             str(self.manifest), inputs, on_plan=see, use_cache=use_cache, noop=noop, **options
         )
         return f"{report.exit_code} {render.report(report._replace(seconds=0.0))} {dict(report.outputs)}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from resource_api import Change, Context
     from resource_api.catalog.compile import Catalog
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
 
 PART = TypeDefinition(
     name="part",
@@ -130,9 +130,9 @@ def test_planning_and_applying_leave_the_catalog_as_compiled(options: dict[str, 
     """Also where values become known only while applying, and where a resource is imperative."""
     world = runtime()
     compiled = contents(world.compile(MANIFEST))
-    plans: list[Plan] = []
+    plans: list[ExecutionPlan] = []
 
-    def check(plan: Plan) -> None:
+    def check(plan: ExecutionPlan) -> None:
         plans.append(plan)
         assert contents(plan.catalog) == compiled
 

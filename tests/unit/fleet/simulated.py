@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from resource_api.fleet.connections import LOST, Host, HostEvent, end_event
-from resource_api.fleet.job import Job
+from resource_api.fleet.job import HostJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from resource_api.fleet.run import BatchReport
 
     #: Yields the seconds until the next document of a host, and the document; a host that does not end is silent.
-    Behaviour = Callable[[Host, Job], Iterator[tuple[float, Mapping[str, Any]]]]
+    Behaviour = Callable[[Host, HostJob], Iterator[tuple[float, Mapping[str, Any]]]]
 
-JOB = Job("id", 1, "apply", "digest", None, (), {}, {}, {}, {}, None)
+JOB = HostJob("id", 1, "apply", "digest", None, (), {}, {}, {}, {}, None)
 
 
 def log(message: str, level: str = "notice", subject: str = "File[/etc/motd]") -> dict[str, Any]:
@@ -40,32 +40,32 @@ def end(status: str = "ended", code: int | None = 0, error: str | None = None) -
     return {"type": "end", "status": status, "code": code, "error": error}
 
 
-def changes(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+def changes(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
     """Change one file."""
     yield 0.1, log("content changed")
     yield 0.1, summary(updated=1)
     yield 0.0, end()
 
 
-def fails(host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+def fails(host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
     """Fail to change one file."""
     yield 0.1, log(f"permission denied on {host.name}", "err")
     yield 0.1, summary(failed=1)
     yield 0.0, end(code=1)
 
 
-def is_unreachable(host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+def is_unreachable(host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
     """Answer to nothing."""
     yield 0.1, end("unreachable", None, f"connection refused ({host.address or host.name}:22)")
 
 
-def is_locked(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+def is_locked(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
     """Be changed by somebody else."""
     yield 0.1, {"type": "refused", "problems": [{"message": "apply (pid 7) holds the lock since 12:00"}]}
     yield 0.0, end("refused", 75)
 
 
-def is_silent(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+def is_silent(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
     """Never end."""
     yield 0.1, {"type": "hello"}
 
@@ -86,7 +86,7 @@ class SimulatedConnections:
         self.starts = list[str]()
         self.closed = False
 
-    def start(self, host: Host, job: Job) -> None:
+    def start(self, host: Host, job: HostJob) -> None:
         """Begin what the host does."""
         assert host.name not in self.starts, "started twice"
         self.starts.append(host.name)

@@ -14,7 +14,7 @@ from resource_api.fleet import job as jobs
 from resource_api.fleet.channel import TYPES, HostChannel
 from resource_api.fleet.connections import LOST, UNREACHABLE
 from resource_api.fleet.host.execute import Sender
-from resource_api.fleet.job import Job, with_id
+from resource_api.fleet.job import HostJob, with_id
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.plugins.worker import protocol
 from tests.sampling import times
@@ -22,7 +22,7 @@ from tests.sampling import times
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-JOB: Final = with_id(Job("apply", 1, payload="a" * 64, modules="b" * 64))
+JOB: Final = with_id(HostJob("apply", 1, payload="a" * 64, modules="b" * 64))
 HAVE: Final = b'RApi {"kind":"have","digests":""}\n'
 
 

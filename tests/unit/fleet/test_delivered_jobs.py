@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resource_api.fleet.host.delivered_jobs import MAX_REPORT, JobReport, Journal, Superseded
-from resource_api.fleet.job import Job, with_id
+from resource_api.fleet.job import HostJob, with_id
 from resource_api.model.values.errors import StateError
 from resource_api.state.store import StackName
 from tests.sampling import times
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 NAME = StackName("web", "default")
 
 
-def job(generation: int, inputs: int = 0) -> Job:
+def job(generation: int, inputs: int = 0) -> HostJob:
     """Return a job."""
-    return with_id(Job("apply", generation, payload="p", inputs={"size": inputs}))
+    return with_id(HostJob("apply", generation, payload="p", inputs={"size": inputs}))
 
 
-def deliver(directory: Path, delivered: Job) -> str:
+def deliver(directory: Path, delivered: HostJob) -> str:
     """Return what becomes of a job that succeeds: done, repeated or superseded."""
     journal = Journal(f"{directory}/state.db", NAME)
     with journal.held("apply", 0.0):

@@ -6,13 +6,13 @@ import pytest
 
 from resource_api import Sensitive
 from resource_api.fleet.connections import HostEvent, end_event
-from resource_api.fleet.job import Job, decode, encode, for_host, with_id
+from resource_api.fleet.job import HostJob, decode, encode, for_host, with_id
 from resource_api.plugins.worker import protocol
 
 KEY = b"k" * 32
 
 
-def job(*, key: bytes = KEY, **given: object) -> Job:
+def job(*, key: bytes = KEY, **given: object) -> HostJob:
     """Return a job with every field, some of them replaced."""
     fields = {
         "generation": 3,
@@ -25,10 +25,10 @@ def job(*, key: bytes = KEY, **given: object) -> Job:
         "options": {"noop": True},
         "traceparent": "00-1-2-01",
     }
-    return with_id(Job("apply", **{**fields, **given}), key)  # type: ignore[arg-type] - a test's own fields
+    return with_id(HostJob("apply", **{**fields, **given}), key)  # type: ignore[arg-type] - a test's own fields
 
 
-def received(sent: bytes) -> Job:
+def received(sent: bytes) -> HostJob:
     """Return the job that arrives for these bytes."""
     (frame,) = protocol.Decoder().feed(sent)
     return decode(frame)

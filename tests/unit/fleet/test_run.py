@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from resource_api.fleet.job import Job
+    from resource_api.fleet.job import HostJob
 
 ONE: Final = [fleet_run.Share(1), fleet_run.Share(100, percent=True)]
 ANY: Final = st.sampled_from(
@@ -114,14 +114,14 @@ def test_every_host_has_one_report_whatever_happens(
 def test_each_outcome_has_a_status_and_a_reason() -> None:
     """Of what has not succeeded it is said why; a lost host is in doubt."""
 
-    def is_lost(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+    def is_lost(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
         yield 0.1, simulated.end("lost", None, "connection reset by peer")
 
-    def is_same(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+    def is_same(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
         yield 0.1, simulated.summary(unchanged=3)
         yield 0.0, simulated.end()
 
-    def is_odd(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+    def is_odd(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
         yield 0.1, simulated.end(code=7)
 
     done = Done({
@@ -170,7 +170,7 @@ def test_a_host_that_takes_too_long_is_told_to_end_and_then_given_up() -> None:
 def test_a_host_that_cannot_be_given_its_job_in_time_is_unreachable_for_that_reason() -> None:
     """A login that takes for ever is no connection that was closed here."""
 
-    def logs_in_slowly(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+    def logs_in_slowly(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
         yield 7.0, simulated.end("unreachable", None, "the connection was closed from here")
 
     done = Done({"web1": logs_in_slowly}, timeout=5, obeys=False)
@@ -224,7 +224,7 @@ def test_the_exit_code_is_that_of_one_host_if_it_can_be(behaviours: list[Any], c
 def test_a_manifest_that_every_host_refuses_is_wrong() -> None:
     """Nothing was touched anywhere."""
 
-    def refuses(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+    def refuses(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
         yield 0.1, {"type": "refused", "problems": [{"file": "site.yaml", "line": 3, "message": "unknown type"}]}
         yield 0.0, simulated.end("refused", 65)
 
@@ -241,7 +241,7 @@ def test_a_manifest_that_every_host_refuses_is_wrong() -> None:
 def test_silent_and_flooding_hosts_cost_the_others_no_time() -> None:
     """Forty hosts end when they would have ended alone, beside ten that never end and one that never stops."""
 
-    def floods(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+    def floods(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
         for number in range(20_000):
             yield 0.00001, simulated.log(f"line {number} {'x' * 400}")
         yield 0.0, simulated.end("lost", None, "more than 1000000 events")
@@ -262,7 +262,7 @@ def test_silent_and_flooding_hosts_cost_the_others_no_time() -> None:
 def test_a_lying_host_speaks_for_itself_alone() -> None:
     """Its counts, its names, its types: what has not the right form counts as nothing."""
 
-    def lies(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+    def lies(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
         yield 0.1, {"type": "host_end", "host": "web2", "status": "failed"}
         yield 0.1, {"type": "log", "level": "shout", "message": ["x"], "subject": {}}
         yield 0.1, {"type": "log", "level": "err", "message": {"a": 1}, "host": "web2"}
@@ -282,7 +282,7 @@ def test_a_lying_host_speaks_for_itself_alone() -> None:
 def test_hosts_with_equal_answers_are_one_group_and_exceptions_stand_out() -> None:
     """Times do not matter, nor does the host's own name."""
 
-    def greets(host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+    def greets(host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
         yield 0.1, {**simulated.log(f"content is now 'I am {host.name}'"), "timestamp": host.name}
         yield 0.1, simulated.summary(updated=1)
         yield 0.0, simulated.end()
@@ -310,7 +310,7 @@ def test_hosts_that_cannot_be_reached_for_the_same_reason_are_one_group() -> Non
 def test_a_name_within_another_name_is_no_name() -> None:
     """`web1` is not the beginning of `web10`."""
 
-    def names_another(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+    def names_another(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
         yield 0.1, simulated.log("waits for web10 and old.web1")
         yield 0.1, simulated.end()
 
@@ -323,7 +323,7 @@ def test_a_name_does_not_count_however_short_it_is(names: list[str]) -> None:
     """Also at the beginning of a line, quoted or not, and where the name is a key of a document or of an escape."""
     text = "made for ${host.name}:\n${host.name}, '\\n${host.name}\\nx \\t'"
 
-    def greets(host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+    def greets(host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
         yield 0.1, simulated.log(text.replace("${host.name}", host.name))
         yield 0.1, simulated.end()
 

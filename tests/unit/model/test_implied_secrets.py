@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from resource_api.model.change import Change
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.provider.context import Context
 
 OLD: Final = "open-sesame-0001"
@@ -87,7 +87,7 @@ class Library:
             },
         }
 
-    def texts(self, plan: Plan) -> str:
+    def texts(self, plan: ExecutionPlan) -> str:
         """Return a plan as text and as JSON."""
         return "\n".join(plan_text.lines(plan)) + json.dumps(documents.plan(plan))
 

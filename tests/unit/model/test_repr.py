@@ -7,7 +7,7 @@ from resource_api.model.attribute import Attribute
 from resource_api.model.declaration import Declaration, Manifest
 from resource_api.model.entry import Entry
 from resource_api.model.record import StackState
-from resource_api.model.report import Report, StepReport, Summary
+from resource_api.model.report import RunReport, StepReport, Summary
 from resource_api.model.step import Decision, Operation, PlanContext, Step
 from resource_api.model.type_definition import TypeDefinition
 
@@ -30,7 +30,7 @@ def test_a_report_shows_counts() -> None:
     summary = Summary(created=1, unchanged=12)
     steps = [StepReport(STEP, Action.CREATE, "success")] * 1000
     assert repr(steps[0]) == "<StepReport success: create File[/etc/motd]>"
-    assert repr(Report(steps, summary)) == "<Report: 1 created, 12 unchanged>"
+    assert repr(RunReport(steps, summary)) == "<Report: 1 created, 12 unchanged>"
     assert (repr(summary), repr(Summary())) == ("<Summary: 1 created, 12 unchanged>", "<Summary: no resources>")
 
 

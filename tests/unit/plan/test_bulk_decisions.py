@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from resource_api.model.type_definition import Resource
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.provider.context import Context
 
 TYPE: Final = TypeDefinition(
@@ -195,7 +195,7 @@ def test_bulk_decisions_equal_single_decisions(
     assert _shown(in_bulk) == _shown(one_by_one)
 
 
-def _shown(plan: Plan) -> list[tuple[Any, ...]]:
+def _shown(plan: ExecutionPlan) -> list[tuple[Any, ...]]:
     return [(str(s.reference), s.is_, s.should, s.decision, s.noop, s.record, *s[7:]) for s in plan.steps]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.options import Options
     from resource_api.model.planner_queries import PlannerQueries
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.prior.match import Prior
 
 _ATOMS: Final = (str, int, float, bool, bytes, type(None))
@@ -55,12 +55,12 @@ class TwicePlanner:
 
     def __init__(self) -> None:
         """Begin without a plan."""
-        self.plans: list[tuple[Plan, Any]] = []
+        self.plans: list[tuple[ExecutionPlan, Any]] = []
         self._plan = planner.plan
 
     def plan(
         self, catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, options: Options
-    ) -> Plan:
+    ) -> ExecutionPlan:
         """Plan twice; compare the plans, and what was passed in with what it was before."""
         given = structure((catalog, prior, selected, options))
         first = self._plan(catalog, prior, selected, queries, options)

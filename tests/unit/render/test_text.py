@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from resource_api.model.report import Report, Summary
+from resource_api.model.report import RunReport, Summary
 from resource_api.render import text
 
 
@@ -33,4 +33,4 @@ from resource_api.render import text
 def test_what_is_zero_is_left_out_except_what_is_unchanged(summary: Summary, plan: str, report: str) -> None:
     """A plan has nothing to do only if every other count is zero."""
     assert text.plan_summary(summary) == plan
-    assert text.report(Report([], summary, seconds=1.2)) == report
+    assert text.report(RunReport([], summary, seconds=1.2)) == report

@@ -10,7 +10,7 @@ from resource_api.system.log import Log
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
     from resource_api.provider.context import Change, Context
 
 _ATTRIBUTES: Final = {
@@ -24,7 +24,7 @@ _ATTRIBUTES: Final = {
 TYPES: Final = {"part": ["refreshable"], "tool": [], "errand": ["imperative"]}
 
 
-def plan(resources: Mapping[str, Any], exists: Mapping[str, int] | None = None, **options: Any) -> Plan:
+def plan(resources: Mapping[str, Any], exists: Mapping[str, int] | None = None, **options: Any) -> ExecutionPlan:
     """Return the plan of ``resources``; ``exists``: the size of each part that exists, by name."""
     found = exists or {}
 

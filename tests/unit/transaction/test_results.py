@@ -18,7 +18,7 @@ from tests.unit.transaction.plans import plan
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from resource_api.plan.planner import Plan
+    from resource_api.plan.planner import ExecutionPlan
 
 
 class Table:
@@ -26,7 +26,7 @@ class Table:
 
     def __init__(self, resources: Mapping[str, Any], exists: Mapping[str, int] | None = None, **options: Any) -> None:
         """Plan ``resources``."""
-        self.plan: Plan = plan(resources, exists, **options)
+        self.plan: ExecutionPlan = plan(resources, exists, **options)
         self.log: list[str] = []
         self.sent: list[Any] = []
         self.events = Events(Log("notice", lambda event: self.log.append(line(event))), self.sent.append)
