@@ -310,7 +310,7 @@ FAULTS: Final = [
         'self.client.items(f"{path}?{urlencode(chosen)}", PAGING)',
         'self.client.get(f"{path}?{urlencode(chosen)}").body["items"]',
     ),
-    Fault("`get` reads only the names of the first request", DNS, "range(0, len(wanted), AT_ONCE)", "[0]"),
+    Fault("`get` reads only the names of the first request", DNS, "range(0, len(own_names), AT_ONCE)", "[0]"),
     Fault(
         "`get` lists nothing",
         DNS,
