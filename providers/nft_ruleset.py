@@ -22,7 +22,7 @@ FILE = "/etc/nftables.conf"
 #: The first line of an error, with its file and line.
 ERROR = re.compile(r"\S+:\d+:[\d-]+: Error: ")
 #: The package in the answer of a package manager, without its architecture.
-PACKAGE = re.compile(r"([a-z0-9][\w.+-]*)(?::[a-z0-9-]+)?(?:, [^:]+(?::[a-z0-9-]+)?)*: ", re.IGNORECASE)
+PACKAGE = re.compile(r"([a-z0-9][\w.+-]*)(?::[a-z0-9-]+)?(?:, [\w.+-]+(?::[a-z0-9-]+)?)*: ", re.IGNORECASE)
 #: Differences in one message.
 SHOWN = 5
 #: Largest file in bytes.

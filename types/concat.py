@@ -48,7 +48,7 @@ machine could have put there.
         "source": Attribute(
             f"Variant[{ABSOLUTE}, Array[{ABSOLUTE}, 1]]",
             "The directory of the fragments, or the fragments in their order, as absolute paths.",
-            must_be="an absolute path without '..', or a list of them",
+            must_be="an absolute path without '..'",
         ),
         "matches": Attribute(
             "Optional[Variant[String[1], Array[String[1], 1]]]",

@@ -148,7 +148,7 @@ def test_a_link_of_another_user_is_no_fragment(made: Path, tmp_path: Path) -> No
         ({"source": "/srv"}, "the file would be one of its own fragments"),
         ({"source": ["/srv/x", "/srv/made"]}, "the file would be one of its own fragments"),
         ({"source": ["/srv/x"], "matches": "*"}, "matches is for the fragments of a directory"),
-        ({"source": "parts"}, "must be an absolute path without '..', or several"),
+        ({"source": "parts"}, "must be an absolute path without '..' or a list"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(attributes: dict[str, Any], why: str) -> None:

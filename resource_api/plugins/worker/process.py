@@ -213,6 +213,10 @@ class WorkerProcess(Process):
             for line in lines.rest():
                 self._log(stream, line)
 
+    def begin_close(self, *, interrupted: bool) -> None:
+        """Ask it to end; ``interrupted``: the run was interrupted."""
+        self.send("close", interrupted=interrupted)
+
     def end(self, grace: float) -> Iterable[Frame]:
         """Wait ``grace`` seconds until it ends, then kill it, but not the programs that it left running.
 
@@ -318,10 +322,11 @@ class ProgramWorker(WorkerProcess):
         self.begin_call()
         self._watch_streams(self._out, {self._err: STDERR})
 
-    def end(self, grace: float) -> Iterable[Frame]:
-        """End it as any worker; the programs that it left running go on, whatever its exit code."""
+    def begin_close(self, *, interrupted: bool) -> None:
+        """Ask it to end; the programs that it leaves running go on then, whatever its exit code."""
+        # First: it may end before this process runs again.
         self._release()
-        return super().end(grace)
+        super().begin_close(interrupted=interrupted)
 
     def _await_execution(self) -> None:
         """Wait until the program is executed. Raise ``OSError`` where it cannot be."""

@@ -240,7 +240,7 @@ class WorkerPool:
             closing, self._idle = self._idle, []
         self._closing += closing
         for worker in closing:
-            worker.send("close", interrupted=self.interrupted)
+            worker.begin_close(interrupted=self.interrupted)
 
     def close(self) -> None:
         """Wait until the workers have ended, for a limited time."""
