@@ -6,7 +6,6 @@ The obligations themselves are on ``BaseProvider``. Nothing of the provider is e
 from __future__ import annotations
 
 import inspect
-from difflib import get_close_matches
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -115,6 +114,10 @@ def _misspelt_methods(provider: type[Any], required: Collection[str]) -> Mapping
     helpers = {name for code in codes if code is not None for name in _names_in(code)}
     unknown = [name for name in unknown if name not in helpers]
     older = {_ELSEWHERE[name]: name for name in unknown if name in _ELSEWHERE}
+    if not unknown:
+        return {}
+    from difflib import get_close_matches  # nearly no provider has a method that is not known
+
     matches = {
         # A changed letter leaves a ratio of (n - 1) / n.
         right: older.get(right) or "".join(get_close_matches(right, unknown, 1, (len(right) - 1) / len(right)))
