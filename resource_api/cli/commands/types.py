@@ -33,25 +33,26 @@ _NARROWEST: Final = 20
 def types(session: Session, *, notes: bool, **_settings: Any) -> None:
     """List the types and components on the module path."""
     definitions = session.definitions()
-    providers = {
-        definition.name: session.suitability(definition.name) if isinstance(definition, TypeDefinition) else ()
-        for definition in definitions
-    }
     width = max((len(definition.name) for definition in definitions), default=0)
     session.console.show(
-        lambda: [_list_document(session, definition, providers[definition.name]) for definition in definitions],
+        lambda: [_list_document(session, definition, _suitability(session, definition)) for definition in definitions],
         lambda: [
             line
             for definition in definitions
             for line in _list_lines(
                 session.output.columns,
                 f"{definition.name:{width}}  ",
-                _list_summary(session, definition, providers[definition.name])
+                _list_summary(session, definition, _suitability(session, definition))
                 if notes
                 else rendering.summary(definition),
             )
         ],
     )
+
+
+def _suitability(session: Session, definition: Definition) -> Sequence[Suitability]:
+    """Return which providers of a type this machine can use; it loads them, so only for a form that shows them."""
+    return session.suitability(definition.name) if isinstance(definition, TypeDefinition) else ()
 
 
 def _list_lines(columns: int | None, name: str, text: str) -> list[str]:
