@@ -30,6 +30,8 @@ LIMIT = 1 << 20
 SHORT = 1 << 15
 #: The most values in a setting, as a file of a few lines may contain very many by aliases.
 LARGEST_VALUE = 100_000
+#: The most parts of a key path: as deep as a manifest may be.
+DEEPEST_KEY = 100
 Value = TypeVar("Value")
 STEP = re.compile(r"""\[(?:(?P<index>\d+)|'(?P<single>[^']+)'|"(?P<double>[^"]+)")\]|\.?(?P<word>[^.\[\]]+)""")
 WORD = re.compile(r"""[^\s.\[\]'"]+""")
@@ -67,8 +69,10 @@ class SettingsProvider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse numbers that equal nothing or cannot be written in every format."""
+        """Refuse keys that lead too deep, and numbers that equal nothing or cannot be written in every format."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
+        if len(parse_key_path(should.get("key") or "")) > DEEPEST_KEY:
+            yield Problem("key", f"key must not have more than {DEEPEST_KEY} parts")
         numbers = (leaf for leaf in _leaves(reveal(should.get("value"))) if isinstance(leaf, float))
         if not all(map(math.isfinite, numbers)):
             yield Problem("value", "value must be a finite number")

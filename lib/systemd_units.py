@@ -34,6 +34,8 @@ PULLS = {
 RELATED = ("Id", "LoadState", "ActiveState", *PULLS["start"], *PULLS["stop"])
 #: The properties that tell which units are enabled and disabled with a unit.
 INSTALLED = ("Id", "LoadState", "ActiveState", "UnitFileState", "FragmentPath", "DropInPaths")
+#: The directories of unit files below those with masks, the first one that has a file counts (systemd.unit(5)).
+UNIT_DIRECTORIES = ("/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 #: The states of unit files that are changed by a verb.
 CHANGED_BY = {"enable": {"disabled", "linked"}, "disable": {"enabled"}}
 #: The kinds of units that only group others, or stand for a part of the machine.
@@ -154,7 +156,13 @@ class Units:
             names.update(waiting)
 
     def _unit_file(self, unit: Mapping[str, str]) -> Iterable[str]:
-        """Return the lines of a unit's files, or none for a masked unit. A user's are read as this user."""
+        """Return the lines of a unit's files; of a masked unit the file behind the mask, of a user's manager none.
+
+        The files of a user's unit are read as this user.
+        """
+        if unit["LoadState"] == "masked" and self._user is None:
+            behind = (Path(directory, unit["Id"]) for directory in UNIT_DIRECTORIES)
+            return next((files.read_lines(str(path)) for path in behind if path.is_file()), ())
         if unit["LoadState"] != "loaded":
             return ()
         if self._user is not None:

@@ -92,7 +92,7 @@ for more rights in `mode`. A file whose content is declared is replaced by a new
             "The mode, octal and in quotes, or in letters as chmod(1) takes them: `u+x,go-w` changes the present mode,"
             " or the mode of a new file. Everybody who may read a directory may also enter it:"
             ' "0644" becomes 0755 for a directory. Links have no mode.',
-            must_be="three or four octal digits such as '0644'",
+            must_be="octal digits such as '0644', or letters such as 'u=rw,go=r'",
         ),
         "owner": Attribute(OWNER, "The owner, by name or number.", must_be="a user's name"),
         "group": Attribute(OWNER, "The group, by name or number.", must_be="a group's name"),

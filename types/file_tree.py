@@ -60,7 +60,7 @@ Deleting the resource removes the directory with all that is in it, if that is n
             r"Optional[Pattern[/\A([0-7]{3,4}|[ugoa]*([-+=]([ugo]|[rwxXst]*))+(,[ugoa]*([-+=]([ugo]|[rwxXst]*))+)*)\z/]]",
             "The mode, octal and in quotes, or in letters as chmod(1) takes them. Everybody who may read a directory"
             ' may also enter it: "0644" becomes 0755 for a directory, and `X` is for directories and programs only.',
-            must_be="three or four octal digits such as '0644'",
+            must_be="octal digits such as '0644', or letters such as 'u=rw,go=r'",
         ),
         "ignore": Attribute(
             "Optional[Variant[String[1], Array[String[1], 1]]]",

@@ -294,6 +294,22 @@ def test_what_is_enabled_and_disabled_besides_is_in_the_plan(machine: Machine) -
     assert effects(machine, manifest(cron={"enable": "mask"})) == {"cron": []}
 
 
+def test_a_unit_that_is_unmasked_and_enabled_names_its_companions(machine: Machine) -> None:
+    """The file behind the mask has ``Also=``; the plan names the unit, and the apply enables it."""
+    machine.run("mv", "/etc/systemd/system/ra-with.service", "/usr/lib/systemd/system/ra-with.service")
+    try:
+        machine.apply(manifest(ra_with={"enable": "mask"}))
+        enable = manifest(ra_with={"enable": True})
+        companions = ["ra-many@ra-with", "ra-tick.timer"]
+        assert effects(machine, enable) == {"ra-with": [("enable", name) for name in companions]}
+        machine.apply(enable)
+        assert [state(machine, unit)[1] for unit in ("ra-with", *companions)] == ["enabled"] * 3
+    finally:
+        machine.apply(manifest(ra_with={"enable": False}))
+        machine.run("mv", "/usr/lib/systemd/system/ra-with.service", "/etc/systemd/system/ra-with.service")
+        machine.run("systemctl.real", "daemon-reload")
+
+
 def test_a_refresh_reloads_where_that_is_declared(machine: Machine) -> None:
     """The process stays the same; a unit that cannot be reloaded is restarted."""
     body = {"ensure": "running", "refresh": "reload", "subscribe": "File[/run/conf]"}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from resource_api import ManifestError
 from resource_api.testing import ProviderCompliance
 from tests.providers.applied import converge, reason, run, warned
 from tests.providers.parts_of_files import Setting
@@ -81,6 +82,16 @@ def test_what_cannot_be_read_or_written_changes_nothing(tmp_path: Path, content:
     assert why.startswith(message.format(path=path))
     assert " (at " not in why
     assert path.read_text() == content
+
+
+@pytest.mark.parametrize("type_name", ["Json_setting", "Toml_setting", "Yaml_setting"])
+@pytest.mark.parametrize("parts", [101, 2500])
+def test_a_key_with_too_many_parts_is_refused_before_anything(tmp_path: Path, type_name: str, parts: int) -> None:
+    """The message says how many parts a key may have."""
+    attributes = {"path": str(tmp_path / "a"), "key": ".".join(["a"] * parts), "value": 1}
+    with pytest.raises(ManifestError, match="key must not have more than 100 parts"):
+        run({f"{type_name}[x]": attributes})
+    assert not list(tmp_path.iterdir())
 
 
 def test_line_ends_of_other_systems_are_kept(tmp_path: Path) -> None:
