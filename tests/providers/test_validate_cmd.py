@@ -149,7 +149,11 @@ def test_letters_and_digits_are_the_same_mode(tmp_path: Path, mode: str) -> None
     ("reference", "attributes", "form"),
     [
         ("File[/srv/ra-test]", {"mode": "rw-r--r--"}, "octal digits such as '0644', or letters such as 'u=rw,go=r'"),
-        ("File_tree[/srv/ra-test]", {"mode": "u=rw;g=r"}, "octal digits such as '0644', or letters such as 'u=rw,go=r'"),
+        (
+            "File_tree[/srv/ra-test]",
+            {"mode": "u=rw;g=r"},
+            "octal digits such as '0644', or letters such as 'u=rw,go=r'",
+        ),
         ("Archive[/srv/ra-test]", {"mode": "u=rw"}, "three or four octal digits such as '0644'"),
         ("Concat[/srv/ra-test]", {"mode": "u=rw"}, "four octal digits such as '0640'"),
         ("X509_key[/srv/ra-test]", {"mode": "u=rw"}, "four octal digits such as '0640'"),
