@@ -287,7 +287,7 @@ def preload() -> None:
 
 def _compile_patterns() -> None:
     """Compile the regular expressions that a run would compile at their first use."""
-    from resource_api.model.values._lazy_regex import regex
+    from resource_api.model.values.start_up import regex
 
     lazy = type(regex(""))
     for name, module in list(sys.modules.items()):

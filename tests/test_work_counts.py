@@ -24,7 +24,7 @@ from resource_api.fleet.job import HostJob, for_host, with_id
 from resource_api.fleet.ledger import Ledger
 from resource_api.fleet.merge import Merge
 from resource_api.fleet.run import FleetRun
-from resource_api.model.event import Finished
+from resource_api.model.report import Finished
 from resource_api.model.values.errors import ManifestError
 from resource_api.state.store import MemoryStore, NoStore
 from resource_api.system.log import Log, console
@@ -414,7 +414,7 @@ def test_reading_with_programs_imports_neither_sh_nor_asyncio(tmp_path: Path) ->
     reading = imported("apply", str(manifest), "--state", "memory:")
     assert {"sh", "asyncio"} <= changing
     assert {"sh", "asyncio", "subprocess"}.isdisjoint(reading)
-    assert "resource_api.system.process.fork" in reading
+    assert "resource_api.system.process.spawn" in reading
 
 
 @pytest.mark.usefixtures("_unmeasured")

@@ -16,10 +16,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.agent.root_only_files import IGNORED, Untrusted
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import MAX_DEPTH, Limits, member_name
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.reference import STACK_NAME
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import archive_members, files
 
 if TYPE_CHECKING:

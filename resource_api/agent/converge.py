@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from resource_api.agent import loop, sources, status
 from resource_api.agent.root_only_files import Untrusted
 from resource_api.agent.signing import check_signers
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, ResourceError, StateLocked
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.state.lock import Lock
 
 if TYPE_CHECKING:

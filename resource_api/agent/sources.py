@@ -20,10 +20,9 @@ from urllib.parse import urlsplit
 
 from resource_api.agent import bundle, signing
 from resource_api.agent.root_only_files import Untrusted, check_tree, make_directory
-from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import CommandError, ResourceError, StateError, UsageError
+from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.provider.command import Command
 from resource_api.system.filesystem import archive_members, download, files, private_files
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.agent.loop import boot_id, now
 from resource_api.agent.root_only_files import make_directory
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, StateError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import files
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ import marshal
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import descendants, reverse
-from resource_api.model.values._blake2 import blake2b
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, parse
+from resource_api.model.values.start_up import NamedTuple, blake2b
 from resource_api.model.values.values import is_flat, same_value
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import read as reading
-from resource_api.model.values._blake2 import blake2b
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple, blake2b
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

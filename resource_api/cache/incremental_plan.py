@@ -18,8 +18,8 @@ from resource_api.cache.fingerprints import Fingerprints, take_fingerprints
 from resource_api.manifest import read as reading
 from resource_api.manifest.sections import assemble, without
 from resource_api.model.step import SAME
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.document import Document, Node
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive
 from resource_api.plan.decide import required_references
 from resource_api.prior.match import stated_implementations

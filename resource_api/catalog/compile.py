@@ -18,9 +18,9 @@ from resource_api.catalog.graph import Edge
 from resource_api.catalog.resource_table import ResourceTable, has_unsuitable_identity
 from resource_api.model.entry import NO_META
 from resource_api.model.values import reference
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, nearest, reason
 from resource_api.model.values.reference import split_component
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from resource_api.manifest.input_values import input_values
 from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values import assets, document, expression, reference
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import hint, nearest
 from resource_api.model.values.reference import Reference, parse
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, is_secret, is_unknown
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from resource_api.model.datatypes.parser import TypeTerm
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plugins.registry import Registry
-    from resource_api.state.sqlite.recorded_names import RecordedName
+    from resource_api.state.sqlite.session import RecordedName
     from resource_api.state.store import StackName
 
     Items = list[CompletionItem[str]]
@@ -475,7 +475,7 @@ def _definition(context: click.Context) -> TypeDefinition:
 def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName]]]:
     """Return each recorded stack with the names of its resources."""
     from resource_api.state.open_store import open_store
-    from resource_api.state.sqlite.recorded_names import recorded
+    from resource_api.state.sqlite.session import recorded
 
     path = getattr(open_store(context.params.get("state")), "path", None)
     return [] if path is None else list(recorded(path))

@@ -6,8 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.sections import MAPPING
-from resource_api.model.event import Diagnosed
-from resource_api.model.report import RunReport, Summary
+from resource_api.model.report import Diagnosed, RunReport, Summary
 from resource_api.model.values.errors import DefinitionError, Problem
 from resource_api.render import json as documents
 from resource_api.render import text
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from resource_api.cli.progress import ProgressDisplay
     from resource_api.cli.source_lines import SourceLines
     from resource_api.model.attribute import AttributeSet
-    from resource_api.model.event import Event
+    from resource_api.model.report import Event
     from resource_api.model.values.errors import ResourceAPIError
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.provider.context import RunContext
@@ -71,12 +70,10 @@ class Console:
 
     def plan_lines(self, plan: ExecutionPlan) -> Iterable[str]:
         """Return the text of a plan; with ``--explain`` only of its resources, with the reasons."""
-        if references := self._settings.get("explain"):
-            from resource_api.render import explain
-
-            return explain.lines(plan, references, self._output.style)
         from resource_api.render import plan as plan_text
 
+        if references := self._settings.get("explain"):
+            return plan_text.explanation_lines(plan, references, self._output.style)
         return plan_text.lines(plan, self._output.style, verbose=self._settings.get("verbose", False))
 
     def show_noop(self, plan: ExecutionPlan) -> None:

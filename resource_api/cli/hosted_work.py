@@ -15,8 +15,8 @@ from resource_api.fleet.job_inputs import GivenInputs, HostInputs
 from resource_api.fleet.ledger import digest_of
 from resource_api.manifest.input_values import EnvironmentInput
 from resource_api.manifest.sections import assemble, project_name
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, hint, nearest
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.runtime import saved_plan
 from resource_api.runtime.environment import read_saved_plan
 

@@ -14,9 +14,9 @@ from contextlib import nullcontext, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from resource_api.model.event import LogEvent
-from resource_api.model.values._lazy_regex import regex
+from resource_api.model.report import LogEvent
 from resource_api.model.values.errors import ResourceAPIError
+from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape, escape_json, escape_lines
 from resource_api.provider.context import current
 from resource_api.system import process_guard

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values import reference
-from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import UsageError
+from resource_api.model.values.start_up import regex
 from resource_api.render import run_document
 from resource_api.runtime import recorded_stack
 

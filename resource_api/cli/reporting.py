@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.report import Summary
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import Problem, UsageError, reason
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape_json
 from resource_api.render import json as documents
 from resource_api.render import run_document, run_reports

@@ -20,8 +20,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.module_path import BUNDLED, PACKAGE
 from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.directories import make_directory
@@ -39,7 +39,6 @@ LEFT_OUT: Final = frozenset(
         "resource_api/cli",
         "resource_api/rehearse",
         "resource_api/render/describe.py",
-        "resource_api/render/explain.py",
         "resource_api/render/fleet.py",
         "resource_api/render/graph.py",
         "resource_api/render/html",

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.fleet import transport
 from resource_api.fleet.transport import ConnectionLost, HostUnreachable, unreachable
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem.directories import Directories, canonical_path
 
 if TYPE_CHECKING:

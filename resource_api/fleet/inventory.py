@@ -14,8 +14,8 @@ from resource_api.fleet.connections import LIBRARY, PROGRAM, Host
 from resource_api.fleet.value_sources import kind_of, source_of
 from resource_api.manifest.read import READERS, read_file
 from resource_api.model.values import document
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
 from resource_api.system.process import interactive
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.manifest.input_values import EnvironmentInput, FileInput, TextInput
 from resource_api.manifest.read import STDIN, absolute
 from resource_api.manifest.sections import assemble
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.document import Document, Node
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive, reveal
 from resource_api.plugins.worker import protocol
 

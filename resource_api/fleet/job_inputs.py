@@ -19,10 +19,10 @@ from resource_api.manifest import read as reading
 from resource_api.manifest.input_values import FileInput, input_values
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values import expression
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import ORIGINS
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import DataTypeError, ManifestError, Problem, UsageError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem.asset_contents import list_directory, open_regular
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import secrets
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:

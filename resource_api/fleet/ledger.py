@@ -15,8 +15,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet.merge import SUCCEEDED
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError, UsageError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.directories import make_directory
 

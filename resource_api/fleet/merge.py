@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet.connections import LOST, REFUSED, UNREACHABLE, Host
 from resource_api.model.report import SUMMARY_FIELDS, Summary
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import map_leaves
 from resource_api.render.json import acts
 

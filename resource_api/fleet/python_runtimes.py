@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from resource_api.fleet.launch import HostPlatform
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import ResourceError, UsageError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import archive_members, files
 from resource_api.system.filesystem.directories import make_directory, state_directory
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.fleet.connections import ENDED, LOST, UNREACHABLE
 from resource_api.fleet.merge import SUCCEEDED, UNEXPECTED, describe_unexpected
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import reason
+from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,8 +11,8 @@ import shutil
 from typing import Any, Final
 
 from resource_api.manifest.read import read_file
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.document import MAX_BYTES
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem.code_trust import CodeTrust
 from resource_api.system.process import interactive
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import yaml_scalar
 from resource_api.model.values import document
-from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.document import Document, Node
 from resource_api.model.values.errors import ManifestError, Problem
+from resource_api.model.values.start_up import regex
 from resource_api.system.gc_pause import gc_paused
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.read import read_file
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.document import Node
+from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
     import ast

@@ -24,10 +24,9 @@ from resource_api.model.declaration import (
     Removed,
 )
 from resource_api.model.values import document, reference, text
-from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, nearest
 from resource_api.model.values.reference import Reference
+from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.model.values.text import show
 from resource_api.model.values.values import Sensitive
 

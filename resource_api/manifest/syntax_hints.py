@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from resource_api.manifest.yaml_scalar import quote, quoting_hint
-from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple, regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

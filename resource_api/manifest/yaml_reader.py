@@ -14,9 +14,9 @@ from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEv
 
 from resource_api.manifest import yaml_scalar as scalar
 from resource_api.model.values import document
-from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.document import Document, Node, Position
 from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError
+from resource_api.model.values.start_up import regex
 from resource_api.system.gc_pause import gc_paused
 
 try:

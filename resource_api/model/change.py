@@ -9,9 +9,9 @@ from collections.abc import Mapping as MappingABC
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError
 from resource_api.model.values.reference import capitalize_type
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import (
     Sensitive,

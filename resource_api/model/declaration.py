@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, child_reference, instance_name
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import nearest_place
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.change import exists
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, split_instance
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import attribute_of
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import Action
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, child_reference, instance_name
+from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

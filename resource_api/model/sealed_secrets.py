@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.assets import Content
 from resource_api.model.values.masking import Mask
+from resource_api.model.values.start_up import blake2b
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_flat, is_secret, leaves, reveal
 
 if TYPE_CHECKING:

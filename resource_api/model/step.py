@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import Difference, exists
 from resource_api.model.sealed_secrets import mark_secrets
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import is_secret, same_value
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from resource_api.model import attribute as attributes_
 from resource_api.model.action import PARTICIPLES
 from resource_api.model.attribute import OPERATIONS, RESERVED, AttributeSet, input_problems, keyword_problems
 from resource_api.model.datatypes import datatype as datatypes
-from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DataTypeError, DefinitionError, hint
 from resource_api.model.values.reference import TYPE_NAME
+from resource_api.model.values.start_up import NamedTuple, regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

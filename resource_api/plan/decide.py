@@ -15,7 +15,7 @@ from resource_api.model.entry import NO_META
 from resource_api.model.provider_functions import Planned
 from resource_api.model.record import NO_LIFECYCLE
 from resource_api.model.step import SAME, Decision
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import parse_place, with_present
 from resource_api.plan.diff import (
     ComparisonError,
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
-    from resource_api.model.planner_queries import PlannerQueries
-    from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.provider_functions import PlannerQueries, ProviderFunctions
     from resource_api.model.record import Record
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.diff import DecisionInputs, Resource

@@ -15,8 +15,8 @@ from resource_api.catalog.canonicalize import check_values
 from resource_api.model.change import Difference, compared_value, diff, ensure_of, exists
 from resource_api.model.provider_functions import Planned
 from resource_api.model.sealed_secrets import conceal_like, digest_secret, holds_secret, seal_secrets
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import reason
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show, show_attribute
 from resource_api.model.values.values import (
     UNKNOWN,
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.entry import Entry
-    from resource_api.model.planner_queries import Observation
-    from resource_api.model.provider_functions import ProviderFunctions, Question
+    from resource_api.model.provider_functions import Observation, ProviderFunctions, Question
     from resource_api.model.record import Record
     from resource_api.model.step import Replacement, Step
     from resource_api.model.type_definition import TypeDefinition

@@ -13,7 +13,7 @@ from resource_api.catalog import graph
 from resource_api.catalog.graph import Edge, reverse
 from resource_api.model.action import Action
 from resource_api.model.step import Operation
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.plan.replacement import conditional_groups, conditional_requirements
 
 if TYPE_CHECKING:

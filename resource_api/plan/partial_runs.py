@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.action import Action
 from resource_api.model.change import exists
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.plan.replacement import fail
 from resource_api.prior.match import recorded_dependents
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
-    from resource_api.model.planner_queries import PlannerQueries
+    from resource_api.model.provider_functions import PlannerQueries
     from resource_api.model.step import Step
     from resource_api.prior.match import Prior
 

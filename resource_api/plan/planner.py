@@ -18,10 +18,10 @@ from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.report import SUMMARY_FIELDS, Summary
 from resource_api.model.step import SAME, Decision, Operation, PlanContext, Replacement, ReplacementReason, Step
 from resource_api.model.values import expression
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
 from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, is_unknown
 from resource_api.plan import operation_order as ordering
 from resource_api.plan import unknowns
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from resource_api.model.change import Difference
     from resource_api.model.entry import Entry
     from resource_api.model.options import Options
-    from resource_api.model.planner_queries import PlannerQueries
+    from resource_api.model.provider_functions import PlannerQueries
     from resource_api.model.type_definition import FunctionCall
     from resource_api.model.values.expression import ExpressionPath
     from resource_api.plan.diff import Drift, Resource

@@ -16,8 +16,8 @@ from resource_api.model.change import Difference, exists
 from resource_api.model.provider_functions import Planned
 from resource_api.model.step import Decision, Replacement, ReplacementReason
 from resource_api.model.values import reference
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, split_instance
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, at_place, attribute_of, is_unknown, parse_place, same_value
 from resource_api.plan import unknowns

@@ -19,7 +19,6 @@ from threading import RLock, get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import (
     PLUGIN_FILE,
     DefinitionError,
@@ -28,6 +27,7 @@ from resource_api.model.values.errors import (
     nearest,
     reason,
 )
+from resource_api.model.values.start_up import regex
 from resource_api.system import process_guard
 
 if TYPE_CHECKING:

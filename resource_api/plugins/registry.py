@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from resource_api.model.attribute import AttributeSet
 from resource_api.model.type_definition import ComponentDefinition, TypeDefinition
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, MissingModule, UnknownType, UsageError, nearest
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.definitions import DefinitionFiles, by_preference, check_interface, policy
 from resource_api.plugins.module_path import OWN, ModulePath, Origin
 

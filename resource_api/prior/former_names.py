@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.model.values.reference import Reference, child_reference, component_chain, parse, parse_alias
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show_name
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from resource_api.model.change import exists
 from resource_api.model.record import Commit, Record, StackState
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import Reference, make_urn
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.prior.former_names import FormerNames, claim_renamed, find_renames
 from resource_api.prior.orphans import (
     OrphanKind,
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
-    from resource_api.model.planner_queries import PlannerQueries
-    from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.provider_functions import PlannerQueries, ProviderFunctions
     from resource_api.model.record import RecordKey
     from resource_api.model.type_definition import Name
 

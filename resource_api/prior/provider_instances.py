@@ -14,10 +14,10 @@ from resource_api.model.declaration import PROVIDER_TYPE, ProviderInstance
 from resource_api.model.record import Commit, Record
 from resource_api.model.sealed_secrets import count_digests, has_sealed, open_sealed, seal_secrets
 from resource_api.model.values import expression
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, reason
 from resource_api.model.values.reference import instance_name as instance_of
 from resource_api.model.values.reference import split_instance
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import is_unknown
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import copy
 import sys
 from typing import TYPE_CHECKING
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import PLUGIN_FILE, CommandError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.provider.context import calling_context, current
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import json
 import marshal
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._blake2 import blake2b
+from resource_api.model.values.start_up import blake2b
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

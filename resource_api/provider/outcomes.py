@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import difference_fields, large_change
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError
 from resource_api.model.values.reference import Reference, capitalize_type, make_urn, with_path
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.catalog import graph
 from resource_api.catalog.graph import Edge
 from resource_api.model.values import reference
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.rehearse import contents, side_effects
 from resource_api.rehearse.result import Finding, Verdict, needs
 

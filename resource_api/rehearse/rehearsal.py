@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import describe_difference
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.rehearse import contents, cuts, damage, orders, recorded_effects, side_effects
 from resource_api.rehearse.orders import FirstRun
 from resource_api.rehearse.recorded_effects import DeclaredPaths, EffectRecorder, PathChange, RecordedCall

@@ -6,9 +6,8 @@ import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.yaml_scalar import quote
-from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
+from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.model.values.text import escape
 from resource_api.rehearse import side_effects
 from resource_api.render.text import verdict_mark

@@ -7,7 +7,7 @@ import stat
 from collections import Counter
 from typing import TYPE_CHECKING, Final, Literal
 
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import is_text_change
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.line_diff import count_changes, is_compared, unified
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape_lines, show_attribute
 from resource_api.system.log_renderers import line
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api.model.change import Difference
-    from resource_api.model.event import LogEvent
+    from resource_api.model.report import LogEvent
 
 
 #: Characters of a line that are shown.

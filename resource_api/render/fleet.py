@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.event import LogEvent
+from resource_api.model.report import LogEvent
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.text import escape, escape_lines
 from resource_api.render import text

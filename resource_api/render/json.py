@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model import event
 from resource_api.model.change import difference_kind, nested_differences
 from resource_api.model.codec import plain
+from resource_api.model.report import Diagnosed, Drifted, Event, LogEvent, Outputs, PlannedChange, StepEnd, StepStart
 from resource_api.model.step import split_reasons
 from resource_api.model.values.values import is_unknown
 from resource_api.model.values.version import __version__
@@ -214,24 +214,24 @@ def line(type_: str, body: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": type_, "timestamp": datetime.now(UTC).isoformat(), **body}
 
 
-def log(entry: event.LogEvent) -> dict[str, Any]:
+def log(entry: LogEvent) -> dict[str, Any]:
     """Return a log line as an object."""
     return line("log", {"reference": entry.subject if "[" in entry.subject else None, **log_document(entry)})
 
 
-def event_line(happened: event.Event) -> dict[str, Any] | None:
+def event_line(happened: Event) -> dict[str, Any] | None:
     """Return an event as an object, or None for the end of a run: ``summary`` needs the exit code."""
-    if isinstance(happened, event.StepEnd):
+    if isinstance(happened, StepEnd):
         return line("step_end", step_end(happened.report))
-    if isinstance(happened, event.Diagnosed):
+    if isinstance(happened, Diagnosed):
         return line("diagnostic", problem(happened.problem))
-    if isinstance(happened, event.Outputs):
+    if isinstance(happened, Outputs):
         return line("outputs", {"outputs": plain(happened.values)})
-    if isinstance(happened, event.Drifted):
+    if isinstance(happened, Drifted):
         return line("resource_drift", drift(happened.reference, happened.changes))
-    if isinstance(happened, event.StepStart):
+    if isinstance(happened, StepStart):
         return line("step_start", _named(happened.step))
-    if isinstance(happened, event.PlannedChange):
+    if isinstance(happened, PlannedChange):
         step = happened.step
         planned: dict[str, Any] = {"changes": [planned_change(step, d) for d in step.changes], "noop": step.noop}
         planned |= {"unknown": list(step.unknown), "error": step.decision.error or None}

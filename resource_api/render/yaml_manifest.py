@@ -11,10 +11,10 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values import reference
-from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.assets import Content
 from resource_api.model.values.document import character_problem
 from resource_api.model.values.reference import Reference, split_instance
+from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import is_secret
 

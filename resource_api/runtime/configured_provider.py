@@ -14,9 +14,9 @@ from resource_api.catalog.provider_config import invoke
 from resource_api.manifest import read as reading
 from resource_api.model.record import StackState
 from resource_api.model.values import expression
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, ProviderError, UsageError, hint, nearest
 from resource_api.model.values.reference import split_instance
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.provider_instances import ConfigurationError, ProviderInstances, deferred_configuration
 from resource_api.runtime.manifest_compiler import PROVIDERS, ManifestCompiler

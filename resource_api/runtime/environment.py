@@ -11,7 +11,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.sections import project_name
-from resource_api.model.event import Diagnosed
+from resource_api.model.report import Diagnosed
 from resource_api.model.sealed_secrets import declared_secrets, open_sealed
 from resource_api.model.values.errors import StateLocked, nearest
 from resource_api.model.values.values import is_secret
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.event import Event
+    from resource_api.model.report import Event
     from resource_api.model.values.document import Document
     from resource_api.plugins.registry import Registry
     from resource_api.provider.context import ActivityDisplay

@@ -19,7 +19,7 @@ from resource_api.catalog.targets import tags
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import exists
 from resource_api.model.declaration import FilePosition
-from resource_api.model.event import Diagnosed
+from resource_api.model.report import Diagnosed
 from resource_api.model.step import PolicyPlan, PolicyResource, PolicyStep
 from resource_api.model.values import reference
 from resource_api.model.values.errors import Problem, ProviderError, ResourceError, reason
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
-    from resource_api.model.event import Event
+    from resource_api.model.report import Event
     from resource_api.model.step import Policy, Step
     from resource_api.model.type_definition import Name
     from resource_api.plan.planner import ExecutionPlan

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.action import Action
 from resource_api.model.change import exists
 from resource_api.model.declaration import PROVIDER_TYPE
-from resource_api.model.event import Drifted, PlannedChange
+from resource_api.model.report import Drifted, PlannedChange
 from resource_api.model.sealed_secrets import map_sealed
 from resource_api.model.step import SAME
 from resource_api.model.values.errors import StateError, UsageError, nearest
@@ -22,8 +22,8 @@ from resource_api.state.store import NoStore, StackName
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.event import Event
     from resource_api.model.record import Record, StackState
+    from resource_api.model.report import Event
     from resource_api.model.step import Step
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.state.store import StateStore, Store

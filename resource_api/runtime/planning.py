@@ -7,8 +7,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import targets
-from resource_api.model.event import Diagnosed
 from resource_api.model.record import StackState
+from resource_api.model.report import Diagnosed
 from resource_api.model.step import SAME
 from resource_api.model.values.errors import Problem
 from resource_api.plan import planner
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.options import CacheRequest, Options
-    from resource_api.model.planner_queries import PlannerQueries
+    from resource_api.model.provider_functions import PlannerQueries
     from resource_api.model.step import Step
     from resource_api.prior.match import Prior
     from resource_api.runtime.environment import RunEnvironment

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model import report
 from resource_api.model.action import Action
-from resource_api.model.event import Diagnosed, Finished
+from resource_api.model.report import Diagnosed, Finished
 from resource_api.model.values.errors import UsageError
 from resource_api.render import json as documents
 from resource_api.render import text

@@ -11,15 +11,14 @@ from resource_api.catalog import targets as selecting
 from resource_api.catalog.provider_config import invoke
 from resource_api.catalog.resource_table import names_entry
 from resource_api.model.change import Difference, exists
-from resource_api.model.event import Drifted
 from resource_api.model.record import Commit, Record, RecordedLifecycle
-from resource_api.model.report import Summary
+from resource_api.model.report import Drifted, Summary
 from resource_api.model.sealed_secrets import has_sealed, open_sealed, seal_secrets
 from resource_api.model.values import reference
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, Problem, ResourceError, UsageError, hint
 from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import diff as drifting

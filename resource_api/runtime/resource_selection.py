@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.catalog.targets import matcher
 from resource_api.model.codec import plain
 from resource_api.model.datatypes import from_text
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import CannotList, DefinitionError, ProviderError, UnknownType, UsageError, hint
 from resource_api.model.values.reference import Reference, capitalize_type
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import is_secret, same_value
 from resource_api.runtime.resource_access import check_has_resources
 

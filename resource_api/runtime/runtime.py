@@ -10,8 +10,8 @@ import os
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, overload
 
-from resource_api.model.event import Diagnosed
 from resource_api.model.options import CacheRequest, execution_options, to_options
+from resource_api.model.report import Diagnosed
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.plan import planner
 from resource_api.runtime.environment import RunEnvironment, read_saved_plan

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.provider_config import invoke
 from resource_api.model.change import exists
-from resource_api.model.planner_queries import Observation, Readiness
+from resource_api.model.provider_functions import Observation, Readiness
 from resource_api.model.sealed_secrets import has_sealed
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import with_path
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import same_value
 from resource_api.prior.provider_instances import (
     ConfigurationError,
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import ProviderInstance
     from resource_api.model.entry import Entry
-    from resource_api.model.planner_queries import Due, PlannerQueries
-    from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.provider_functions import Due, PlannerQueries, ProviderFunctions
     from resource_api.model.record import RecordKey, StackState
     from resource_api.model.type_definition import FunctionCall, Name, TypeDefinition
     from resource_api.model.values.expression import ExpressionPath

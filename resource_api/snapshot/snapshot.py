@@ -10,10 +10,10 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import exists
-from resource_api.model.planner_queries import Due, Observation
+from resource_api.model.provider_functions import Due, Observation
 from resource_api.model.sealed_secrets import mark_secrets
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import CannotList, ProviderError, reason
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.provider.base import collect_rows
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from resource_api.model import codec
 from resource_api.model.record import Intent, StackState
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import STACK_NAME
+from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from resource_api.model.event import LogEvent
+from resource_api.model.report import LogEvent
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.values import map_leaves
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
-    from resource_api.model.event import LogEvent
+    from resource_api.model.report import LogEvent
 
 _LABELS: Final = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning": "Warning", "err": "Error"}
 _COLORS: Final = {"debug": "\x1b[2m", "info": "\x1b[32m", "warning": "\x1b[33m", "err": "\x1b[31m"}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Sequence
 
-    from resource_api.model.event import LogEvent
+    from resource_api.model.report import LogEvent
 
 _LOGGER: Final = "resource_api"
 #: The name for standard ``logging`` of the level ``notice``, between INFO and WARNING.

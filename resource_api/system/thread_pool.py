@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from threading import RLock, Thread
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from resource_api.fleet.archives import Archives, SentArchive, modules_archive, 
 from resource_api.fleet.connections import Host
 from resource_api.fleet.job import HostJob, with_id
 from resource_api.manifest.read import read_mapping
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
     import os

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Archive, Asset
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive, is_secret, reveal
 
 if TYPE_CHECKING:

@@ -42,10 +42,8 @@ if TYPE_CHECKING:
 
     from resource_api.model.change import Change
     from resource_api.model.entry import Entry
-    from resource_api.model.event import LogEvent
-    from resource_api.model.planner_queries import Due
-    from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.report import RunReport
+    from resource_api.model.provider_functions import Due, ProviderFunctions
+    from resource_api.model.report import LogEvent, RunReport
     from resource_api.model.step import Step
     from resource_api.model.type_definition import Name, Resource
     from resource_api.plan.planner import ExecutionPlan

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
-    from resource_api.model.event import LogEvent
+    from resource_api.model.report import LogEvent
     from resource_api.model.type_definition import Name, TypeDefinition
 
 

@@ -19,9 +19,8 @@ from resource_api.plugins.registry import Registry
 from resource_api.render import json as documents
 from resource_api.testing.examples import Examples, Neighbour, secret_texts, similar_resources
 from resource_api.testing.foundation_laws import skip_after_failure
-from resource_api.testing.get_laws import GetLaws
+from resource_api.testing.get_laws import GetLaws, NameLaws
 from resource_api.testing.harness import Harness, shorten, without
-from resource_api.testing.name_laws import NameLaws
 from resource_api.testing.neighbour_laws import NeighbourLaws
 from resource_api.testing.set_laws import ImperativeLaws, SetLaws
 from resource_api.testing.system_calls import recorded

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import Action
 from resource_api.model.change import describe_difference, difference_fields, large_change
-from resource_api.model.event import StepEnd, StepStart
+from resource_api.model.report import StepEnd, StepStart
 from resource_api.model.step import ADOPTED
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from resource_api.model.change import Difference
-    from resource_api.model.event import Event
-    from resource_api.model.report import StepReport
+    from resource_api.model.report import Event, StepReport
     from resource_api.model.step import Step
     from resource_api.system.log import Log
     from resource_api.transaction.operation_run import OperationRun

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import Change, exists
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import copy_resource, is_flat
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.event import Outputs
-from resource_api.model.report import RunReport
+from resource_api.model.report import Outputs, RunReport
 from resource_api.model.step import SAME
 from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns
@@ -21,7 +20,7 @@ from resource_api.transaction.results import Results
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from resource_api.model.event import Event
+    from resource_api.model.report import Event
     from resource_api.model.values.errors import Problem
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.snapshot.snapshot import Snapshot

@@ -22,8 +22,7 @@ from resource_api.transaction.provider_call import SettlingProgress
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.planner_queries import Observation
-    from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.provider_functions import Observation, ProviderFunctions
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.snapshot.check_rows import CheckedRow
     from resource_api.snapshot.snapshot import Snapshot

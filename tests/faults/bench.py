@@ -27,9 +27,8 @@ from tests.faults.tracer import KILL, Outcome, Point
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.model.event import LogEvent
     from resource_api.model.record import Record, StackState
-    from resource_api.model.report import RunReport
+    from resource_api.model.report import LogEvent, RunReport
 
 MODULES: Final = Path(__file__).parent / "modules"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.system.filesystem.temporary_names import SUFFIX
+from resource_api.system.filesystem.files import SUFFIX
 from tests.faults import invariants, power, report, system
 from tests.faults.bench import WHOLE, Bench
 from tests.faults.bundled import CASES, ON_A_MACHINE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
-from resource_api.model.event import StepEnd
+from resource_api.model.report import StepEnd
 from resource_api.render import json as documents
 from resource_api.state.store import StackName
 from resource_api.system.log import Log
@@ -20,7 +20,7 @@ from tests.registries import registry_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from resource_api.model.event import Event
+    from resource_api.model.report import Event
 
 _ATTRIBUTES = {
     "name": Attribute("String", kind="namevar"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import UNKNOWN, Problem, ResourceError, Sensitive
-from resource_api.model.event import Diagnosed
+from resource_api.model.report import Diagnosed
 from resource_api.model.values.errors import DefinitionError
 from tests.lifecycle.world import acted, manifest
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.model.event import StepEnd, StepStart
 from resource_api.model.record import Commit
+from resource_api.model.report import StepEnd, StepStart
 from resource_api.model.values.errors import UsageError
 from resource_api.state.store import StackName
 from tests.lifecycle.world import FIRST, acted, calls, planned

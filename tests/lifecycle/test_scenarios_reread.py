@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
-from resource_api.model.event import Drifted, StepEnd
+from resource_api.model.report import Drifted, StepEnd
 from resource_api.render import json as documents
 from resource_api.render import plan as plan_text
 from resource_api.runtime import saved_plan
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
-    from resource_api.model.event import Event
+    from resource_api.model.report import Event
 
 _ATTRIBUTES = {
     "name": Attribute("String", kind="namevar"),

@@ -20,9 +20,8 @@ from tests.registries import registry_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.event import Event
     from resource_api.model.record import Intent, Record, StackState
-    from resource_api.model.report import RunReport
+    from resource_api.model.report import Event, RunReport
     from resource_api.plan.planner import ExecutionPlan
 
 PROJECT: Final = "world"

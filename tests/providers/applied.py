@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api import Runtime
-from resource_api.model.event import Diagnosed
+from resource_api.model.report import Diagnosed
 from resource_api.model.step import ADOPTED
 from resource_api.plugins.registry import Registry
 from resource_api.system.log import Log

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from resource_api import ManifestError, ProviderError, Runtime
-from resource_api.model.event import Diagnosed
+from resource_api.model.report import Diagnosed
 from resource_api.plugins.registry import Registry
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from resource_api import Resource
-    from resource_api.model.event import Event
-    from resource_api.model.report import RunReport
+    from resource_api.model.report import Event, RunReport
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = Registry.from_path()

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api import Resource
-    from resource_api.model.event import LogEvent
-    from resource_api.model.report import RunReport
+    from resource_api.model.report import LogEvent, RunReport
 
 TYPE = Registry.from_path().type("python_package")
 

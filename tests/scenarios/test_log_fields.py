@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.model.event import LOG_FIELDS
+from resource_api.model.report import LOG_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ from resource_api.fleet.connections import LIBRARY
 from resource_api.fleet.inventory import Selection
 from resource_api.fleet.python_runtimes import PythonRuntimes
 from resource_api.fleet.transport import HostUnreachable
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError, UsageError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
 from resource_api.render import table
 

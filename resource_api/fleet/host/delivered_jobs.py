@@ -11,8 +11,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, StateError, StateLocked
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.state.lock import Lock
 from resource_api.state.sqlite.database import prepare_directory
 from resource_api.system.filesystem import private_files

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.fleet import job as jobs
 from resource_api.fleet.host.delivered_jobs import Journal
 from resource_api.manifest.sections import project_name
-from resource_api.model.event import StepStart
+from resource_api.model.report import StepStart
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, current
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.job import HostJob
     from resource_api.model.declaration import Manifest
-    from resource_api.model.event import Event, LogEvent
-    from resource_api.model.report import RunReport
+    from resource_api.model.report import Event, LogEvent, RunReport
     from resource_api.model.values.assets import Content, ContentSpec
     from resource_api.system.filesystem.asset_contents import SentReader
 

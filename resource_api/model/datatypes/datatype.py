@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes import parser, predicates
 from resource_api.model.datatypes.predicates import PREDICATES
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DataTypeError, nearest
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values.start_up import regex
 from resource_api.model.values.values import place_text
 
 if TYPE_CHECKING:

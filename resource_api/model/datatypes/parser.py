@@ -12,9 +12,8 @@ from functools import cache
 from itertools import accumulate
 from typing import Any, Final, Literal
 
-from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DataTypeError
+from resource_api.model.values.start_up import NamedTuple, regex
 
 #: Types that are nested deeper are refused, because Python's stack is finite.
 DEPTH: Final = 50

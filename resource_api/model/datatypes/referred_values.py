@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes.datatype import STRING, make
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.expression import (
     Expression,
     ExpressionPath,
@@ -19,6 +18,7 @@ from resource_api.model.values.expression import (
     parse,
     text_of,
 )
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError, hint
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive, is_secret, reveal
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values import text
-from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem
+from resource_api.model.values.start_up import NamedTuple, regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -26,7 +26,7 @@ from __future__ import annotations
 from errno import ENOMEM
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

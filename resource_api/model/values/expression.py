@@ -12,9 +12,8 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values import document, reference
-from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import hint
+from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, map_leaves
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, quote_plus
 
-from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.assets import Content
+from resource_api.model.values.start_up import regex
 from resource_api.model.values.values import Sensitive, leaves, map_leaves
 
 if TYPE_CHECKING:

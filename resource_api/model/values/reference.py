@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple, regex
 
 #: How many components may be around a resource; more come from a damaged document only.
 MAX_COMPONENTS: Final = 100

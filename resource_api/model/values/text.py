@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values.start_up import regex
 
 if TYPE_CHECKING:
     import re

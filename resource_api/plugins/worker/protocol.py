@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.change import Difference, SideEffect
 from resource_api.model.sealed_secrets import TAG
 from resource_api.model.values import errors
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import KINDS, Content
 from resource_api.model.values.errors import Problem, ProviderError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Changes
-from resource_api.model.event import LOG_FIELDS
 from resource_api.model.provider_functions import Planned
+from resource_api.model.report import LOG_FIELDS
 from resource_api.model.values.errors import STOPPED, DefinitionError, ProviderError, reason
 from resource_api.model.values.values import Sensitive, is_secret
 from resource_api.plugins.worker import protocol

@@ -13,7 +13,7 @@ from html import escape as escape_html
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model import codec
 from resource_api.model.sealed_secrets import EncryptedSecret, Sealed, map_sealed
-from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.reference import Reference, make_urn
+from resource_api.model.values.start_up import blake2b
 from resource_api.model.values.values import is_flat, reveal
 from resource_api.state.encryption.keys import KEY_BYTES, Cipher, derive_key, generate_key
 from resource_api.state.store import StackName

@@ -13,8 +13,8 @@ from base64 import b64decode, b64encode
 from hashlib import scrypt
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.errors import UsageError
+from resource_api.model.values.start_up import blake2b
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import Directories
 

@@ -14,8 +14,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._blake2 import blake2b
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple, blake2b
 from resource_api.state.sqlite.stack_rows import decode_rows, to_bytes, unpack, unpack_owed
 from resource_api.state.store import StackName
 from resource_api.system.filesystem import private_files

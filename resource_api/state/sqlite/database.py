@@ -12,8 +12,8 @@ import stat
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.errors import StateDamaged, StateError
+from resource_api.model.values.start_up import blake2b
 from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.code_trust import CodeTrust
 from resource_api.system.filesystem.directories import OTHERS_WRITE, make_directory

@@ -15,9 +15,8 @@ from contextlib import closing, suppress
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._blake2 import blake2b
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateDamaged, StateError, UsageError
+from resource_api.model.values.start_up import NamedTuple, blake2b
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite import stack_rows
 from resource_api.state.sqlite.database import Database

@@ -12,8 +12,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import StateDamaged
+from resource_api.model.values.start_up import regex
 from resource_api.state.sqlite.database import make_row
 from resource_api.state.sqlite.stack_rows import decode_rows, to_bytes
 from resource_api.system.filesystem import private_files

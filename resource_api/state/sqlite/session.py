@@ -1,20 +1,23 @@
 """Sessions with the database: opened and checked against its marker, and written by the holder of the lock.
 
 A database that is missing, empty or older than its marker is damaged. A new database is created atomically, an existing
-one is verified before the first write, and after a write that the disk refused nothing more is written.
+one is verified before the first write, and after a write that the disk refused nothing more is written. For completion,
+names of recorded resources are read without their values: nothing is decrypted, locked or written.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError
+from resource_api.model.values.reference import Reference, child_reference
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite import recovery, stack_rows
 from resource_api.state.sqlite.recovery import Marker, read_marker, write_marker
+from resource_api.state.sqlite.stack_rows import RecordRow, decode_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -191,3 +194,26 @@ class WriteSession:
         self.stacks.pop(name, None)
         if self.opened is not None and not self.failure:
             self.opened = self.opened.refreshed()
+
+
+class RecordedName(NamedTuple):
+    """A recorded resource: its type, its name as the provider knows it, and its reference as it is written."""
+
+    type: str
+    name: Any
+    reference: str
+
+
+def recorded(path: str) -> Iterator[tuple[StackName, list[RecordedName]]]:
+    """Yield each stack of the database at ``path`` and its resources. Raise ``StateError`` for damage."""
+    if (opened := open_state(path)) is None:
+        return
+    with closing(opened.database) as database:
+        for name, header in opened.headers.items():
+            rows = (RecordRow(*columns) for columns in decode_rows(header.read(database, "resource")))
+            yield name, [RecordedName(row.type, row.name, _reference(row)) for row in rows]
+
+
+def _reference(row: RecordRow) -> str:
+    inner = Reference(row.type, row.title)
+    return str(child_reference(row.parent, *inner) if row.parent else inner)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model import codec
 from resource_api.model.record import NO_LIFECYCLE, Intent, Record, RecordedLifecycle, StackState
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateDamaged, StateError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import SCALAR_TYPES, batches
 from resource_api.state.sqlite.database import damage, make_row
 from resource_api.state.store import StackName, apply_commit

@@ -16,9 +16,8 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
-from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError
+from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import (
     DIRECTORY_FLAGS,

@@ -15,8 +15,8 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UntrustedCode
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem.directories import MAX_LINKS, ROOT
 
 if TYPE_CHECKING:

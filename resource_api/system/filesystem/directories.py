@@ -13,8 +13,8 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
+from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,8 +10,8 @@ import errno
 import os
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import Directories
 

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.model.values.text import show_size
-from resource_api.system.filesystem import in_place, temporary_names, trees
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories, canonical_path, opened
-from resource_api.system.filesystem.fsync import PendingFlush
+from resource_api.system import c_library
+from resource_api.system.filesystem import in_place, trees
+from resource_api.system.filesystem.directories import (
+    DIRECTORY_FLAGS,
+    OTHERS_WRITE,
+    ROOT,
+    Directories,
+    canonical_path,
+    opened,
+)
 from resource_api.system.filesystem.permissions import (
     DIRECTORY_MODE,
     PATH_FLAGS,
@@ -29,7 +37,169 @@ from resource_api.system.filesystem.permissions import (
     set_new_permissions,
     write_attributes,
 )
-from resource_api.system.filesystem.temporary_names import TemporaryNames, rename_new
+
+#: Ignored by daemons that load a whole directory, by run-parts(8) and by dpkg(1); the name starts with a dot too.
+SUFFIX: Final = ".resource-api~"
+_NAME: Final = regex(rf"\..*\.([1-9][0-9]*)\.[0-9a-f]+{re.escape(SUFFIX)}", re.DOTALL)
+#: Characters of the final name in a temporary one: with four bytes each, it stays below 255 bytes.
+_PREFIX: Final = 40
+
+
+class TemporaryNames:
+    """Names for one batch. The first name in a directory removes the temporary files of crashed batches there."""
+
+    def __init__(self) -> None:
+        """Start a batch."""
+        self._token = f"{os.getpid()}.{os.urandom(4).hex()}"
+        self._count = 0
+        self._swept: set[str] = set()
+
+    def name(self, directory: Directory, name: str) -> str:
+        """Return an unused temporary name in ``directory`` for a file with the final name ``name``."""
+        if directory.path not in self._swept:
+            self._swept.add(directory.path)
+            sweep(directory)
+        self._count += 1
+        return f".{name[:_PREFIX]}.{self._token}{self._count:x}{SUFFIX}"
+
+
+def discard(fd: int, name: str) -> None:
+    """Remove a temporary file from the open directory ``fd``; a failure leaves it to the next batch.
+
+    A temporary directory is removed with the new directory in it, which has the same name and is empty.
+    """
+    try:
+        os.unlink(name, dir_fd=fd)
+    except IsADirectoryError:
+        with suppress(OSError):
+            _discard_directory(fd, name)
+    except OSError:
+        return
+
+
+def _discard_directory(fd: int, name: str) -> None:
+    with opened(name, DIRECTORY_FLAGS, fd) as inner, suppress(FileNotFoundError):
+        os.rmdir(name, dir_fd=inner)
+    os.rmdir(name, dir_fd=fd)
+
+
+def sweep(directory: Directory) -> None:
+    """Remove the temporary files of dead processes from a directory.
+
+    Files with another owner are removed only where no other user can add a name.
+    """
+    with opened(".", DIRECTORY_FLAGS, directory.fd) as fd:
+        private = not os.fstat(fd).st_mode & OTHERS_WRITE
+        for name in [name for name in os.listdir(fd) if name.endswith(SUFFIX)]:
+            match = _NAME.fullmatch(name)
+            with suppress(FileNotFoundError):
+                if match and not _is_alive(int(match[1])) and _is_own(os.lstat(name, dir_fd=fd), private=private):
+                    discard(fd, name)
+
+
+def _is_own(status: os.stat_result, *, private: bool) -> bool:
+    kinds = {stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR}
+    return (private or status.st_uid == os.geteuid()) and stat.S_IFMT(status.st_mode) in kinds
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+_NOREPLACE: Final = 1
+#: Errors of a system or filesystem that has no renameat2(2).
+_UNSUPPORTED: Final = {errno.ENOSYS, errno.EINVAL}
+
+
+def rename_new(source: int, name: str, directory: int, new_name: str) -> None:
+    """Move ``name`` in the open directory ``source`` to ``new_name`` in the open ``directory``.
+
+    Raise ``OSError``: ``FileExistsError`` if the name exists. If the filesystem has no support for
+    that, an empty directory that appears at that moment is replaced by a directory.
+    """
+    with suppress(AttributeError):  # a C library without renameat2(2)
+        try:
+            c_library.call(
+                "renameat2", source, os.fsencode(name), directory, os.fsencode(new_name), _NOREPLACE, path=new_name
+            )
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+        else:
+            return
+    try:
+        os.lstat(new_name, dir_fd=directory)
+    except FileNotFoundError:
+        os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=directory)
+    else:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new_name)
+
+
+#: Up to this number, changes are flushed one by one.
+FEW: Final = 8
+
+
+class PendingFlush:
+    """Changes that are not on disk yet. Every method raises ``OSError`` if the disk cannot store them."""
+
+    def __init__(self, directories: Directories) -> None:
+        """Start without changes; ``directories`` opens the directories to flush."""
+        self._directories = directories
+        self._files = 0
+        #: Filesystems with unflushed files, each with a directory on it that was opened before the change.
+        self._filesystems: dict[int, int] = {}
+        #: Paths of directories with changed entries.
+        self._changed: dict[str, None] = {}
+
+    def file(self, fd: int, directory: Directory) -> None:
+        """Flush an open file in ``directory`` now, or one of many files in ``flush_files``."""
+        self._files += 1
+        if self._files <= FEW:
+            os.fsync(fd)
+        elif directory.device not in self._filesystems:
+            self._filesystems[directory.device] = os.open(".", DIRECTORY_FLAGS, dir_fd=directory.fd)
+
+    def entries(self, path: str) -> None:
+        """Record a change of an entry of the directory at ``path``."""
+        self._changed[path] = None
+
+    def flush_files(self) -> None:
+        """Flush all files that are not durable yet."""
+        filesystems, self._filesystems, self._files = self._filesystems, {}, 0
+        try:
+            for fd in filesystems.values():
+                _syncfs(fd)
+        finally:
+            for fd in filesystems.values():
+                os.close(fd)
+
+    def flush_directories(self) -> None:
+        """Flush each changed directory once, or its filesystem when there are many."""
+        changed, self._changed = self._changed, {}
+        flushed: set[int] = set()
+        for path in changed:
+            with suppress(FileNotFoundError, NotADirectoryError):  # removed meanwhile
+                directory = self._directories.reach(path)
+                if directory.device in flushed:
+                    continue
+                with opened(".", DIRECTORY_FLAGS, directory.fd) as fd:
+                    if len(changed) > FEW:
+                        _syncfs(fd)
+                        flushed.add(directory.device)
+                    else:
+                        os.fsync(fd)
+
+
+def _syncfs(fd: int) -> None:
+    """Call syncfs(2), which reports write errors since ``fd`` was opened (Linux 5.8)."""
+    c_library.call("syncfs", fd)
+
 
 try:
     from _sha256 import sha256 as _sha256  # the source of hashlib's: Python 3.11
@@ -289,7 +459,7 @@ class Batch:
             if check is not None:
                 check(directory.beneath(temporary))
         except BaseException:
-            temporary_names.discard(directory.fd, temporary)
+            discard(directory.fd, temporary)
             raise
         self._staged.append(_Staged(path, directory.path, temporary, name, old, should))
 
@@ -324,7 +494,7 @@ class Batch:
                 self._create_directory(directory, aside, temporary, should)
                 rename_new(aside, temporary, directory.fd, name)
         finally:
-            temporary_names.discard(directory.fd, temporary)
+            discard(directory.fd, temporary)
 
     def _create_directory(self, directory: Directory, parent: int, name: str, should: Permissions) -> None:
         """Create a directory in the open directory ``parent``, in which no other user can write."""
@@ -351,7 +521,7 @@ class Batch:
             with _naming_a_mount_point(path):
                 os.rename(temporary, name, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
         except BaseException:
-            temporary_names.discard(directory.fd, temporary)
+            discard(directory.fd, temporary)
             raise
         self._pending.entries(directory.path)
         self.directories.forget()
@@ -439,7 +609,7 @@ class Batch:
         elif recursive:
             trees.remove(directory, name)
         else:
-            temporary_names.sweep(self.directories.reach(path))
+            sweep(self.directories.reach(path))
             os.rmdir(name, dir_fd=directory.fd)
         self._pending.entries(directory.path)
         if not stat.S_ISREG(status.st_mode):
@@ -491,7 +661,7 @@ class Batch:
             if not staged.temporary:
                 continue
             with suppress(OSError):
-                temporary_names.discard(self.directories.reach(staged.directory).fd, staged.temporary)
+                discard(self.directories.reach(staged.directory).fd, staged.temporary)
 
 
 def _check_not_planted(status: os.stat_result, should: Permissions, path: str) -> None:

@@ -15,8 +15,8 @@ import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem.code_trust import ACL
 from resource_api.system.filesystem.directories import ROOT, opened
 

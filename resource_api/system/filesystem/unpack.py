@@ -13,9 +13,9 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Limits, Member, member_name
 from resource_api.model.values.errors import ResourceError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, OTHERS_WRITE, ROOT, Directories, opened
 from resource_api.system.filesystem.permissions import DIRECTORY_MODE, directory_mode

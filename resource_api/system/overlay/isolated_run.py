@@ -18,8 +18,8 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, reason
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import directories
 from resource_api.system.filesystem.directories import opened
 from resource_api.system.overlay import call_filters, namespaces, root

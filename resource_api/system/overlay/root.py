@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem.directories import opened
 from resource_api.system.overlay.namespaces import (
     NO_DEVICES,

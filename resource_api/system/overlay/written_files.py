@@ -14,8 +14,8 @@ import tempfile
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Literal
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, UsageError
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, OTHERS_WRITE, Directories, canonical_path
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Define the invocation of a program, and the steps of a forked child up to exec; ``spawn`` and ``fork`` fork it."""
+"""Define the invocation of a program, and the steps of a forked child up to exec; ``spawn`` forks it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.process import core_dumps, identity, process_tree
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pwd
 import struct
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.system import c_library
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Start a program with ``sh``, which forks and reaps; the only module that uses ``sh``.
 
 The child executes the program itself (``child.execute``), because it changes its identity, dies with its parent and
-reports errors by number. A program that only reads is started by ``fork`` instead: most runs start no other kind, and
+reports errors by number. A program that only reads is started by fork(2) instead: most runs start no other kind, and
 avoid the import of ``sh``, which takes 80 ms.
 """
 
@@ -18,7 +18,7 @@ from functools import cache, partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.system.process import child, fork
+from resource_api.system.process import child
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,47 @@ _DESCRIPTORS: Final = 12
 _ANY_EXIT_CODE: Final = range(-64, 256)
 
 
+class Child:
+    """A forked child process."""
+
+    def __init__(self, pid: int) -> None:
+        """Take over the child ``pid``."""
+        self.pid = pid
+        self._exit_code: int | None = None
+        #: The thread that reads its output and another that stops it may wait at the same time.
+        self._waiting = threading.Lock()
+
+    def wait(self) -> int:
+        """Wait for its end, and return its exit code, negative after a signal.
+
+        Raise ``ChildProcessError`` if other code in this process has reaped it.
+        """
+        with self._waiting:
+            if self._exit_code is None:
+                _, status = os.waitpid(self.pid, 0)
+                self._exit_code = os.waitstatus_to_exitcode(status)
+            return self._exit_code
+
+
+def _start_reading(invocation: Invocation, out: int, err: int, report: int) -> Child:
+    """Start a program by fork(2), without ``sh``; see ``starter``.
+
+    Raise ``OSError`` if no child can be forked.
+    """
+    child.prepare(invocation)
+    parent, handled, stdin = os.getpid(), child.handled_signals(), child.stdin(invocation)
+    # No handler of this process may run in the child.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, child.signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            child.execute(invocation, report, parent, handled, (stdin, out, err))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(stdin)
+    return Child(pid)
+
+
 def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], Any]:
     """Return a function that starts a program with descriptors for its stdout, its stderr, and the child's report.
 
@@ -39,7 +80,7 @@ def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], A
     the start, and this process must not wait for that without a limit. Call this before creating the descriptors: the
     import of ``sh`` may open some.
     """
-    start = fork.start if reading else partial(_spawn, _sh())
+    start = _start_reading if reading else partial(_spawn, _sh())
     return lambda *arguments: _in_lasting_thread(partial(start, *arguments))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.options import Options
-    from resource_api.model.planner_queries import PlannerQueries
+    from resource_api.model.provider_functions import PlannerQueries
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.prior.match import Prior
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from resource_api.plugins.worker.protocol import encode
-from resource_api.plugins.worker.runtime_connection import Connection, Disconnected
+from resource_api.plugins.worker.server import Connection, Disconnected
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from tests.sampling import times
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from resource_api.model.event import LogEvent
+    from resource_api.model.report import LogEvent
 
 TYPE = TypeDefinition(name="apt_key", docs="Keys.", attributes={"id": Attribute("String", "ID.", kind="namevar")})
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.model.event import LOG_FIELDS, LogEvent
+from resource_api.model.report import LOG_FIELDS, LogEvent
 from resource_api.model.values.values import UNKNOWN, Sensitive
 from resource_api.system.log import Log, StreamSink, console
 from resource_api.system.log_renderers import document, line, message

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 import structlog
 
-from resource_api.model.event import LogEvent
+from resource_api.model.report import LogEvent
 from resource_api.model.values.values import Sensitive
 from resource_api.system.log import Log
 from resource_api.system.structured_log import EmbedderSink, json_lines

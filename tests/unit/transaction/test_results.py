@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.model.action import Action
-from resource_api.model.event import StepEnd, StepStart
+from resource_api.model.report import StepEnd, StepStart
 from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
 from resource_api.transaction.events import Events
