@@ -11,7 +11,7 @@ from resource_api.model.attribute import MISSING
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest
-from resource_api.model.values.values import UNKNOWN, Sensitive, place_text
+from resource_api.model.values.values import UNKNOWN, place_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,7 +99,7 @@ def _input_value(name: str, declared: Input, arguments: Mapping[str, Any], conte
 
         if problems := messages.explain(datatype, value):
             raise ValueError("; ".join(_placed(path, message) for path, message in problems))
-    return Sensitive(value) if datatype.sensitive and value is not None else value
+    return datatype.conceal(value)
 
 
 def _placed(path: tuple[str | int, ...], message: str) -> str:
