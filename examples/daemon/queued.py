@@ -122,13 +122,13 @@ def settings(section: Any) -> dict[str, Any]:
     values = {
         "discipline": section.get("discipline", "fifo"),
         "limit": section.getint("limit", 1000),
-        "retry": section.getint("retry", 60),
+        "pause": section.getint("pause", 60),
         "consumers": section.get("consumers", "").split(),
     }
     if unknown := section.keys() - values.keys():
         msg = f"[{section.name}]: unknown settings {', '.join(sorted(unknown))}"
         raise ValueError(msg)
-    if values["discipline"] not in DISCIPLINES or values["limit"] < 1 or values["retry"] < 0:
+    if values["discipline"] not in DISCIPLINES or values["limit"] < 1 or values["pause"] < 0:
         msg = f"[{section.name}]: a wrong value in {values}"
         raise ValueError(msg)
     return values

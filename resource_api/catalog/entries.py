@@ -99,6 +99,8 @@ class EntryBuilder:
         if declaration.meta:
             entry.meta = make_meta(declaration.meta)
             if entry.meta is not NO_META:
+                if entry.meta.retry is not None and not _may_inherit_retry(entry):
+                    entry.meta = entry.meta._replace(retry=None)
                 self._check_lifecycle(entry)
                 if entry.meta.implementation is not None:
                     self._check_implementation(entry)
@@ -244,6 +246,11 @@ class EntryBuilder:
         return expression.Expression((expression.ExpressionPath(parse(value), namevars),))
 
 
+def _may_inherit_retry(entry: Entry) -> bool:
+    """Return whether ``retry`` holds: a command is repeated only where the resource itself says so (contract §10.8)."""
+    return "imperative" not in entry.definition.features or entry.declaration.states("retry")
+
+
 #: The keys of a component's ``lifecycle`` that its resources inherit, unless they have them themselves.
 _INHERITED: Final = ("protect", "retain", "owned", "replace", "replace_triggered_by", "deleted_with", "external")
 #: The inherited key whose values are joined instead.
@@ -375,7 +382,7 @@ class Expander:
         outer, inner = component.declaration.meta, declared.meta
         if not outer:
             return declared
-        meta = {name: outer[name] for name in ("noop", "loglevel", "timeout") if name in outer} | inner
+        meta = {name: outer[name] for name in ("noop", "loglevel", "timeout", "retry") if name in outer} | inner
         if outer.get("noop"):
             meta["noop"] = True
         if "provider" in outer and self._is_provider_for(outer["provider"], declared.type):

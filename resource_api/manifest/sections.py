@@ -10,6 +10,7 @@ in the wrong place. The sections are described in ``docs/manifests.md``.
 from __future__ import annotations
 
 import re
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.yaml_scalar import QUOTING, quoting_hint, quoting_hint_at
@@ -463,6 +464,7 @@ Path = tuple[str | int, ...]
 LOGLEVELS: Final = ("debug", "info", "notice", "warning", "err")
 REPLACEMENTS: Final = ("never", "delete_first", "create_first")
 
+_RETRY_KEYS: Final = ("tries", "delay")
 _TAG: Final = regex(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
 _CUT_REFERENCE: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
 
@@ -600,6 +602,25 @@ def _seconds(path: Path, value: Any) -> Iterator[Violation]:
         yield Violation(path, f"{_name(path)} must be a number of seconds, or 0 for no limit")
 
 
+def _retry(path: Path, value: Any) -> Iterator[Violation]:
+    """Check ``retry: {tries: N, delay: SECONDS}`` (contract §10.8)."""
+    if type(value) is not dict:
+        yield Violation(path, "retry must be a mapping", "as in retry: {tries: 3, delay: 5}")
+        return
+    yield from unknown_keys(path, value, _RETRY_KEYS, "retry")
+    tries, delay = value.get("tries"), value.get("delay")
+    if tries is None:
+        yield Violation(path, "retry needs tries, the number of all calls", "as in retry: {tries: 3, delay: 5}")
+    elif type(tries) is not int or tries < 1:
+        yield Violation((*path, "tries"), "tries must be a whole number from 1", _number_hint(tries))
+    if delay is not None and (type(delay) not in (int, float) or not 0 <= delay < inf):
+        yield Violation((*path, "delay"), "delay must be a number of seconds, 0 or more", _number_hint(delay))
+
+
+def _number_hint(value: Any) -> str:
+    return "write it without quotes" if type(value) is str and value.strip().isdigit() else ""
+
+
 def _timeout(path: Path, value: Any) -> Iterator[Violation]:
     if type(value) is not dict:
         yield from _seconds(path, value)
@@ -646,5 +667,6 @@ _METAPARAMETERS: Final[dict[str, Check]] = {
     "provider": _string,
     "implementation": _string,
     "timeout": _timeout,
+    "retry": _retry,
     "lifecycle": _lifecycle,
 }

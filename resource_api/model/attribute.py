@@ -36,12 +36,13 @@ METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
         "provider",
         "implementation",
         "timeout",
+        "retry",
         "lifecycle",
     }
 )
 #: The operations that can have a time limit of their own.
 OPERATIONS: Final = ("create", "update", "delete")
-RESERVED: Final = METAPARAMETERS | {"title", "audit", "consume", "export", "schedule", "stage"}
+RESERVED: Final = METAPARAMETERS - {"retry"} | {"title", "audit", "consume", "export", "schedule", "stage"}
 KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from", "must_be", "stable", "merged")
 _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
 

@@ -137,6 +137,11 @@ class Declaration(NamedTuple):
         """Its name in relationships, logs and state."""
         return child_reference(self.parent, self.type, self.title)
 
+    def states(self, name: str) -> bool:
+        """Return whether its own body has an attribute or metaparameter, not ``defaults`` or a component alone."""
+        body = self.document.data["resources"].get(self.key) if self.document is not None else None
+        return body is not None and body.get(name) is not None
+
     def place(self, *inner: str | int) -> FilePosition:
         """Return the position of its key, of an attribute, or of a key below that."""
         return (

@@ -56,6 +56,13 @@ def _attributes_of(paths: Sequence[str]) -> Collection[str]:
     return set(map(attribute_of, paths))
 
 
+class RetryPolicy(NamedTuple):
+    """The ``retry`` metaparameter: how often a change is tried, and the seconds between two tries (contract §10.8)."""
+
+    tries: int
+    delay: float = 0
+
+
 class Meta(NamedTuple):
     """The metaparameters of one resource, without relationships."""
 
@@ -67,6 +74,8 @@ class Meta(NamedTuple):
     implementation: str | None = None
     timeout: float | Mapping[str, float] | None = None
     lifecycle: Lifecycle = Lifecycle()
+    #: None: a failed change is repeated only where it shared its call (contract §4).
+    retry: RetryPolicy | None = None
 
 
 NO_META: Final = Meta()
@@ -89,7 +98,12 @@ def make_meta(raw: Mapping[str, Any]) -> Meta:
         implementation=raw.get("implementation"),
         timeout=raw.get("timeout"),
         lifecycle=Lifecycle(**{key: value for key, value in lifecycle.items() if value is not None}),
+        retry=_retry_policy(raw.get("retry")),
     )
+
+
+def _retry_policy(raw: Mapping[str, Any] | None) -> RetryPolicy | None:
+    return None if raw is None else RetryPolicy(raw["tries"], raw.get("delay") or 0)
 
 
 def _list(value: str | Sequence[str] | None) -> Sequence[str]:

@@ -201,7 +201,9 @@ class Step(NamedTuple):
         """The options that apply to this resource, as in the plan's JSON."""
         meta = self.entry.meta
         options = {"noop": self.noop, "loglevel": meta.loglevel, "tags": sorted(meta.tags)}
-        return {**options, "replace": meta.lifecycle.replace} if meta.lifecycle.replace else options
+        if meta.lifecycle.replace:
+            options["replace"] = meta.lifecycle.replace
+        return {**options, "retry": meta.retry._asdict()} if meta.retry is not None else options
 
     @property
     def masked_is(self) -> Mapping[str, Any] | None:

@@ -6,6 +6,7 @@ exit codes is decided in ``transaction``. ``current`` is how a command finds the
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -39,6 +40,8 @@ __all__ = ["Context", "Outcome", "RunContext", "Subject", "calling_context", "cu
 #: The context of the provider call that is running in this thread.
 current: ContextVar[Context | None] = ContextVar("current", default=None)
 
+#: The interval in seconds at which an interrupt is looked for.
+_TICK: Final = 0.05
 _ATTRIBUTE: Final = "_resource_api_contexts"
 #: Levels of the loggers of Python → methods of a context.
 _LEVELS_ELSEWHERE: Final = {"warn": "warning", "error": "err", "exception": "err", "critical": "err", "log": "notice"}
@@ -147,6 +150,14 @@ class RunContext:
         first, self.cancelled = not self.cancelled, True
         if first and self.on_cancel is not None:
             self.on_cancel()
+
+    def pause(self, seconds: float) -> bool:
+        """Wait while other threads of the run go on; return False as soon as the run is interrupted."""
+        until = time.monotonic() + seconds
+        with self.provider_call():
+            while not self.cancelled and (remaining := until - time.monotonic()) > 0:
+                time.sleep(min(_TICK, remaining))
+        return not self.cancelled
 
     def stop_soon(self) -> None:
         """Start no programs any more, and give calls side by side a few seconds to end. Safe in a signal handler."""

@@ -64,8 +64,10 @@ class CallOutcomes(dict["Name", Outcome]):
     ) -> None:
         """Begin without outcomes for a call about ``subjects``; ``anyone`` allows reports about other names."""
         super().__init__()
-        #: Whether the status of any name is ``failed``.
-        self.any_failed = False
+        #: Whether the status of any name is ``failed``; and of any whose call is not repeated.
+        self.any_failed = self.any_failed_finally = False
+        #: The names whose call is repeated if it fails: the runtime logs their failures (contract §10.8).
+        self.repeated: Collection[Name] = ()
         self.subjects = subjects
         self._definition = definition
         self._log = log
@@ -138,6 +140,7 @@ class CallOutcomes(dict["Name", Outcome]):
     def log_status(self, names: list[Name], status: str, text: object) -> None:
         """Write the line of a status that was reported; one of success is held where ``held`` is a list."""
         if status == "failed":
+            names = [name for name in names if name not in self.repeated] if self.repeated else names
             self.log("err", names, f"{self._with_path(names, text)}{self._places(names)}", status=status)
         elif status == "unchanged" or self.held is None:
             status_field = "noop" if self._suffix else "success"
@@ -175,13 +178,18 @@ class CallOutcomes(dict["Name", Outcome]):
                 raise ProviderError(msg)
             outcome.status, outcome.tainted = status, tainted
             outcome.reason = self._with_path([name], reason) if status == "failed" else f"{reason}"
-            self.any_failed = self.any_failed or status == "failed"
+            self._note_failure(name, status)
 
     def copy_status(self, name: Name, status: str, reason: str, *, tainted: bool) -> None:
         """Set a status that was checked by the outcomes of another process."""
         outcome = self.setdefault(name, Outcome())
         outcome.status, outcome.reason, outcome.tainted = status, reason, tainted
-        self.any_failed = self.any_failed or status == "failed"
+        self._note_failure(name, status)
+
+    def _note_failure(self, name: Name, status: str) -> None:
+        failed = status == "failed"
+        self.any_failed = self.any_failed or failed
+        self.any_failed_finally = self.any_failed_finally or (failed and name not in self.repeated)
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
         """Record and log that one attribute has been changed."""

@@ -193,6 +193,7 @@ def step_end(report: StepReport) -> dict[str, Any]:
         "corrective": report.corrective,
         **({"late": True} if report.late else {}),
         **({"unconfirmed": True} if report.unconfirmed else {}),
+        **({"tries": report.tries} if report.tries > 1 else {}),
         "seconds": round(report.seconds, 6),
         **_side_effects(report.step, report.side_effects),
         **({"file": position.file, "line": position.line} if position is not None and position.line else {}),

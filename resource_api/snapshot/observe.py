@@ -169,8 +169,6 @@ def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:
 #: The first pause and the longest one, in seconds.
 _FIRST: Final = 0.1
 _LONGEST: Final = 5.0
-#: The interval in seconds at which an interrupt is looked for.
-_TICK: Final = 0.05
 
 
 def read_until_settled(
@@ -184,20 +182,11 @@ def read_until_settled(
     deadline, pause = time.monotonic() + seconds, _FIRST
     while names := unsettled():
         remaining = deadline - time.monotonic()
-        if remaining <= 0 or not _pause(snapshot, min(pause, remaining)):
+        if remaining <= 0 or not run.pause(min(pause, remaining)):
             return
         pause = min(2 * pause, _LONGEST)
         with run.log.bind(phase="verify"):
             snapshot.read_again(definition, names)
-
-
-def _pause(snapshot: Snapshot, seconds: float) -> bool:
-    """Wait while other threads of the run go on; return False as soon as the run is interrupted."""
-    run, until = snapshot.providers.run, time.monotonic() + seconds
-    with run.provider_call():
-        while not run.cancelled and (remaining := until - time.monotonic()) > 0:
-            time.sleep(min(_TICK, remaining))
-    return not run.cancelled
 
 
 def remaining_seconds(changed_at: str, settle: float) -> float:

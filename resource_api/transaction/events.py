@@ -73,7 +73,7 @@ class Events:
     def log_start(self, runs: Sequence[OperationRun], action: Action | None = None) -> None:
         """Log with ``-v`` that operations begin; ``action`` defaults to the decided one of each."""
         for run in runs if self.shows_steps else ():
-            self.log("info", run, run.definition.verb([action or run.decision.action]))
+            self.log("info", run, f"{run.definition.verb([action or run.decision.action])}{run.number_of_try}")
 
     def log_end(self, run: OperationRun, status: str) -> None:
         """Log the duration of an operation that a call was made for."""

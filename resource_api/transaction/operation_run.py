@@ -81,6 +81,7 @@ class OperationRun:
         "started",
         "status",
         "step",
+        "tries",
     )
 
     def __init__(self, operation: Operation) -> None:
@@ -107,6 +108,8 @@ class OperationRun:
         self.started = 0.0
         #: The time (ISO 8601) of its first call, or empty for a type whose changes are visible at once.
         self.changed_at = ""
+        #: The number of calls of ``set``, or then of ``refresh``, that it was tried in; counted where ``retry`` holds.
+        self.tries = 0
 
     @property
     def key(self) -> RecordKey:
@@ -139,6 +142,28 @@ class OperationRun:
     def failing(self) -> bool:
         """Whether it failed, or its call failed and the result is not verified yet."""
         return self.status is Status.FAILED if self.finished else self.result.failed
+
+    @property
+    def tries_left(self) -> int:
+        """The number of times that its call may be repeated, as ``retry`` says; 0 without (contract §10.8)."""
+        policy = self.step.entry.meta.retry
+        return 0 if policy is None else policy.tries - self.tries
+
+    @property
+    def number_of_try(self) -> str:
+        """`` (try 2 of 3)`` before a repeated call, else an empty text."""
+        policy = self.step.entry.meta.retry
+        return f" (try {self.tries + 1} of {policy.tries})" if policy is not None and self.tries else ""
+
+    @property
+    def is_to_repeat(self) -> bool:
+        """Whether its call failed, and is to be repeated."""
+        return self.result.failed and self.tries_left > 0 and not self.result.tainted
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether its failure was logged when its provider reported it: not while its call may be repeated."""
+        return self.result.reported == "failed" and self.tries_left <= 0
 
     @property
     def seconds(self) -> float:

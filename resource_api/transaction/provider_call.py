@@ -113,6 +113,7 @@ class ProviderCaller:
         context = self._context(runs, noop=noop)
         if not noop and "imperative" not in self._definition.features:
             context.outcomes.held = []
+        context.outcomes.repeated = {run.name for run in runs if run.tries_left > 1 and not noop}
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
         offered = Changes(changes, lambda name: left_out(name, context), lambda: context.cancelled)
         try:
@@ -120,6 +121,7 @@ class ProviderCaller:
             return self._call(running, context, "set", lambda provider: provider.set(context, offered, **extra))
         finally:
             self.begun |= offered.begun
+            _count_tries(runs, offered.begun | context.outcomes.keys())
             if context.outcomes.held:
                 self._verified.append(context.outcomes)
 
@@ -128,9 +130,13 @@ class ProviderCaller:
         for run in runs:
             run.result = NO_RESULT
         context = self._context(runs, noop=False, action=Action.REFRESH)
+        context.outcomes.repeated = {run.name for run in runs if run.tries_left > 1}
         running = RunningCall(runs, context, None, self._positions)
         names = [run.name for run in runs]
-        return self._call(running, context, "refresh", lambda provider: provider.refresh(context, names))
+        try:
+            return self._call(running, context, "refresh", lambda provider: provider.refresh(context, names))
+        finally:
+            _count_tries(runs, names)
 
     def interrupted(self, run: OperationRun) -> bool:
         """Return whether the run was interrupted before anything began with an operation."""
@@ -176,6 +182,13 @@ class ProviderCaller:
             self._calls.append(ProviderCall(instance, method, operations, running.started, seconds, get_ident()))
             _note_reports(running.runs, context)
         return None
+
+
+def _count_tries(runs: Sequence[OperationRun], reached: Collection[Name]) -> None:
+    """Count a call as a try of the names that it reached; of all names if it reached none (contract §10.8)."""
+    for run in runs:
+        if run.step.entry.meta.retry is not None and (run.name in reached or not reached):
+            run.tries += 1
 
 
 def _call_within(deadline: float, timeout: float, provider: Any, call: Callable[[Any], None]) -> None:
@@ -298,7 +311,9 @@ class RunningCall:
     def verb(self) -> str:
         """The type's verb for the actions on the resources."""
         subjects = self._context.subjects
-        return self._context.type.verb({subjects[name].action for name in self._names if name in subjects})
+        verb = self._context.type.verb({subjects[name].action for name in self._names if name in subjects})
+        repeated = self.runs[0] if len(self.runs) == 1 else None
+        return f"{verb}{repeated.number_of_try}" if repeated is not None else verb
 
     @property
     def detail(self) -> str:

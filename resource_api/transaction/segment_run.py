@@ -1,13 +1,11 @@
 """Carries out one segment: intents, one ``set``, a verifying ``get``, one commit, then refreshes.
 
-A ``set`` that raised is repeated for each of its resources alone, so that a bad resource fails alone. ``segments``
-decides which operations share a segment, ``reevaluate`` the action of each.
+``segments`` decides which operations share a segment, ``reevaluate`` the action of each, and ``retry`` repeats calls.
 """
 
 from __future__ import annotations
 
 import time
-from copy import deepcopy
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
@@ -16,16 +14,15 @@ from resource_api.model.change import Difference, exists
 from resource_api.model.values.errors import reason
 from resource_api.model.values.values import batches, is_unknown
 from resource_api.transaction.events import end_fields
-from resource_api.transaction.operation_run import NO_RESULT
 from resource_api.transaction.provider_call import CallStopped, ProviderCaller
 from resource_api.transaction.results import HALTED, INTERRUPTED
+from resource_api.transaction.retry import Retry, set_error
 from resource_api.transaction.side_effects import allowed_changes
-from resource_api.transaction.verify import Verification, not_as_requested
+from resource_api.transaction.verify import Verification, not_converged
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from resource_api.model.change import Change
     from resource_api.model.type_definition import Name
     from resource_api.provider.context import Context
     from resource_api.transaction.operation_run import OperationRun
@@ -83,10 +80,11 @@ class SegmentRun:
             self._transaction.recorder.intend(called)
             try:
                 self._set(called)
+                self._read_results(called)
             except CallStopped as stopped:
                 self._end_stopped(called, stopped)
                 raise
-            self._verify(called)
+            self._end_all()
         self._commit([run for run in runs if run.decision.action is not Action.READ])
 
     def _set(self, runs: Sequence[OperationRun]) -> None:
@@ -95,7 +93,18 @@ class SegmentRun:
         error = self._caller.set(runs, changes, self._prerequisites.left_out, noop=False)
         self._transaction.snapshot.changed()
         if error is not None:
-            Retry(self._transaction, self._caller, self._prerequisites, self._verification).run(runs, error)
+            self._retry.one_by_one(runs, error)
+
+    def _read_results(self, runs: Sequence[OperationRun]) -> None:
+        """Read the resources after the call; repeat it for those whose ``retry`` says so."""
+        self._verification.read(runs)
+        self._verification.settle(runs, self._caller.begun)
+        if any(run.tries_left > 0 for run in runs):
+            self._retry.repeat(runs)
+
+    @cached_property
+    def _retry(self) -> Retry:
+        return Retry(self._transaction, self._caller, self._prerequisites, self._verification)
 
     def _commit(self, runs: Sequence[OperationRun]) -> None:
         self._transaction.recorder.commit_results(runs, self._results, self._transaction.refreshes.owed(runs))
@@ -167,7 +176,7 @@ class SegmentRun:
         for run in runs:
             self._verification.take_observation(run)
             if run.result.reported == "failed":
-                self._results.fail(run, run.result.error, logged=True)
+                self._results.fail(run, run.result.error, logged=run.is_logged)
             elif self._verification.is_done(run):
                 self._results.complete(run)
             elif text and not self._caller.interrupted(run):
@@ -177,10 +186,8 @@ class SegmentRun:
                 self._results.skip(run, INTERRUPTED)
         self._commit(runs)
 
-    def _verify(self, called: Sequence[OperationRun]) -> None:
-        """Read again, and end each operation: succeeded, failed, or skipped because a prerequisite failed."""
-        self._verification.read(called)
-        self._verification.settle(called, self._caller.begun)
+    def _end_all(self) -> None:
+        """End each operation: succeeded, failed, or skipped because a prerequisite failed."""
         # Lines that are held are shown in the order in which they were reported, whichever batch they belong to.
         for runs in [self._runs] if self._caller.holds_lines else batches(self._runs):
             # Outside of the buffered log: a provider that compares may wait for another thread that logs.
@@ -214,7 +221,7 @@ class SegmentRun:
         elif (failure := self._failure(run)) or run.result.reported == "failed":
             if self._mark_unconfirmed(run, possible=run.result.reported != "failed"):
                 failure += UNCONFIRMED if run.changed_at else ""
-            self._results.fail(run, failure or "failed", logged=run.result.reported == "failed")
+            self._results.fail(run, failure or "failed", logged=run.is_logged)
         else:
             self._results.complete(run)
 
@@ -245,8 +252,7 @@ class SegmentRun:
 
     def _not_converged(self, run: OperationRun, differences: Sequence[Difference]) -> str:
         """Return the error of a change whose result differs from the request, as far as ``--strict`` requires it."""
-        unknown = [d.message for d in differences if d.message and d.is_ is None and d.should is None]
-        text = unknown[0] if unknown else "; ".join(not_as_requested(run, differences))
+        text = not_converged(run, differences)
         strict = self._transaction.plan.options.strict
         if strict == "warning":
             self._events.log("warning", run, text)
@@ -274,25 +280,33 @@ class SegmentRun:
     def _call_refresh(self, notified: Sequence[OperationRun]) -> None:
         """Call ``refresh`` and end the operations."""
         for run in notified:
-            run.started = run.started or time.monotonic()
+            run.started, run.tries = run.started or time.monotonic(), 0
         self._events.log_start(notified, Action.REFRESH)
         try:
             error = self._caller.refresh(notified)
+            self._transaction.snapshot.changed()
+            self._set_refresh_errors(notified, error)
+            if any(run.is_to_repeat for run in notified):
+                self._retry.repeat_refresh(notified)
         except CallStopped as stopped:
+            self._set_refresh_errors(notified, RuntimeError(reason(stopped.cause)))
             for run in notified:
-                self._end_refreshed(run, RuntimeError(reason(stopped.cause)))
+                self._end_refreshed(run)
             raise
-        self._transaction.snapshot.changed()
-        self._transaction.recorder.refreshed([run for run in notified if self._end_refreshed(run, error)])
+        self._transaction.recorder.refreshed([run for run in notified if self._end_refreshed(run)])
 
-    def _end_refreshed(self, run: OperationRun, error: Exception | None) -> bool:
+    def _set_refresh_errors(self, runs: Sequence[OperationRun], error: Exception | None) -> None:
+        for run in runs:
+            if error is not None and run.result.reported is None:
+                set_error(run, error)
+
+    def _end_refreshed(self, run: OperationRun) -> bool:
         """End one refresh; return whether it succeeded."""
-        reported = run.result.reported
-        if reported == "failed" or (error is not None and reported is None):
-            text = run.result.error or (reason(error) if error is not None else "")
-            self._results.fail(run, f"refresh failed: {text}", action=Action.REFRESH, logged=reported == "failed")
+        if run.result.failed:
+            text = f"refresh failed: {run.result.error}"
+            self._results.fail(run, text, action=Action.REFRESH, logged=run.is_logged)
             return False
-        if reported == "unchanged":
+        if run.result.reported == "unchanged":
             if not run.finished:
                 self._results.unchanged(run)
             return True
@@ -300,79 +314,6 @@ class SegmentRun:
         self._events.log("notice", run, text, action=Action.REFRESH, **end_fields(run, "success"))
         self._results.succeed(run, Action.REFRESH)
         return True
-
-
-class Retry:
-    """The retry of the operations of one ``set`` that raised.
-
-    Their resources are read again, and ``set`` is repeated for each that is not as declared. It is not repeated for an
-    imperative resource, for the only resource of a call, or after an interrupt.
-    """
-
-    def __init__(
-        self,
-        transaction: TransactionContext,
-        caller: ProviderCaller,
-        prerequisites: Prerequisites,
-        verification: Verification,
-    ) -> None:
-        """Take the caller and the verification of the segment."""
-        self._transaction = transaction
-        self._results = transaction.results
-        self._caller = caller
-        self._prerequisites = prerequisites
-        self._verification = verification
-
-    def run(self, runs: Sequence[OperationRun], error: Exception) -> None:
-        """Repeat ``set``, which raised ``error``, for each operation that has no status and is not as declared.
-
-        The error or the report of each call is in the operation's ``result``. Raises ``CallStopped``.
-        """
-        definition = runs[0].definition
-        undecided = [run for run in runs if run.result.reported is None and not run.finished]
-        if "imperative" in definition.features:
-            for run in undecided:
-                _set_error(run, error)
-            return
-        self._verification.read(undecided)
-        self._verification.settle(undecided, self._caller.begun)
-        self._verification.compare(undecided)
-        for run in undecided:
-            if not self._prerequisites.blocked(run.name) and (self._verification.missing(run) or run.sets_write_only):
-                self._try_again(run, error, alone=len(runs) == 1)
-        if not any(run.result.error for run in undecided):
-            self._transaction.run.log.write("warning", definition.name, f"set raised: {reason(error)}", definition.name)
-
-    def _try_again(self, run: OperationRun, error: Exception, *, alone: bool) -> None:
-        """Call ``set`` for one operation of a call that raised ``error``; ``alone``: it was the only one."""
-        if self._caller.interrupted(run):
-            self._results.skip(run, INTERRUPTED)
-            return
-        if self._transaction.run.cancelled or self._transaction.run.stopping:
-            _set_error(run, error)
-            return
-        run.result = NO_RESULT
-        if self._prerequisites.halted():
-            self._results.skip(run, HALTED)
-            return
-        if alone:
-            _set_error(run, error)
-            return
-        changes = {run.name: self._change_from_now(run)}
-        repeated = self._caller.set([run], changes, self._prerequisites.left_out, noop=False)
-        self._transaction.snapshot.changed()
-        if repeated is not None and run.result.reported is None:
-            _set_error(run, repeated)
-
-    def _change_from_now(self, run: OperationRun) -> Change:
-        """Return the change of an operation from the last row read, or from the planned one if reading failed."""
-        row, failure = self._verification.observed(run)
-        change = run.change()
-        return change if failure else change._replace(is_=deepcopy(dict(row)) if row is not None else None)
-
-
-def _set_error(run: OperationRun, error: Exception) -> None:
-    run.result = run.result._replace(error=reason(error))
 
 
 class Prerequisites:
@@ -416,11 +357,17 @@ class Prerequisites:
 
     def left_out(self, name: Name, context: Context) -> bool:
         """Return whether a call omits a name: it is blocked, or any resource failed with ``--fail-fast``."""
-        return self.blocked(name, context) or (self._fail_fast and context.outcomes.any_failed)
+        return self.blocked(name, context) or (self._fail_fast and context.outcomes.any_failed_finally)
 
     def halted(self) -> bool:
         """Return whether no further operation of this segment begins, because one failed with ``--fail-fast``."""
-        return self._fail_fast and any(run.failing for run in self._runs)
+        return self._fail_fast and any(run.failing and not run.is_to_repeat for run in self._runs)
+
+    def freed(self) -> list[OperationRun]:
+        """Return the operations that calls have left out and whose prerequisites have succeeded since."""
+        omitted = [run for run in self._runs if run.number in self._blocked]
+        self._blocked.clear()
+        return [run for run in omitted if run.started and not (run.finished or self.blocked(run.name))]
 
     def _is_blocked(self, run: OperationRun, context: Context | None) -> bool:
         for number in self._waits.get(run.number, ()):

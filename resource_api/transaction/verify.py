@@ -58,6 +58,12 @@ class Verification:
         with self._snapshot.providers.run.log.bind(phase="verify"):
             self._snapshot.read(self._definition, [run.name for run in runs], fresh=True)
 
+    def read_again(self, run: OperationRun) -> None:
+        """Read the resource of an operation right before its call is repeated: time has passed since its last read."""
+        if not self._imperative:
+            with self._snapshot.providers.run.log.bind(phase="observe"):
+                self._snapshot.read_again(self._definition, [run.name])
+
     def compare(self, runs: Iterable[OperationRun]) -> None:
         """Store the rows of the operations whose requested state is there; imperative ones cannot be read."""
         instance = self._definition.instance
@@ -186,6 +192,12 @@ def _unpredicted(run: OperationRun, row: Mapping[str, Any]) -> Iterator[Differen
     for name, value in predicted.items():
         if not (value is UNKNOWN or same_value(row.get(name), value)):
             yield conceal_difference(definition, Difference(name, row.get(name), marked[name]))
+
+
+def not_converged(run: OperationRun, differences: Sequence[Difference]) -> str:
+    """Return the error of a change whose result differs from the request, or cannot be read."""
+    unread = [d.message for d in differences if d.message and d.is_ is None and d.should is None]
+    return unread[0] if unread else "; ".join(not_as_requested(run, differences))
 
 
 def not_as_requested(run: OperationRun, differences: Sequence[Difference]) -> Iterator[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from resource_api import Change, Context, Resource
 
-#: Seconds by the last letter of ``retry``.
+#: Seconds by the last letter of ``pause``.
 UNITS = {"s": 1, "m": 60, "h": 3600}
 #: Seconds that the daemon has for an answer.
 PATIENCE = 10
@@ -36,20 +36,20 @@ class Provider(BaseProvider):
         self.file, self.socket = config["file"], config["socket"]
 
     def canonicalize(self, context: Context, resources: list[Resource]) -> list[Resource]:
-        """Convert ``retry`` to seconds, and sort the consumers, whose order means nothing."""
+        """Convert ``pause`` to seconds, and sort the consumers, whose order means nothing."""
         for resource in resources:
-            retry = resource.get("retry")
-            if isinstance(retry, str):
-                resource["retry"] = int(retry[:-1]) * UNITS[retry[-1]]
+            pause = resource.get("pause")
+            if isinstance(pause, str):
+                resource["pause"] = int(pause[:-1]) * UNITS[pause[-1]]
             if resource.get("consumers") is not None:
                 resource["consumers"] = sorted(set(resource["consumers"]))
         return resources
 
     def validate(self, context: Context, should: Resource) -> Iterator[Problem]:
         """Refuse a queue that would keep failed messages for longer than a day."""
-        retry = should.get("retry")
-        if retry is not None and retry is not UNKNOWN and retry > 24 * UNITS["h"]:
-            yield Problem("retry", "must be at most 24h: queued drops what has failed for longer")
+        pause = should.get("pause")
+        if pause is not None and pause is not UNKNOWN and pause > 24 * UNITS["h"]:
+            yield Problem("pause", "must be at most 24h: queued drops what has failed for longer")
 
     def insync(self, context: Context, name: str, attribute: str, is_: Resource, should: Resource) -> Any:
         """Accept consumers beyond the declared ones; every other attribute is compared as usual."""
@@ -117,7 +117,7 @@ def edited(text: str, section: str, should: Resource) -> str:
     block = lines[start:end]
     if should["ensure"] == "absent":
         return joined(lines[: start - 1] + lines[end:])
-    for attribute in ("discipline", "limit", "retry"):
+    for attribute in ("discipline", "limit", "pause"):
         if should.get(attribute) is not None:
             assign(block, attribute, str(should[attribute]))
     if should.get("consumers") is not None:

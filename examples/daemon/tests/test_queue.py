@@ -26,7 +26,7 @@ class TestQueue(ProviderCompliance):
 
     @pytest.fixture
     def present(self):
-        return {"name": "ra-test-a", "discipline": "lifo", "limit": 50, "retry": "5m", "consumers": ["b", "a"]}
+        return {"name": "ra-test-a", "discipline": "lifo", "limit": 50, "pause": "5m", "consumers": ["b", "a"]}
 
     @pytest.fixture
     def updated(self, present):
@@ -68,12 +68,12 @@ def actions(report):
 
 def test_a_queue_is_created_kept_corrected_and_deleted(queued, runtime, manifest):
     """The daemon has the declared queues after each run, a change by hand is drift, and noop changes nothing."""
-    declared = manifest(mail={"limit": 500, "retry": "5m", "consumers": ["postfix"]})
+    declared = manifest(mail={"limit": 500, "pause": "5m", "consumers": ["postfix"]})
     before = queued.file.read_text()
     assert runtime.apply(declared, noop=True).summary.created == 1
     assert queued.file.read_text() == before
     assert runtime.apply(declared).summary.created == 1
-    mail = {"discipline": "fifo", "limit": 500, "retry": 300, "consumers": ["postfix"], "depth": 0}
+    mail = {"discipline": "fifo", "limit": 500, "pause": 300, "consumers": ["postfix"], "depth": 0}
     assert queued.request("status")["mail"] == mail
     assert queued.file.read_text().startswith(before)
     reloads = queued.request("reload")["reloads"]
@@ -130,7 +130,7 @@ def test_the_discipline_cannot_change(queued, runtime, manifest):
 
 def test_a_listing_is_a_manifest_that_changes_nothing(queued, runtime, manifest, monkeypatch):
     """The output of ``resource queue`` can be applied: there is nothing to do."""
-    runtime.apply(manifest(a={"limit": 1}, b={"retry": "1h"}))
+    runtime.apply(manifest(a={"limit": 1}, b={"pause": "1h"}))
     for name, value in queued.config.items():
         monkeypatch.setenv(f"QUEUED_{name.upper()}", value)
     listed = {row.pop("name"): row for row in runtime.resources("queue")}

@@ -10,7 +10,7 @@ TYPE = TypeDefinition(
 
         Queue[mail]:
           limit: 500
-          retry: 5m
+          pause: 5m
           consumers: [postfix]
     """,
     config={
@@ -26,7 +26,7 @@ TYPE = TypeDefinition(
         "name": Attribute(r"Pattern[/\A[a-z][a-z0-9-]*\z/]", "The name of the queue.", kind="namevar"),
         "discipline": Attribute("Enum[fifo, lifo]", "Which message is taken first.", kind="init_only", default="fifo"),
         "limit": Attribute("Optional[Integer[1]]", "The most messages that it keeps; 1000 if it was never set."),
-        "retry": Attribute(
+        "pause": Attribute(
             r"Optional[Variant[Integer[0], Pattern[/\A\d{1,6} *[smh]\z/]]]",
             "Seconds until a failed message is tried again, or a text such as `5m`; 60 if it was never set.",
         ),

@@ -214,15 +214,15 @@ FAULTS: Final = [
         'sorted(set(resource["consumers"]))',
         'sorted({f"{each}-x" for each in resource["consumers"]})',
     ),
-    Fault("`canonicalize` expects an attribute", QUEUE, 'resource.get("retry")', 'resource["retry"]'),
+    Fault("`canonicalize` expects an attribute", QUEUE, 'resource.get("pause")', 'resource["pause"]'),
     Fault(
         "`canonicalize` adds a default",
         QUEUE,
-        "            retry = resource",
-        '            resource.setdefault("limit", 1000)\n            retry = resource',
+        "            pause = resource",
+        '            resource.setdefault("limit", 1000)\n            pause = resource',
     ),
     Fault("`canonicalize` returns nothing", QUEUE, "        return resources\n", ""),
-    Fault("`canonicalize` fails for an accepted value", QUEUE, "int(retry[:-1])", "int(retry[:-1].lstrip('0'))"),
+    Fault("`canonicalize` fails for an accepted value", QUEUE, "int(pause[:-1])", "int(pause[:-1].lstrip('0'))"),
     Fault(
         "`insync` is always true",
         QUEUE,
@@ -231,12 +231,12 @@ FAULTS: Final = [
     ),
     Fault("`insync` is never true", QUEUE, "if missing else True", "if missing else False"),
     Fault("`insync` returns a text", QUEUE, "if missing else True", 'if missing else "yes"'),
-    Fault("`validate` expects an attribute", QUEUE, 'should.get("retry")', 'should["retry"]'),
+    Fault("`validate` expects an attribute", QUEUE, 'should.get("pause")', 'should["pause"]'),
     Fault(
         "`validate` yields no problem but a number",
         QUEUE,
-        '        retry = should.get("retry")\n',
-        '        yield 24\n        retry = should.get("retry")\n',
+        '        pause = should.get("pause")\n',
+        '        yield 24\n        pause = should.get("pause")\n',
     ),
     Fault("`validate` refuses what is valid", QUEUE, "24 * UNITS", "0 * UNITS"),
     Fault("`refresh` fails", QUEUE, '        self._send("reload")\n\n', '        self._send("restart")\n\n'),
@@ -245,7 +245,7 @@ FAULTS: Final = [
         "an update resets what is not declared",
         QUEUE,
         "        if should.get(attribute) is not None:\n            assign(block, attribute, str(should[attribute]))",
-        "        default = {'limit': 1000, 'retry': 60}.get(attribute)\n        if should.get(attribute, default) is not None:\n            assign(block, attribute, str(should.get(attribute, default)))",
+        "        default = {'limit': 1000, 'pause': 60}.get(attribute)\n        if should.get(attribute, default) is not None:\n            assign(block, attribute, str(should.get(attribute, default)))",
     ),
     Fault(
         "`set` reports a resource twice",
@@ -295,7 +295,7 @@ FAULTS: Final = [
         "assign(block, attribute, str(should[attribute]))",
         'assign(block, attribute, str(should[attribute]).replace("5", "6"))',
     ),
-    Fault("`set` forgets an attribute", QUEUE, '("discipline", "limit", "retry")', '("limit", "retry")'),
+    Fault("`set` forgets an attribute", QUEUE, '("discipline", "limit", "pause")', '("limit", "pause")'),
     Fault("`set` changes its argument", QUEUE, NOOP, f'{NOOP}                should["limit"] = 1\n'),
     Fault(
         "a deletion deletes others too", QUEUE, "joined(lines[: start - 1] + lines[end:])", "joined(lines[: start - 1])"
@@ -537,7 +537,7 @@ class Systems:
         return new
 
 
-QUEUE_EXAMPLE: Final = {"name": "ra-test-a", "discipline": "lifo", "limit": 50, "retry": "5m", "consumers": ["b", "a"]}
+QUEUE_EXAMPLE: Final = {"name": "ra-test-a", "discipline": "lifo", "limit": 50, "pause": "5m", "consumers": ["b", "a"]}
 DNS_EXAMPLE: Final = {
     "name": "RA-test-a.example.org.",
     "kind": "AAAA",

@@ -1,0 +1,232 @@
+"""Repeats failed calls of one segment: one by one after a ``set`` that raised, and as ``retry`` declares.
+
+A repeated call is for one resource, which is read before it; ``segment_run`` ends the operations (contract §4, §10.8).
+"""
+
+from __future__ import annotations
+
+import time
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+from resource_api.model.action import Action
+from resource_api.model.values.errors import reason
+from resource_api.transaction.operation_run import NO_RESULT
+from resource_api.transaction.results import HALTED, INTERRUPTED
+from resource_api.transaction.verify import not_converged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from resource_api.model.change import Change
+    from resource_api.transaction.operation_run import OperationRun
+    from resource_api.transaction.provider_call import ProviderCaller
+    from resource_api.transaction.segment_run import Prerequisites
+    from resource_api.transaction.transaction_context import TransactionContext
+    from resource_api.transaction.verify import Verification
+
+
+class Retry:
+    """The repeated calls of one segment. Every method that calls the provider raises ``CallStopped``."""
+
+    def __init__(
+        self,
+        transaction: TransactionContext,
+        caller: ProviderCaller,
+        prerequisites: Prerequisites,
+        verification: Verification,
+    ) -> None:
+        """Take the caller and the verification of the segment."""
+        self._transaction = transaction
+        self._results = transaction.results
+        self._events = transaction.events
+        self._caller = caller
+        self._prerequisites = prerequisites
+        self._verification = verification
+        #: Failed operations → the time of their next call, in seconds of ``time.monotonic``.
+        self._due: dict[OperationRun, float] = {}
+
+    # After a ``set`` that raised
+
+    def one_by_one(self, runs: Sequence[OperationRun], error: Exception) -> None:
+        """Repeat ``set``, which raised ``error``, for each operation that has no status and is not as declared.
+
+        It is not repeated for an imperative resource, for the only resource of a call, or after an interrupt; for one
+        with ``retry`` only where the call has not reached it. The error or the report of each call is in the
+        operation's ``result``.
+        """
+        definition = runs[0].definition
+        undecided = [run for run in runs if run.result.reported is None and not run.finished]
+        if "imperative" in definition.features:
+            for run in undecided:
+                set_error(run, error)
+            return
+        self._verification.read(undecided)
+        self._verification.settle(undecided, self._caller.begun)
+        self._verification.compare(undecided)
+        for run in undecided:
+            if not self._prerequisites.blocked(run.name) and (self._verification.missing(run) or run.sets_write_only):
+                self._try_again(run, error, alone=len(runs) == 1)
+        if not any(run.result.error for run in undecided):
+            self._transaction.run.log.write("warning", definition.name, f"set raised: {reason(error)}", definition.name)
+
+    def _try_again(self, run: OperationRun, error: Exception, *, alone: bool) -> None:
+        """Call ``set`` for one operation of a call that raised ``error``; ``alone``: it was the only one."""
+        if self._caller.interrupted(run):
+            self._results.skip(run, INTERRUPTED)
+            return
+        if self._transaction.run.cancelled or self._transaction.run.stopping:
+            set_error(run, error)
+            return
+        run.result = NO_RESULT
+        if self._prerequisites.halted():
+            self._results.skip(run, HALTED)
+            return
+        if alone or run.tries:
+            set_error(run, error)
+            return
+        self._set(run)
+
+    def _set(self, run: OperationRun) -> None:
+        """Call ``set`` for one operation, and keep its error."""
+        changes = {run.name: self._change_from_now(run)}
+        error = self._caller.set([run], changes, self._prerequisites.left_out, noop=False)
+        self._transaction.snapshot.changed()
+        if error is not None and run.result.reported is None:
+            set_error(run, error)
+
+    def _change_from_now(self, run: OperationRun) -> Change:
+        """Return the change of an operation from the last row read, or from the planned one if reading failed."""
+        change = run.change()
+        if "imperative" in run.definition.features:
+            return change
+        row, failure = self._verification.observed(run)
+        return change if failure else change._replace(is_=deepcopy(dict(row)) if row is not None else None)
+
+    # As ``retry`` declares
+
+    def repeat(self, runs: Sequence[OperationRun]) -> None:
+        """Repeat the failed changes of operations with ``retry``, which were read after their calls."""
+        self._note_failures(runs)
+        self._call_due(self._repeat)
+
+    def repeat_refresh(self, runs: Sequence[OperationRun]) -> None:
+        """Repeat the failed refreshes of operations with ``retry``."""
+        for run in runs:
+            if run.is_to_repeat:
+                self._schedule(run, f"refresh failed: {run.result.error or 'failed'}")
+        self._call_due(self._repeat_refresh)
+
+    def _note_failures(self, runs: Iterable[OperationRun]) -> None:
+        """Schedule the next call of each operation whose last call failed."""
+        for run in runs:
+            if run.tries and run.tries_left > 0 and (problem := self._problem(run)):
+                self._schedule(run, problem)
+
+    def _problem(self, run: OperationRun) -> str:
+        """Return the reason to repeat a change, or an empty text.
+
+        A failed read is none, nor is a creation that cannot be seen: a second one could create it twice (contract
+        §10.2).
+        """
+        result, verification = run.result, self._verification
+        if run.finished or result.tainted:
+            return ""
+        if result.reported == "failed" or "imperative" in run.definition.features:
+            return (result.error or "failed") if result.failed else ""
+        differences = verification.missing(run)
+        if result.error:
+            return result.error if differences or run.sets_write_only else ""
+        unread = bool(verification.observed(run).failure)
+        tolerated = self._transaction.plan.options.strict != "error"
+        if not differences or unread or tolerated or verification.is_unseen_creation(run):
+            return ""
+        return not_converged(run, differences)
+
+    def _schedule(self, run: OperationRun, problem: str) -> None:
+        policy = run.step.entry.meta.retry
+        assert policy is not None
+        self._due[run] = time.monotonic() + policy.delay
+        pause = f"; again in {policy.delay:g} s" if policy.delay else ""
+        self._events.log("warning", run, f"try {run.tries} of {policy.tries}: {problem}{pause}")
+
+    def _call_due(self, call: Callable[[OperationRun], None]) -> None:
+        """Make the scheduled calls when they are due, until none is left or the run is halted."""
+        while self._due and not self._is_halted():
+            run = min(self._due, key=self._due.__getitem__)
+            if self._wait(run, self._due.pop(run)) and not self._prerequisites.blocked(run.name):
+                call(run)
+        self._due.clear()
+
+    def _is_halted(self) -> bool:
+        context = self._transaction
+        return bool(context.halted() or context.run.stopping or self._prerequisites.halted())
+
+    def _wait(self, run: OperationRun, until: float) -> bool:
+        """Wait for the next call of an operation; return False after an interrupt."""
+        context, seconds = self._transaction.run, until - time.monotonic()
+        if seconds <= 0:
+            return True
+        with context.shown(_Wait(run, self._transaction)):
+            return context.pause(seconds)
+
+    def _repeat(self, run: OperationRun) -> None:
+        """Read one resource again and, unless it is as declared by now, call ``set``; then those that waited for it."""
+        verification = self._verification
+        verification.read_again(run)
+        if run.sets_write_only or "imperative" in run.definition.features or verification.missing(run):
+            run.result = NO_RESULT
+            self._events.log_start([run])
+            self._set(run)
+            self._read_results([run])
+        else:
+            run.result = NO_RESULT
+        if freed := self._prerequisites.freed():
+            self._begin(freed)
+
+    def _begin(self, runs: Sequence[OperationRun]) -> None:
+        """Make the first call for operations whose prerequisite has succeeded at last."""
+        changes = {run.name: self._change_from_now(run) for run in runs}
+        error = self._caller.set(runs, changes, self._prerequisites.left_out, noop=False)
+        self._transaction.snapshot.changed()
+        if error is not None:
+            self.one_by_one(runs, error)
+        self._read_results(runs)
+
+    def _read_results(self, runs: Sequence[OperationRun]) -> None:
+        self._verification.read(runs)
+        self._verification.settle(runs, self._caller.begun)
+        self._note_failures(runs)
+
+    def _repeat_refresh(self, run: OperationRun) -> None:
+        self._events.log_start([run], Action.REFRESH)
+        error = self._caller.refresh([run])
+        self._transaction.snapshot.changed()
+        if error is not None and run.result.reported is None:
+            set_error(run, error)
+        if run.is_to_repeat:
+            self._schedule(run, f"refresh failed: {run.result.error or 'failed'}")
+
+
+def set_error(run: OperationRun, error: Exception) -> None:
+    """Set the exception of its call as the error of an operation."""
+    run.result = run.result._replace(error=reason(error))
+
+
+class _Wait:
+    """The wait for a repeated call."""
+
+    place = detail = ""
+
+    def __init__(self, run: OperationRun, transaction: TransactionContext) -> None:
+        self.started = time.monotonic()
+        self.subject = run.step.entry.reference_text
+        self._run = run
+        self._events = transaction.events
+
+    @property
+    def verb(self) -> str:
+        return f"waiting{self._run.number_of_try}"
+
+    def log(self, seconds: int) -> None:
+        self._events.log("notice", self._run, f"still {self.verb} ({seconds} s)")
