@@ -1,6 +1,6 @@
 """Compile a manifest and its types to a catalog: validated, canonical resources in the order of execution.
 
-The stages are function calls, names, entries, values, configured providers, relationships, order. Every problem is
+The stages are named values, names, entries, values, configured providers, relationships, order. Every problem is
 collected with its position, and all are raised at once. Pure: types come in as functions. A catalog and its entries are
 not changed afterwards.
 """
@@ -68,6 +68,8 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
     if manifest.values:
         scope.calls = provider_config.find_calls(diagnostics, definitions)
+        unread = scope.resolver(lambda _path: UNKNOWN, expand_components=False)
+        provider_config.check_values(diagnostics, scope, scope.once(unread))
     names = NameEvaluator(diagnostics, scope)
     manifest = names.evaluate_name_changes(manifest)
     table = ResourceTable(scope, definitions)

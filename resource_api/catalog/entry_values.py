@@ -7,9 +7,10 @@ report references that can never fit. Pure.
 from __future__ import annotations
 
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
+from resource_api.catalog.provider_config import check_values, named_value, referenced_first
 from resource_api.catalog.resource_table import identify
 from resource_api.model.attribute import METAPARAMETERS, AttributeSet
 from resource_api.model.datatypes import messages, referred_values
@@ -17,7 +18,7 @@ from resource_api.model.entry import EMPTY
 from resource_api.model.sealed_secrets import referred_value
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, Problem, hint, nearest
-from resource_api.model.values.expression import Expression, ExpressionPath, parse
+from resource_api.model.values.expression import Choice, Expression, ExpressionPath, parse
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import UNKNOWN, Sensitive, batches, is_unknown, place_text
 
@@ -49,6 +50,8 @@ class ValueKinds:
 
     def of_path(self, path: ExpressionPath) -> Kinds:
         """Return the data types of a path's value, or nothing if they are not known."""
+        if any(isinstance(key, Choice) for key in path.keys):
+            return ()
         if path.root == "values":
             name, call = path.keys[0], self._scope.calls.get(path.keys[0])
             if call is not None:
@@ -91,9 +94,6 @@ def _within(kinds: Kinds, keys: tuple[str, ...]) -> Kinds:
     return kinds
 
 
-T = TypeVar("T")
-
-
 class Evaluator:
     """Evaluates the values of a table's entries, and those that belong to no resource."""
 
@@ -132,7 +132,7 @@ class Evaluator:
         for entries in independent.values():
             for batch in batches(entries):
                 self._canonicalize(batch)
-        for entry in _referenced_first(self.references):
+        for entry in referenced_first(self.references):
             self._evaluate(entry)
             self._canonicalize([entry])
 
@@ -160,17 +160,9 @@ class Evaluator:
                     self._diagnostics.value_error(name, ("with", key), message)
 
     def check_named_values(self) -> None:
-        """Report named values that are invalid whatever resources have; those that are referred to come first.
-
-        A mistake is thus reported at its own position only.
-        """
-        written, resolve = self._diagnostics.manifest.values, self._scope.once(self._resolve)
-        for name in _referenced_first({name: _used_names(value) for name, value in written.items()}):
-            try:
-                expression.evaluate(_named_value(name), resolve)
-            except ValueError as error:
-                self._diagnostics.value_error(name, (), str(error), "expression")
-                self._scope.mark_invalid(name)
+        """Report named values that components make invalid, at their own position only."""
+        if self._table.components:
+            check_values(self._diagnostics, self._scope, self._scope.once(self._resolve))
 
     def check_components(self) -> None:
         """Report inputs and outputs of components that are invalid whatever resources have, where they are set.
@@ -206,7 +198,7 @@ class Evaluator:
         """Report invalid named values without uses."""
         resolve = self._scope.once(self._resolve)
         for name in self._diagnostics.manifest.values:
-            if name not in self._used and (message := self._invalid(_named_value(name), resolve)):
+            if name not in self._used and (message := self._invalid(named_value(name), resolve)):
                 self._diagnostics.value_error(name, (), message, "expression")
 
     def check_unused_defaults(self) -> None:
@@ -422,18 +414,6 @@ def _ephemeral(name: str) -> str:
     return f"the input '{name}' is ephemeral, so that nothing of it is recorded: {rule}"
 
 
-def _named_value(name: str) -> Expression:
-    return Expression((ExpressionPath("values", (name,)),))
-
-
-def _used_names(value: Any) -> list[str]:
-    """Return the named values that a value uses; none for an invalid value, which is reported on evaluation."""
-    try:
-        return [path.keys[0] for path in expression.find_paths(value) if path.root == "values"]
-    except ValueError:
-        return []
-
-
 def _written_values(entry: Entry) -> Resource:
     """Return the values of an entry that has not been canonicalized, as written."""
     assert type(entry.written) is dict
@@ -445,21 +425,3 @@ def _keep_written(entry: Entry, before: Resource) -> None:
     names, should = entry.written, entry.should
     if type(names) is tuple and not all(map(is_, map(should.get, names), map(before.get, names))):
         entry.written = {name: before.get(name) for name in names}
-
-
-def _referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
-    """Return the keys, references before referrers; cycles, reported elsewhere, in any order."""
-    ordered: dict[T, None] = {}
-    for start in references:
-        stack = [start]
-        inside = {start}
-        while stack:
-            following = next(
-                (t for t in references[stack[-1]] if t in references and t not in ordered and t not in inside), None
-            )
-            if following is None:
-                ordered[stack.pop()] = None
-            else:
-                inside.add(following)
-                stack.append(following)
-    return list(ordered)

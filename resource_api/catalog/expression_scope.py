@@ -14,9 +14,10 @@ from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values import assets, document, expression, reference
 from resource_api.model.values.errors import hint, nearest
+from resource_api.model.values.expression import Choice, EvaluationError
 from resource_api.model.values.reference import Reference, parse
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.values import UNKNOWN, is_secret, is_unknown
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     #: Returns the outputs of the stack of a name; raises ``ValueError`` with a message for users.
     StackOutputs = Callable[[str], Mapping[str, Any]]
+    #: Returns the result of a pure function for known inputs.
+    PureCall = Callable[[FunctionCall, Mapping[str, Any]], Any]
 
 
 #: How many named values and outputs the evaluation of one path may look up.
@@ -80,17 +83,22 @@ class Scope:
         facts: Any,
         contents: Contents | None = None,
         stacks: StackOutputs | None = None,
+        *,
+        pure: PureCall | None = None,
     ) -> None:
         """Look names up in ``manifest``; ``inputs`` are values by name, an invalid one becomes ``UNKNOWN``.
 
         ``facts`` has ``[name]``, ``names()`` and ``host``, the host's properties; a mapping has no host. ``contents``
         makes an asset or archive from its description in a file, or None to keep descriptions. ``stacks`` returns the
-        outputs of other stacks, or None if there are none.
+        outputs of other stacks, or None if there are none. ``pure`` calls a pure function with known inputs.
         """
         self._manifest = manifest
         self._facts = facts
         self._contents = contents
         self._stacks = stacks
+        self._pure = pure
+        #: The results of pure functions of known inputs, by the name of the value.
+        self.constants: dict[str, Any] = {}
         #: The outputs of other stacks that were looked up, as ``(stack, output)``, in this order.
         self.stack_outputs: dict[tuple[str, str], None] = {}
         #: Components by reference and alias, as far as they have been built.
@@ -238,6 +246,25 @@ class Scope:
         path = self._with_name(written, lookup.inside, lookup.expansion)
         if path is None:
             return UNKNOWN
+        if any(isinstance(key, Choice) for key in path.keys):
+            return self._chosen(path, lookup)
+        return self._at(path, lookup)
+
+    def _chosen(self, written: ExpressionPath, lookup: _Lookup) -> Any:
+        """Return the value of a path in which other paths choose keys; a secret if such a key is."""
+        path, secret = expression.with_choices(written, partial(self._resolve, lookup))
+        if path is None:
+            return UNKNOWN
+        try:
+            value = self._at(path, lookup)
+        except EvaluationError:
+            if not secret:
+                raise
+            msg = f"{written}: there is no such key"
+            raise EvaluationError(msg) from None
+        return value if value is UNKNOWN or not secret or isinstance(value, Sensitive) else Sensitive(value)
+
+    def _at(self, path: ExpressionPath, lookup: _Lookup) -> Any:
         if path.root == "inputs":
             return _value_at(self.inputs, path, "input")
         if path.root == "facts":
@@ -296,9 +323,15 @@ class Scope:
             return self._evaluate(name, self._manifest.values[name], path, lookup)
         if (call := self.calls[name]) is None:
             return UNKNOWN
+        if name in self.constants:
+            return expression.follow_keys(self.constants[name], path, path.keys[1:])
         # No function is called with unknown inputs.
         arguments = self._evaluate(name, dict(call.arguments), path._replace(keys=path.keys[:1]), lookup)
-        answer = UNKNOWN if is_unknown(arguments) else lookup.call(call, self._with_contents(name, call, arguments))
+        function = lookup.call
+        if call.function.pure and self._pure is not None:
+            function = self._pure
+            document.check_limits(arguments, f"{path}: the input of {call}")
+        answer = UNKNOWN if is_unknown(arguments) else function(call, self._with_contents(name, call, arguments))
         return expression.follow_keys(answer, path, path.keys[1:])
 
     def _with_contents(self, name: str, call: FunctionCall, arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -62,7 +62,7 @@ FEATURES: Final = frozenset(
 #: The most seconds that a change may take to become visible.
 MAX_SETTLE: Final = 3600
 
-_FUNCTION_KEYWORDS: Final = ("docs", "inputs", "output")
+_FUNCTION_KEYWORDS: Final = ("docs", "inputs", "output", "pure")
 _KEYWORDS: Final = (
     *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation", "timeout"),
     *("version", "config", "functions", "verbs", "settle"),
@@ -79,10 +79,20 @@ class Function:
     datatype: DataType
 
     def __init__(
-        self, docs: str = "", *, inputs: Mapping[str, Attribute] | None = None, output: str = "Any", **unknown: Never
+        self,
+        docs: str = "",
+        *,
+        inputs: Mapping[str, Attribute] | None = None,
+        output: str = "Any",
+        pure: bool = False,
+        **unknown: Never,
     ) -> None:
-        """Declare a function; the provider's method of that name takes the context, and its inputs by name."""
+        """Declare a function; the provider's method of that name takes the context, and its inputs by name.
+
+        ``pure``: the result depends on the inputs alone, so it is computed when the manifest is compiled.
+        """
         self.docs = docs
+        self.pure = pure
         self.inputs = AttributeSet({} if inputs is None else inputs)
         self.output = output
         self.unknown: Mapping[str, object] = unknown
@@ -441,6 +451,8 @@ def _function_problems(name: object, function: object) -> list[str]:
     if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
         problems.append("the name must be that of a method, without a leading underscore")
     problems += input_problems(function.inputs.attributes, "input")
+    if type(function.pure) is not bool:
+        problems.append(f"pure must be True or False, not {function.pure!r}")
     try:
         function.datatype = datatypes.parse(function.output)
     except (DataTypeError, TypeError) as error:

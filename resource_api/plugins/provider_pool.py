@@ -54,8 +54,8 @@ class ProviderPool:
         run.trusted_directories = registry.trusted_directories
         #: Returns why policies forbid a resource, empty where they do not; None where there are no policies.
         self.check_policies: Callable[[Entry, Mapping[str, Any]], str] | None = None
-        #: The results of functions in this transaction, by instance, function and inputs.
-        self._function_results: dict[tuple[str, str, str], Any] = {}
+        #: The results of functions in this transaction, by instance, function, secrecy and inputs.
+        self._function_results: dict[tuple[str, str, bool, str], Any] = {}
         #: Returns, for an instance, the implementation of each resource that has one of its own, by name.
         self.assigned: Callable[[str], Mapping[Any, str]] = lambda _instance: {}
         #: Instance → the implementation that the manifest states for all its resources.
@@ -192,7 +192,7 @@ class ProviderPool:
         ``Sensitive`` where ``secret`` is true or the data type is. Raise ``ValueError`` with the reason of a failure;
         a failed call is repeated the next time.
         """
-        key = (call.instance, call.name, json.dumps(reveal(dict(inputs)), sort_keys=True, default=repr))
+        key = (call.instance, call.name, secret, json.dumps(reveal(dict(inputs)), default=repr))
         if key not in self._function_results:
             self._function_results[key] = self._call_function(call, inputs, secret=secret)
         return deepcopy(self._function_results[key])
@@ -201,7 +201,7 @@ class ProviderPool:
         datatype, run = call.function.datatype, self.run
         run.log.mask.add(inputs)
         try:
-            provider = self.instance(call.instance)
+            provider = self.instance(call.instance, configured=not call.function.pure)
             context = Context(self.functions(call.instance).definition, run, answering=True)
             with process_guard.contained(), context.activate(provider), run.provider_call():
                 answer = getattr(provider, call.name)(context, **copy_resource(inputs))

@@ -12,9 +12,10 @@ from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes.json_schema import schema
-from resource_api.model.type_definition import ComponentDefinition, template
-from resource_api.model.values.errors import DefinitionError
+from resource_api.model.type_definition import ComponentDefinition, TypeDefinition, template
+from resource_api.model.values.errors import DefinitionError, UsageError, hint
 from resource_api.model.values.reference import Reference
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape, escape_lines, show
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.attribute import Attribute, Kind
     from resource_api.model.datatypes.datatype import DataType
-    from resource_api.model.type_definition import Function, TypeDefinition
+    from resource_api.model.type_definition import Function
     from resource_api.plugins.implementations import Suitability
     from resource_api.plugins.module_path import Origin
     from resource_api.plugins.registry import Registry
@@ -80,6 +81,29 @@ class _Code(str):
     __slots__ = ()
 
 
+class _Example(str):
+    """The last pieces of an item: lines that stand below it as they are."""
+
+    __slots__ = ()
+
+
+class FunctionPage(NamedTuple):
+    """A function as the subject of a page of its own, with its inputs as attributes."""
+
+    name: str
+    function: Function
+
+    @property
+    def docs(self) -> str:
+        """The documentation of the function."""
+        return self.function.docs
+
+    @property
+    def attributes(self) -> Mapping[str, Attribute]:
+        """The inputs by name."""
+        return self.function.inputs.attributes
+
+
 def types_list(registry: Registry) -> tuple[list[Definition], dict[str, str]]:
     """Return all types and components, sorted by name; and the errors of broken ones, by name."""
     definitions: list[Definition] = []
@@ -98,6 +122,14 @@ def definition_of(registry: Registry, name: str) -> Definition:
     return registry.type(name) if component is None else component[0]
 
 
+def function_of(definition: TypeDefinition, name: str) -> FunctionPage:
+    """Return the page of a type's function. Raise ``UsageError`` where it has none of that name."""
+    if name not in definition.functions:
+        msg = f"type '{definition.name}' has no function '{name}'{hint(name, definition.functions)}"
+        raise UsageError(msg)
+    return FunctionPage(f"{definition.name}.{name}", definition.functions[name])
+
+
 def summary(definition: Definition) -> str:
     """Return the first sentence of the documentation, on one line."""
     paragraph = " ".join(cleandoc(definition.docs).split("\n\n")[0].split())
@@ -107,18 +139,20 @@ def summary(definition: Definition) -> str:
 # Shared by the forms
 
 
-def ordered(definition: Definition) -> list[tuple[str, Attribute]]:
+def ordered(definition: Definition | FunctionPage) -> list[tuple[str, Attribute]]:
     """Return the attributes in the order of a page: namevars, ``ensure``, other properties, the rest by kind."""
+    if isinstance(definition, FunctionPage):
+        return list(definition.attributes.items())
     return sorted(definition.attributes.items(), key=lambda pair: (_KINDS.index(pair[1].kind), pair[0] != "ensure"))
 
 
-def attribute_facts(attribute: Attribute) -> str:
+def attribute_facts(attribute: Attribute, noun: str = "property") -> str:
     """Return an attribute's kind, whether it is mandatory, and its default: ``property, default present``."""
-    return "".join(_facts(attribute))
+    return "".join(_facts(attribute, noun))
 
 
-def _facts(attribute: Attribute) -> Item:
-    words: list[str] = [attribute.kind or "property"]
+def _facts(attribute: Attribute, noun: str) -> Item:
+    words: list[str] = [attribute.kind or noun]
     words += ["write only"] if attribute.write_only else []
     words += ["stable"] if attribute.stable else []
     words += ["merged"] if attribute.merged else []
@@ -150,20 +184,25 @@ def _default(attribute: Attribute) -> str:
     return "<sensitive>" if attribute.datatype.sensitive else show(attribute.default)
 
 
-def _heading(definition: Definition) -> str:
-    return "Inputs" if isinstance(definition, ComponentDefinition) else "Attributes"
+def _heading(definition: Definition | FunctionPage) -> str:
+    return "Attributes" if isinstance(definition, TypeDefinition) else "Inputs"
+
+
+def _noun(definition: Definition | FunctionPage) -> str:
+    return "property" if isinstance(definition, TypeDefinition) else "input"
 
 
 def _sections(
-    definition: Definition, providers: Sequence[Suitability], origin: Origin | None, *, expressions: bool
+    definition: Definition | FunctionPage, providers: Sequence[Suitability], origin: Origin | None, *, expressions: bool
 ) -> Iterator[tuple[str, Sequence[Item]]]:
     """Yield the headings below the attributes, with their items."""
     origins: list[tuple[str, Sequence[Item]]] = [("Origin", [[str(origin)]])] if origin is not None else []
-    if isinstance(definition, ComponentDefinition):
-        yield "Outputs", [[f"{name}: {docs}"] for name, docs in definition.outputs.items()] or [["none"]]
+    if not isinstance(definition, TypeDefinition):
+        yield _results(definition)
         yield from origins
         return
-    yield "Features", [[words] for words in features(definition)]
+    if definition.attributes:
+        yield "Features", [[words] for words in features(definition)]
     version = [] if definition.version is None else [[definition.version]]
     yield "Version", [*version, [f"schema version {definition.schema_version}"]]
     yield from origins
@@ -182,6 +221,14 @@ def _sections(
         yield "Titles", [_title(regex, expressions=expressions) for regex in definition.title_regexes]
     if kinds := [kind for kind in _KINDS if kind and definition.names_of_kind(kind)]:
         yield "Kinds", [[f"{kind}: {_MEANINGS[kind]}"] for kind in kinds]
+
+
+def _results(definition: ComponentDefinition | FunctionPage) -> tuple[str, Sequence[Item]]:
+    """Return the heading of the outputs of a component, or of a function's result, with its items."""
+    if isinstance(definition, ComponentDefinition):
+        return "Outputs", [[f"{name}: {docs}"] for name, docs in definition.outputs.items()] or [["none"]]
+    pure = ", computed from the inputs alone, when the manifest is compiled" if definition.function.pure else ""
+    return "Result", [[_Code(definition.function.datatype.text), pure]]
 
 
 def features(definition: TypeDefinition) -> list[str]:
@@ -224,7 +271,9 @@ def _function(name: str, function: Function) -> Item:
     inputs: list[str] = []
     for key, attribute in function.inputs.attributes.items():
         inputs += [", " if inputs else "", f"{key}: ", _Code(attribute.datatype.text)]
-    return [f"{name}(", *inputs, ") gives ", _Code(function.datatype.text), f": {_one_line(function.docs)}"]
+    docs, *examples = _blocks(function.docs) or [[]]
+    head = [f"{name}(", *inputs, ") gives ", _Code(function.datatype.text), f": {' '.join(' '.join(docs).split())}"]
+    return [*head, *(_Example("\n".join(lines)) for lines in examples)]
 
 
 def _one_line(docs: str) -> str:
@@ -259,7 +308,7 @@ def _blocks(docs: str) -> list[list[str]]:
 
 
 def text(
-    definition: Definition,
+    definition: Definition | FunctionPage,
     width: int = COLUMNS,
     providers: Sequence[Suitability] = (),
     origin: Origin | None = None,
@@ -273,22 +322,25 @@ def text(
     column = min(max(map(len, definition.attributes), default=0), _WIDEST) + 2
     for name, attribute in ordered(definition):
         words = "".join(datatype_words(attribute, expressions=expressions))
-        lines += _attribute(name, attribute, words, _MARGIN + " " * column, width)
+        lines += _attribute(name, attribute, words, _MARGIN + " " * column, width, noun=_noun(definition))
     for heading, items in _sections(definition, providers, origin, expressions=expressions):
         lines += [heading.upper(), ""]
         for item in items:
-            lines += wrapped("".join(item), width, _MARGIN + "  ", _MARGIN + "- ")
+            examples = [piece for piece in item if isinstance(piece, _Example)]
+            lines += wrapped("".join(item[: len(item) - len(examples)]), width, _MARGIN + "  ", _MARGIN + "- ")
+            for example in examples:
+                lines += ["", *textwrap.indent(example, _MARGIN * 2).splitlines(), ""]
         lines.append("")
     return "\n".join(lines).rstrip()
 
 
-def _attribute(name: str, attribute: Attribute, words: str, margin: str, width: int) -> Iterator[str]:
+def _attribute(name: str, attribute: Attribute, words: str, margin: str, width: int, *, noun: str) -> Iterator[str]:
     """Yield the name with its kind beside it, the documentation, and the data type in ``words``."""
     head = f"{_MARGIN}{name}"
     first = head.ljust(len(margin)) if len(head) < len(margin) else margin
     if first == margin:
         yield head
-    yield from wrapped(attribute_facts(attribute), width, margin, first)
+    yield from wrapped(attribute_facts(attribute, noun), width, margin, first)
     yield from _flowed(attribute.docs, width, margin)[:-1]
     yield from wrapped(words, width, margin)
     yield ""
@@ -320,7 +372,7 @@ def _flowed(docs: str, width: int, margin: str) -> list[str]:
 
 
 def markdown(
-    definition: Definition,
+    definition: Definition | FunctionPage,
     providers: Sequence[Suitability] = (),
     origin: Origin | None = None,
     *,
@@ -331,7 +383,8 @@ def markdown(
     parts += [f"## {_heading(definition)}"] if definition.attributes else []
     for name, attribute in ordered(definition):
         words = datatype_words(attribute, expressions=expressions)
-        parts += [f"### {name}", _fenced([*words, "; " if len(words) > 1 else ", ", *_facts(attribute)])]
+        facts = _facts(attribute, _noun(definition))
+        parts += [f"### {name}", _fenced([*words, "; " if len(words) > 1 else ", ", *facts])]
         parts += _marked(attribute.docs)
     for heading, items in _sections(definition, providers, origin, expressions=expressions):
         parts += [f"## {heading}", "\n".join(f"- {_fenced(item)}" for item in items)]
@@ -342,6 +395,9 @@ def _fenced(item: Item) -> str:
     """Return an item with its code in backticks, more of them if the code itself has some."""
     written = ""
     for piece in item:
+        if isinstance(piece, _Example):
+            written += textwrap.indent(f"\n\n```yaml\n{textwrap.dedent(piece)}\n```\n", "  ")
+            continue
         if not isinstance(piece, _Code):
             written += piece
             continue
@@ -364,10 +420,12 @@ def _marked(docs: str) -> Iterator[str]:
 
 
 def document(
-    definition: Definition, providers: Sequence[Suitability] = (), origin: Origin | None = None
+    definition: Definition | FunctionPage, providers: Sequence[Suitability] = (), origin: Origin | None = None
 ) -> dict[str, Any]:
     """Return the document of ``describe --json``."""
     origin_fields = {"origin": origin_document(origin)} if origin is not None else {}
+    if isinstance(definition, FunctionPage):
+        return {**_function_document(*definition), **origin_fields}
     if isinstance(definition, ComponentDefinition):
         head = {"name": definition.name, "docs": cleandoc(definition.docs), "component": True, **origin_fields}
         return {**head, "inputs": _inputs(dict(ordered(definition))), "outputs": dict(definition.outputs)}
@@ -424,6 +482,7 @@ def _function_document(name: str, function: Function) -> dict[str, Any]:
     return {
         "name": name,
         "docs": cleandoc(function.docs),
+        "pure": function.pure,
         "inputs": inputs,
         "output": function.datatype.text,
         "output_schema": schema(function.datatype),

@@ -137,7 +137,8 @@ class ManifestCompiler:
         definitions = Definitions(providers.declared, self._component, self._registry.types_with_function)
         stacks = None if self._stacks is None else partial(self._stacks, manifest.project)
         contents = self._contents or self._content_reader()
-        scope = Scope(manifest, inputs, self._facts, contents, stacks)
+        pure = partial(provider_config.invoke, ask=providers.call_function)
+        scope = Scope(manifest, inputs, self._facts, contents, stacks, pure=pure)
         # Before any code of a type or a provider meets them.
         self._log.mask.add_inputs({name: value for name, value in scope.inputs.items() if is_secret(value)})
         return compile_catalog(manifest, scope, definitions)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from resource_api.cli.session import Session
     from resource_api.plugins.implementations import Suitability
-    from resource_api.render.describe import Definition
+    from resource_api.render.describe import Definition, FunctionPage
 
 
 #: The fewest columns beside the names in which a summary is wrapped.
@@ -88,25 +88,29 @@ def _list_document(session: Session, definition: Definition, providers: Sequence
     return document | ({"providers": rendering.provider_documents(providers)} if providers else {})
 
 
-@options.command(examples=("resource-api describe file",))
-@click.argument("type_name", metavar="TYPE", shell_complete=options.complete("types_and_components"))
+@options.command(examples=("resource-api describe file", "resource-api describe std.join"))
+@click.argument("type_name", metavar="TYPE[.FUNCTION]", shell_complete=options.complete("types_and_components"))
 @click.option("--format", "form", type=options.Choice(["text", "markdown"]), default="text", help="How to write it.")
 @click.option("--all", "expressions", is_flag=True, help="Show the regular expressions of values and titles too.")
 @options.common
 @with_session()
 def describe(session: Session, type_name: str, form: str, *, expressions: bool, **_settings: Any) -> None:
-    """Show the documentation, attributes and features of TYPE, or the inputs and outputs of a component."""
+    """Show the documentation, attributes and features of TYPE, the inputs and outputs of a component, or a FUNCTION."""
+    type_name, _, function = type_name.partition(".")
     definition = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
     component = session.registry.component(definition.name) is not None
     providers = () if component else session.suitability(definition.name)
     origin = session.registry.origin(definition.name)
     columns = min(session.output.columns or rendering.COLUMNS, rendering.COLUMNS)
+    page: Definition | FunctionPage = definition
+    if function and isinstance(definition, TypeDefinition):
+        page, providers = rendering.function_of(definition, function), ()
     session.console.show(
-        lambda: rendering.document(definition, providers, origin),
+        lambda: rendering.document(page, providers, origin),
         lambda: (
-            rendering.markdown(definition, providers, origin, expressions=expressions)
+            rendering.markdown(page, providers, origin, expressions=expressions)
             if form == "markdown"
-            else rendering.text(definition, columns, providers, origin, expressions=expressions)
+            else rendering.text(page, columns, providers, origin, expressions=expressions)
         ),
     )
 

@@ -31,6 +31,20 @@ _VALUE_FLAW: Final = regex("[\x00\ud800-\udfff]")
 _SHOWN: Final = 80
 
 
+def check_limits(data: object, label: str) -> None:
+    """Raise ``ValueError`` for data beyond the limits of a document, each repetition counted; ``label`` names it."""
+    weight, waiting = 0, [(data, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        weight += NODE_WEIGHT + (len(value) if type(value) is str else 0)
+        if weight > MAX_EXPANSION or depth > MAX_DEPTH:
+            problem = f"is nested deeper than {MAX_DEPTH}" if depth > MAX_DEPTH else "expands beyond the limit"
+            msg = f"{label} {problem}"
+            raise ValueError(msg)
+        parts = value.values() if type(value) is dict else value if type(value) is list else ()
+        waiting += [(part, depth + 1) for part in parts]
+
+
 class Node(NamedTuple):
     """The position of a value and, for a mapping or list, of its parts: key → (position of the key, its node)."""
 

@@ -9,7 +9,7 @@ that was looked up is never parsed as an expression again.
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.values import document, reference
 from resource_api.model.values.errors import hint
@@ -18,13 +18,20 @@ from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, m
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from re import Match
 
     from resource_api.model.values.reference import Reference
 
 _OPEN: Final = regex(r"\$\$\{|\$\{")
-#: The keys of a path: ``.name``, ``[0]``, ``[-1]``, or in quotes ``['a.b']``, where ``''`` is one quote.
-_KEYS: Final = r"(?:\.[A-Za-z0-9_-]+|\[-?[0-9]+\]|\['(?:[^']|'')*'\])*"
-_SCOPE: Final = regex(rf"(inputs|values|facts|host)(\.[A-Za-z0-9_-]+{_KEYS})\}}")
+#: The scopes whose paths can choose a key of another path.
+_KNOWN: Final = "inputs|values|facts|host"
+#: A key of a path: ``.name``, ``[0]``, ``[-1]``, or in quotes ``['a.b']``, ``["a.b"]``, where a quote is doubled.
+_STEP: Final = r"""\.[A-Za-z0-9_-]+|\[-?[0-9]+\]|\['(?:[^']|'')*'\]|\["(?:[^"]|"")*"\]"""
+_STEPS: Final = regex(rf"(?:{_STEP})+\Z")
+#: A path without braces that chooses a key: ``[inputs.k]``.
+_CHOICE: Final = rf"\[(?:{_KNOWN})\.[A-Za-z0-9_-]+(?:{_STEP})*\]"
+_KEYS: Final = rf"(?:{_STEP}|{_CHOICE})*"
+_SCOPE: Final = regex(rf"({_KNOWN})(\.[A-Za-z0-9_-]+{_KEYS})\}}")
 _STACK: Final = regex(
     r"stacks\.((?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*)\.outputs"
     rf"(\.[A-Za-z0-9_-]+{_KEYS})\}}"
@@ -34,7 +41,10 @@ _WORD: Final = regex(r"[A-Za-z_]+")
 _HEAD: Final = regex(r"[A-Za-z][a-z0-9_]*\[")
 _TAIL: Final = regex(r"\]\.([a-z_][a-z0-9_]*)")
 _REST: Final = regex(rf"({_KEYS})\}}")
-_KEY: Final = regex(r"\.([A-Za-z0-9_-]+)|\[(-?[0-9]+)\]|\['((?:[^']|'')*)'\]")
+_KEY: Final = regex(
+    r"""\.([A-Za-z0-9_-]+)|\[(-?[0-9]+)\]|\['((?:[^']|'')*)'\]|\["((?:[^"]|"")*)"\]"""
+    rf"|\[((?:{_KNOWN})\.[A-Za-z0-9_-]+(?:{_STEP})*)\]"
+)
 _NAME: Final = regex(r"[A-Za-z0-9_-]+\Z")
 #: An index of a list; a number with more digits is none of a list's.
 _INDEX: Final = regex(r"-?[0-9]{1,9}\Z")
@@ -48,6 +58,20 @@ class Index(str):
     """A number in a path that is written in brackets: ``${values.z[0]}``."""
 
     __slots__ = ()
+
+
+class Choice(str):
+    """A key that another path chooses, ``[inputs.k]``: the key's text once it is known, empty before."""
+
+    __slots__ = ("path",)
+
+    path: ExpressionPath
+
+    def __new__(cls, path: ExpressionPath, key: str = "") -> Self:
+        """Return the key ``key`` that ``path`` chooses."""
+        choice = super().__new__(cls, key)
+        choice.path = path
+        return choice
 
 
 class ExpressionPath(NamedTuple):
@@ -154,15 +178,23 @@ def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
 
 
 def _keys(text: str) -> tuple[str, ...]:
-    return tuple(
-        match[1] or (Index(match[2]) if match[2] else match[3].replace("''", "'")) for match in _KEY.finditer(text)
-    )
+    return tuple(match[1] or _key(match) for match in _KEY.finditer(text))
+
+
+def _key(match: Match[str]) -> str:
+    """Return a key in brackets."""
+    _, index, single, double, choice = match.groups()
+    if choice is not None:
+        return Choice(_path(f"{choice}}}", 0)[0])
+    return Index(index) if index else double.replace('""', '"') if single is None else single.replace("''", "'")
 
 
 def _written_key(key: str) -> str:
     """Return a key as ``_keys`` reads it."""
     if isinstance(key, Index):
         return f"[{key}]"
+    if isinstance(key, Choice):
+        return f"[{str(key.path)[2:-1]}]"
     return f".{key}" if _NAME.match(key) else "['{}']".format(key.replace("'", "''"))
 
 
@@ -212,8 +244,9 @@ def find_paths(value: object) -> Iterator[ExpressionPath]:
         for path in value.parts:
             if isinstance(path, ExpressionPath):
                 yield path
-                # The title of a resource may contain paths itself.
+                # The title of a resource may contain paths itself, and a path may choose a key.
                 yield from find_paths(path.root[1] if isinstance(path.root, tuple) else "")
+                yield from (key.path for key in path.keys if isinstance(key, Choice))
     elif isinstance(value, Sensitive):
         yield from find_paths(value.reveal())
     elif isinstance(value, (dict, list)):
@@ -307,12 +340,28 @@ def text_of(value: object, source: str | ExpressionPath = "") -> str:
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
         return str(value)
-    kind = "nothing" if value is None else "a list" if isinstance(value, list) else "a mapping"
-    msg = f"{source} is {kind} and cannot be part of a text"
+    msg = f"{source} is {kind_of(value)} and cannot be part of a text"
     raise ValueError(msg)
 
 
-def follow_keys(value: Any, path: ExpressionPath, keys: tuple[str, ...]) -> Any:
+def kind_of(value: object) -> str:
+    """Return the kind of a plain value in words."""
+    if value is None:
+        return "nothing"
+    words = {bool: "true or false", int: "an integer", float: "a number with a point", str: "a text", list: "a list"}
+    return words.get(type(value), "a mapping")
+
+
+def parse_keys(text: str) -> tuple[str, ...]:
+    """Return the keys in a path without its scope, such as ``a.b[0]['c.d']``. Raises ``ValueError`` with a sentence."""
+    written = text if text.startswith("[") else f".{text}"
+    if not _STEPS.match(written):
+        msg = f"'{text}' is no path; write keys and indices as a.b[0]['c.d']"
+        raise ValueError(msg)
+    return _keys(written)
+
+
+def follow_keys(value: Any, path: ExpressionPath | str, keys: tuple[str, ...]) -> Any:
     """Return the value at ``keys`` in ``value``. Raises ``EvaluationError`` naming the missing key."""
     for key in keys:
         secret = isinstance(value, Sensitive)
@@ -329,6 +378,26 @@ def follow_keys(value: Any, path: ExpressionPath, keys: tuple[str, ...]) -> Any:
         if secret:
             value = Sensitive(value)
     return value
+
+
+def with_choices(path: ExpressionPath, resolve: Callable[[ExpressionPath], Any]) -> tuple[ExpressionPath | None, bool]:
+    """Return a path with the keys that other paths choose, and whether one of these keys is a secret.
+
+    The path is None if a key is not known yet. Raises ``ValueError`` for a value that cannot be a key.
+    """
+    keys, secret = list(path.keys), False
+    for position, key in enumerate(keys):
+        if isinstance(key, Choice):
+            value = resolve(key.path)
+            inner = value.reveal() if isinstance(value, Sensitive) else value
+            if inner is UNKNOWN:
+                return None, secret
+            if type(inner) not in {str, int}:
+                msg = f"{path}: {key.path} must be text or an integer to choose a key; it is {kind_of(inner)}"
+                raise ValueError(msg)
+            keys[position] = Choice(key.path, str(inner))
+            secret = secret or inner is not value
+    return path._replace(keys=tuple(keys)), secret
 
 
 def _available_keys(value: object, key: str) -> str:

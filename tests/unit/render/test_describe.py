@@ -233,7 +233,7 @@ def test_every_bundled_type_has_an_example_that_is_valid(name: str) -> None:
         manifest = example if example.keys() & {"resources", "values"} else {"resources": example}
         assert Runtime(REGISTRY).validate({"project": "example", **manifest}) is not None
         used |= {reference.partition("[")[0].lower() for reference in manifest["resources"]}
-        used |= {value["invoke"] for value in manifest.get("values", {}).values()}
+        used |= {value["invoke"].partition(".")[0] for value in manifest.get("values", {}).values()}
     assert name in used
 
 

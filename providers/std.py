@@ -1,0 +1,386 @@
+"""Compute values from values."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from resource_api import ResourceError, compute
+from resource_api.model.values import expression
+from resource_api.model.values.errors import ManifestError, hint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from ipaddress import IPv4Network, IPv6Network
+
+    from resource_api import Context
+
+#: The longest text that a function makes, in characters.
+LONGEST = 16 << 20
+#: The most elements of a list that a function makes.
+MOST = 1_000_000
+#: A name in braces, a doubled brace, or a single one, which is a mistake.
+FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+#: A version of Semantic Versioning 2.0: three numbers, a pre-release, a build.
+VERSION = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
+    r"(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?\Z",
+    re.ASCII,
+)
+#: Seconds that a replacement by a regular expression may take.
+SECONDS = 10.0
+
+
+class Provider:
+    """Functions of their inputs alone (contract §10.12); a mistake is a ``ResourceError`` with its remedy."""
+
+    def join(self, _context: Context, **inputs: Any) -> str:
+        """Return the elements of ``list`` as one text, with ``by`` between them."""
+        texts = list(map(expression.text_of, inputs["list"]))
+        _check_length(sum(map(len, texts)) + len(inputs["by"]) * len(texts))
+        return str(inputs["by"]).join(texts)
+
+    def split(self, _context: Context, text: str, by: str) -> list[str]:
+        """Return the parts of ``text`` between occurrences of ``by``."""
+        _check_count(text.count(by))
+        return text.split(by)
+
+    def replace(self, _context: Context, **inputs: Any) -> str:
+        """Return ``text`` with each ``from`` replaced by ``to``."""
+        text, old, new = inputs["text"], inputs["from"], inputs["to"]
+        if inputs["regex"]:
+            return _replace_matches(text, old, new)
+        _check_length(len(text) + text.count(old) * (len(new) - len(old)))
+        return str(text.replace(old, new))
+
+    def lower(self, _context: Context, text: str) -> str:
+        """Return a text in lower case."""
+        return text.lower()
+
+    def upper(self, _context: Context, text: str) -> str:
+        """Return a text in upper case."""
+        return text.upper()
+
+    def trim(self, _context: Context, text: str) -> str:
+        """Return a text without white space at its ends."""
+        return text.strip()
+
+    def format(self, _context: Context, text: str, values: Mapping[str, Any]) -> str:
+        """Return ``text`` with the names in braces replaced by their values."""
+        fields = {field.group(): _field(field, values) for field in FIELD.finditer(text)}
+        _check_length(len(text) + sum(len(fields[field.group()]) for field in FIELD.finditer(text)))
+        return FIELD.sub(lambda field: fields[field.group()], text)
+
+    def length(self, _context: Context, of: Any) -> int:
+        """Return the number of elements, keys or characters."""
+        return len(of)
+
+    def contains(self, _context: Context, **inputs: Any) -> bool:
+        """Return whether ``in`` has the element, the key or the part ``item``."""
+        container, item = inputs["in"], inputs.get("item")
+        if isinstance(container, list):
+            return _identity(item) in map(_identity, container)
+        if not isinstance(item, str):
+            kind = "a text" if isinstance(container, str) else "a mapping"
+            msg = f"item must be a text where 'in' is {kind}; it is {expression.kind_of(item)}; use std.to_text"
+            raise ResourceError(msg)
+        return item in container
+
+    def merge(self, _context: Context, maps: Sequence[Mapping[str, Any]], *, deep: bool) -> dict[str, Any]:
+        """Return one mapping of all; a later one wins."""
+        merged: dict[str, Any] = {}
+        for mapping in maps:
+            merged = _merged(merged, mapping) if deep else {**merged, **mapping}
+        return merged
+
+    def concat(self, _context: Context, lists: Sequence[Sequence[Any]]) -> list[Any]:
+        """Return one list of the elements of all."""
+        return list(chain.from_iterable(lists))
+
+    def flatten(self, _context: Context, **inputs: Any) -> list[Any]:
+        """Return ``list`` with the elements of the lists in it."""
+        return [part for item in inputs["list"] for part in (item if isinstance(item, list) else [item])]
+
+    def keys(self, _context: Context, **inputs: Any) -> list[str]:
+        """Return the keys of ``map``."""
+        return list(inputs["map"])
+
+    def values(self, _context: Context, **inputs: Any) -> list[Any]:
+        """Return the values of ``map``."""
+        return list(inputs["map"].values())
+
+    def lookup(self, _context: Context, **inputs: Any) -> Any:
+        """Return the value at ``path`` in ``in``, or ``default``."""
+        path = inputs["path"]
+        try:
+            return expression.follow_keys(inputs["in"], path, expression.parse_keys(path))
+        except expression.EvaluationError as error:
+            if "default" in inputs:
+                return inputs["default"]
+            msg = f"{error}; or give a default"
+            raise ResourceError(msg) from None
+        except ValueError as error:
+            raise ResourceError(str(error)) from None
+
+    def sort(self, _context: Context, **inputs: Any) -> list[Any]:
+        """Return ``list`` in order."""
+        return sorted(inputs["list"])
+
+    def unique(self, _context: Context, **inputs: Any) -> list[Any]:
+        """Return ``list`` without the elements that are equal to an earlier one."""
+        first: dict[str, Any] = {}
+        for item in inputs["list"]:
+            first.setdefault(_identity(item), item)
+        return list(first.values())
+
+    def range(self, _context: Context, start: int, stop: int, step: int) -> list[int]:
+        """Return the numbers from ``start`` to before ``stop``."""
+        if step == 0:
+            msg = "step is 0, so that stop is never reached; use a positive or a negative number"
+            raise ResourceError(msg)
+        # The length of a range may be more than Python's len returns.
+        _check_count(max(0, -((stop - start) // -step)))
+        return list(range(start, stop, step))
+
+    def zip(self, _context: Context, lists: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """Return lists of the elements at the same position."""
+        if len(lengths := list(map(len, lists))) and len(set(lengths)) > 1:
+            msg = (
+                f"the lists have {', '.join(map(str, lengths))} elements; they must have the same number; use std.slice"
+            )
+            raise ResourceError(msg)
+        return list(map(list, zip(*lists, strict=True)))
+
+    def slice(self, _context: Context, of: Any, start: int, stop: int | None = None) -> Any:
+        """Return the part of ``of`` from ``start`` to before ``stop``."""
+        return of[start:stop]
+
+    def to_text(self, _context: Context, value: Any) -> str:
+        """Return a scalar as it stands in a text."""
+        return expression.text_of(value)
+
+    def to_integer(self, _context: Context, text: str) -> int:
+        """Return the integer that ``text`` is."""
+        if not re.fullmatch(r"[-+]?[0-9]+", text):
+            msg = (
+                f"text is no integer: {_quoted(text)}; it must be decimal digits, with or without a sign; use std.trim"
+            )
+            raise ResourceError(msg)
+        from resource_api.manifest import yaml_scalar
+
+        try:
+            return yaml_scalar.integer(text)
+        except ValueError:
+            msg = "text is an integer that does not fit 64 bits; keep it as text"
+            raise ResourceError(msg) from None
+
+    def to_json(self, _context: Context, value: Any = None) -> str:
+        """Return a value as JSON on one line."""
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+    def to_yaml(self, _context: Context, value: Any = None) -> str:
+        """Return a value as YAML."""
+        return _yaml(value)
+
+    def from_json(self, _context: Context, text: str) -> Any:
+        """Return the value of a JSON text."""
+        from resource_api.manifest import json_reader
+
+        return _read(json_reader.read, text, "JSON")
+
+    def from_yaml(self, _context: Context, text: str) -> Any:
+        """Return the value of a YAML text."""
+        from resource_api.manifest import yaml_reader
+
+        return _read(yaml_reader.read, text, "YAML")
+
+    def base64_encode(self, _context: Context, text: str) -> str:
+        """Return a text in Base64."""
+        import base64
+
+        return base64.b64encode(text.encode()).decode()
+
+    def base64_decode(self, _context: Context, text: str) -> str:
+        """Return the text that Base64 encodes."""
+        import base64
+
+        try:
+            data = base64.b64decode("".join(text.split()), validate=True)
+        except ValueError:
+            msg = "text is no Base64: it has letters, digits, '+' and '/', and its length with '=' is a multiple of 4"
+            raise ResourceError(msg) from None
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            msg = "text encodes bytes that are no UTF-8 text; a value can only hold text"
+            raise ResourceError(msg) from None
+
+    def sha256(self, _context: Context, text: str) -> str:
+        """Return the SHA-256 of a text in hexadecimal digits."""
+        import hashlib
+
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def basename(self, _context: Context, path: str) -> str:
+        """Return the last part of a path."""
+        return path.rstrip("/").rpartition("/")[2] or "/"
+
+    def dirname(self, _context: Context, path: str) -> str:
+        """Return a path without its last part."""
+        head, slash, _ = path.rstrip("/").rpartition("/")
+        return head.rstrip("/") or ("/" if slash or not path.rstrip("/") else ".")
+
+    def cidr_host(self, _context: Context, network: str, number: int) -> str:
+        """Return the address with a number in a network."""
+        parsed = _network(network, "network")
+        if not -parsed.num_addresses <= number < parsed.num_addresses:
+            last = parsed.num_addresses - 1
+            msg = f"number {number} is outside of {parsed}; the numbers are 0 to {last}, or -1 for the last address"
+            raise ResourceError(msg)
+        return str(parsed[number])
+
+    def cidr_contains(self, _context: Context, network: str, address: str) -> bool:
+        """Return whether an address or a network is in a network."""
+        outer, inner = _network(network, "network"), _network(address, "address")
+        return outer.version == inner.version and inner.subnet_of(outer)  # type: ignore[arg-type] # of one version
+
+    def semver_compare(self, _context: Context, left: str, right: str) -> int:
+        """Return -1, 0 or 1: whether ``left`` is older than ``right``, equal, or newer."""
+        one, second = _version(left, "left"), _version(right, "right")
+        return (one > second) - (one < second)
+
+
+def _check_length(characters: int) -> None:
+    if characters > LONGEST:
+        msg = f"the result would have more than {LONGEST >> 20} Mi characters"
+        raise ResourceError(msg)
+
+
+def _check_count(elements: int) -> None:
+    if elements > MOST:
+        msg = f"the result would have more than {MOST} elements"
+        raise ResourceError(msg)
+
+
+def _quoted(text: str) -> str:
+    return f"'{text[:40]}…'" if len(text) > 40 else f"'{text}'"  # noqa: PLR2004 - as much as a message shows
+
+
+def _identity(value: Any) -> str:
+    """Return a text that only equal values have: 1, 1.0, true and "1" differ, the order of keys does not matter."""
+    return json.dumps(value, sort_keys=True)
+
+
+def _merged(former: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two mappings merged at every depth."""
+    both = {
+        key: _merged(former[key], value) if isinstance(value, dict) and isinstance(former.get(key), dict) else value
+        for key, value in later.items()
+    }
+    return {**former, **both}
+
+
+def _field(field: re.Match[str], values: Mapping[str, Any]) -> str:
+    """Return the text for a name in braces, or a brace for a doubled one."""
+    if field.group() in {"{{", "}}"}:
+        return field.group()[0]
+    if (name := field[1]) is None:
+        msg = (
+            f"text has a single {field.group()} at character {field.start() + 1}; write {field.group() * 2} for a brace"
+        )
+        raise ResourceError(msg)
+    if name not in values:
+        msg = f"text has {{{name}}}, and values has no '{name}'{hint(name, values)}; write {{{{ and }}}} for braces"
+        raise ResourceError(msg)
+    return expression.text_of(values[name])
+
+
+def _replace_matches(text: str, pattern: str, replacement: str) -> str:
+    """Return ``text`` with each match of a regular expression replaced; the search is ended after some seconds."""
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, RecursionError) as error:
+        msg = f"from is no regular expression: {error}; without 'regex: true' it is taken literally"
+        raise ResourceError(msg) from None
+    try:
+        return compute("the replacement", partial(_substitute, compiled, replacement, text), seconds=SECONDS)
+    except (re.error, IndexError) as error:
+        msg = f"to is no replacement: {error}; \\1 is group 1, and \\\\ a backslash"
+        raise ResourceError(msg) from None
+
+
+def _substitute(pattern: re.Pattern[str], replacement: str, text: str) -> str:
+    result = pattern.sub(replacement, text)
+    _check_length(len(result))
+    return result
+
+
+def _yaml(value: Any) -> str:
+    """Return YAML in blocks that every reader of YAML 1.1 and 1.2 reads as the same value."""
+    import yaml
+
+    from resource_api.manifest import yaml_scalar
+
+    def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        try:
+            style = None if isinstance(yaml_scalar.plain(text), str) else "'"
+        except ValueError:
+            style = "'"
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else style)
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, _data: Any) -> bool:
+            return True
+
+    Dumper.add_representer(str, represent)
+    text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=LONGEST)
+    return text.removesuffix("...\n")
+
+
+def _read(read: Callable[[bytes, str], Any], text: str, language: str) -> Any:
+    """Return the data that a reader of manifests finds in a text."""
+    try:
+        return read(text.encode(), "").data
+    except ManifestError as error:
+        first = error.problems[0]
+        message = f"line {first.line}, column {first.column}: {first.message}" + (
+            f"; {first.hint}" if first.hint else ""
+        )
+        msg = f"text is no {language} that a manifest can hold: {message}"
+        raise ResourceError(msg) from None
+
+
+def _network(text: str, name: str) -> IPv4Network | IPv6Network:
+    """Return the network that an input is; an address is one of a single address."""
+    import ipaddress
+
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        pass
+    try:
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        example = "10.0.0.0/24 or fd00::/64" if name == "network" else "10.0.0.1 or fd00::1"
+        msg = f"{name} is none: {_quoted(text)}; write it as {example}"
+        raise ResourceError(msg) from None
+    msg = f"{name} {text} has bits beside its prefix; the network is {network}"
+    raise ResourceError(msg)
+
+
+def _version(text: str, name: str) -> tuple[Any, ...]:
+    """Return the key by which versions are ordered: a release comes after its pre-releases, a build does not count."""
+    match = VERSION.match(text)
+    if match is None:
+        advice = (
+            f"without the 'v': {text[1:]}" if VERSION.match(text[1:]) and text[:1] in "vV" else "as 1.2.3 or 1.2.3-rc.1"
+        )
+        msg = f"{name} is no version of Semantic Versioning: {_quoted(text)}; write it {advice}"
+        raise ResourceError(msg)
+    *numbers, before = match.groups()
+    parts = [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in before.split(".")] if before else []
+    return (*map(int, numbers), before is None, parts)
