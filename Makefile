@@ -21,7 +21,7 @@ TARGET ?=
 # The tests that rehearse, whose machine must be as before.
 REHEARSALS := $(wildcard tests/scenarios/test_rehearse*.py) tests/hostile/test_rehearsals.py
 
-.PHONY: help run man docs bench bench-peers fuzz quick test test-all tools lint format clean
+.PHONY: help run man docs dist deb bench bench-peers fuzz quick test test-all tools lint format clean
 # The tools come before the environment that may need them.
 .NOTPARALLEL:
 
@@ -38,6 +38,8 @@ help:
 	@echo '                      BENCH_ARGS="--only W2 10000" measures a part: see python -m benchmarks --help'
 	@echo 'make man              write the manual page to build/man'
 	@echo 'make docs             make a site of the documentation in build/docs; warnings and broken links are errors'
+	@echo 'make dist             build a wheel and a source archive of the commit in dist/, the same bytes each time'
+	@echo 'make deb              build a package for the Debian of this machine in dist/, with the libraries inside'
 	@echo 'make clean            remove what these commands made'
 
 .venv/bin/python:
@@ -81,6 +83,16 @@ docs: .venv/.docs
 	@$(BIN)/python -m sphinx --builder html --conf-dir docs --jobs auto --fail-on-warning --keep-going --quiet --fresh-env . build/docs
 	@rm -rf build/docs/.doctrees
 	@echo 'The documentation is in build/docs/index.html.'
+
+.venv/.release: setup.cfg | .venv/.docs
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[docs,release]'
+	@touch $@
+
+dist: .venv/.release
+	@$(BIN)/python -m release dist
+
+deb: .venv/.release
+	@$(BIN)/python -m release deb
 
 bench: .venv/.run
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from resource_api.model.values.version import __version__
+from resource_api.model.values.version import COMMIT, __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,8 +108,48 @@ class _Commands(click.Group):
                 formatter.write_dl([(f"{name:{width}}", text) for name, text in commands.items()])
 
 
+def _show_version(ctx: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's callback
+    if value and not ctx.resilient_parsing:
+        commit, _, date = (_commit_of_checkout() if COMMIT[0] == "$" else COMMIT).partition(" ")
+        origin = f" (commit {commit[:10]}, {date})" if date else ""
+        click.echo(f"resource-api, version {__version__}{origin}")
+        ctx.exit()
+
+
+def _commit_of_checkout() -> str:
+    """Return the commit and date of the checkout that this program runs from, or an empty text outside of one.
+
+    Git answers only to the owner of the checkout.
+    """
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if not os.path.exists(f"{root}/.git"):
+        return ""
+    reader, writer = os.pipe()
+    silent = os.open(os.devnull, os.O_RDWR)
+    try:
+        command = ["git", "-C", root, "-c", "log.showSignature=false", "log", "-1", "--format=%H %cs"]
+        streams = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate((silent, writer, silent))]
+        process = os.posix_spawnp("git", command, os.environ, file_actions=streams)
+    except OSError:
+        return ""
+    finally:
+        os.close(writer)
+        os.close(silent)
+    with open(reader, encoding="utf-8") as answer:
+        text = answer.read()
+    os.waitpid(process, 0)
+    return text.strip()
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="resource-api")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version, with its commit and date, and exit.",
+)
 def cli() -> None:
     """Describe machines and services, see what would change, change it.
 
