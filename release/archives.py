@@ -19,12 +19,8 @@ def build(source: Source, directory: Path) -> list[Path]:
     """Build the wheel and the source archive of a commit into a directory; return their paths."""
     old_mask = os.umask(0o022)
     try:
-        subprocess.run(
-            [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(directory), str(source.directory)],
-            check=True,
-            env=source.environment,
-            stdout=subprocess.DEVNULL,
-        )
+        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(directory), str(source.directory)]
+        subprocess.run(command, check=True, env=source.environment, capture_output=True)
     finally:
         os.umask(old_mask)
     (archive,) = directory.glob("*.tar.gz")
