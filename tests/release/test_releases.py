@@ -136,8 +136,8 @@ def test_the_debian_package_is_installed_and_removed_without_rests(clone: Path, 
             f"{lists} > /tmp/before",
             "dpkg -i /srv/dist/resource-api_*.deb > /tmp/log 2>&1 || { cat /tmp/log; exit 1; }",
             "resource-api --version",
-            f"{apply} -q || echo apply $?",
-            f"{apply} -q && echo apply again $?",
+            f"{apply} > /tmp/log 2>&1 || echo apply $?",
+            f"{apply} > /tmp/log 2>&1 && echo apply again $?",
             "resource-api resource package dpkg | head -n 1",
             "zcat /usr/share/man/man1/resource-api.1.gz | grep -c 'describe and change machines'",
             *(f"test -s /{path}" for path in debian.COMPLETIONS.values()),
@@ -152,6 +152,6 @@ def test_the_debian_package_is_installed_and_removed_without_rests(clone: Path, 
     version, *lines = text.splitlines(keepends=True)
     assert re.fullmatch(VERSION, version)
     assert "".join(lines) == (
-        "apply 2\napply again 0\nPackage[dpkg]:\n1\n"
+        "apply 2\napply again 0\nresources:\n1\n"
         "ExecStart=/usr/lib/resource-api/bin/resource-api agent run $OPTIONS\n644:root\nnothing is left\n"
     )
