@@ -21,7 +21,7 @@ TARGET ?=
 # The tests that rehearse, whose machine must be as before.
 REHEARSALS := $(wildcard tests/scenarios/test_rehearse*.py) tests/hostile/test_rehearsals.py
 
-.PHONY: help run man docs dist deb bench bench-peers fuzz quick test test-all tools lint format clean
+.PHONY: help run man docs dist deb bench bench-peers fuzz quick test test-all test-release tools lint format clean
 # The tools come before the environment that may need them.
 .NOTPARALLEL:
 
@@ -30,6 +30,7 @@ help:
 	@echo 'make quick            the pure and in-process tests: under a minute (PYTEST_ARGS=...)'
 	@echo 'make test             all checks: layout, lint, types, layers, tests (PYTEST_ARGS=...)'
 	@echo 'make test-all         all of each: every law of every type, every point of the fault sweeps; coverage: two hours'
+	@echo 'make test-release     the releases: reproducible, installed alone; states and plans of older ones'
 	@echo 'make fuzz [SECONDS=60] [TARGET=name] fuzz whatever reads bytes; what breaks a law is kept as an entry of the corpus'
 	@echo 'make lint             the checks that run nothing: layout, lint, types, layers'
 	@echo 'make format           put the source into its canonical form'
@@ -135,6 +136,9 @@ test-all: tools lint .venv/python-trixie/python
 	@$(BIN)/python -m tests.faults.report .venv/faults
 	@$(BIN)/python -m tests.watched_machine --but /tmp/rehearsals --but /var/cache/apt $(BIN)/python -m pytest -q -p no:cacheprovider \
 	  --basetemp /tmp/rehearsals -k 'not seen_on_the_machine' $(REHEARSALS)
+
+test-release: tools .venv/.test .venv/.release
+	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/release
 
 tools:
 	@.ci/tools

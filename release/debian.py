@@ -1,4 +1,4 @@
-"""The package for Debian: the program in an environment of its own, because Debian's libraries are older than needed."""
+"""The package for Debian: the program with its libraries, because Debian's own are older than needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,8 @@ from resource_api.agent.unit import units
 from resource_api.model.values.version import __version__
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from release.source import Source
 
 #: Everything that a bundled type or an option of the command can need.
@@ -112,9 +113,7 @@ def _install(root: Path, wheel: Path) -> None:
 def _manual(source: Source, root: Path) -> None:
     build_directory = root.with_name("manual")
     options = ["--builder", "man", "--conf-dir", "docs", "--quiet", ".", str(build_directory)]
-    subprocess.run(
-        [sys.executable, "-m", "sphinx", *options], check=True, cwd=source.directory, env=source.environment
-    )
+    subprocess.run([sys.executable, "-m", "sphinx", *options], check=True, cwd=source.directory, env=source.environment)
     for page in build_directory.glob("*.1"):
         _write(root, f"usr/share/man/man1/{page.name}.gz", page.read_text())
 

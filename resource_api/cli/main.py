@@ -128,7 +128,9 @@ def _commit_of_checkout() -> str:
     silent = os.open(os.devnull, os.O_RDWR)
     try:
         command = ["git", "-C", root, "-c", "log.showSignature=false", "log", "-1", "--format=%H %cs"]
-        streams = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate((silent, writer, silent))]
+        streams = [
+            (os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate((silent, writer, silent))
+        ]
         process = os.posix_spawnp("git", command, os.environ, file_actions=streams)
     except OSError:
         return ""
