@@ -399,12 +399,14 @@ def commands(context: click.Context, incomplete: str) -> Items:
 def hosts(context: click.Context, incomplete: str) -> Items:
     """Return the groups and hosts of the inventory for the last name of a list; none of a program."""
     from resource_api.fleet import inventory
+    from resource_api.manifest.input_files import InputFiles
+    from resource_api.system.filesystem.code_trust import CodeTrust
 
     path = context.params.get("hosts_file") or inventory.beside(_first_argument(context, "manifest"))
     if path is None or not str(path).endswith((".yaml", ".yml", ".json")):
         return []
     try:
-        declared = inventory.read(str(path))
+        declared = inventory.read(str(path), InputFiles(CodeTrust()))
     except ManifestError:
         return []
     before, comma, last = incomplete.rpartition(",")

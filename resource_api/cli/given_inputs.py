@@ -3,53 +3,107 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values.document import manifest_error
+from resource_api.model.values.document import AGE, manifest_error
 from resource_api.model.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
+
+    from resource_api.manifest.input_files import InputFiles
+    from resource_api.manifest.input_values import LocatedValue
+    from resource_api.model.values.errors import Problem
+    from resource_api.system.filesystem.code_trust import CodeTrust
 
 #: The prefix of the variable of the environment that gives an input.
 _PREFIX: Final = "RESOURCE_API_INPUT_"
+#: The codes of problems of values that were given to inputs.
+INPUT_CODES: Final = frozenset({"input", "unknown_input"})
 
 
-def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs of a command by name. Raise as ``by_source`` does."""
-    merged: dict[str, Any] = {}
-    for values, _ in by_source(settings):
-        merged |= values
-    return merged
+class CommandInputs:
+    """The inputs of one command, read when they are first needed.
 
-
-def by_source(settings: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Callable[[str], str]]]:
-    """Yield the inputs of each source by name, with a function from a name to its location; later ones win.
-
-    The sources are the stack's file, the environment, other files and ``-i``. Raise ``UsageError`` for an unreadable
-    file, ``ManifestError`` for a wrong file of inputs.
+    The later of these win: the stack's file, the environment, other files, ``-i``. Properties raise ``UsageError`` for
+    an unreadable file, ``ManifestError`` for a wrong file of inputs.
     """
-    from resource_api.manifest.input_values import EnvironmentInput, FileInput, TextInput
 
-    if (path := stack_file(settings)) is not None:
-        yield _input_file(path)
-    yield {name: EnvironmentInput(value) for name, value in environment_inputs()}, f"{_PREFIX}{{}}".format
-    for path in settings.get("input_files") or ():
-        yield _input_file(path)
-    texts: dict[str, Any] = {}
-    for text in settings.get("given") or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            msg = f"-i {name}: write NAME=VALUE or NAME=@FILE"
-            raise UsageError(msg)
-        texts[name] = FileInput(_content(value[1:])) if value.startswith("@") else TextInput(value)
-    yield texts, "-i {}".format
+    def __init__(self, settings: Mapping[str, Any], trust: CodeTrust) -> None:
+        """Use the parameters of the command by name; ``trust`` checks files that name programs."""
+        self._settings = settings
+        self._trust = trust
+        #: The files that inputs are read from, with those that they name as sources once these have been read.
+        self.files = list(files(settings))
+        #: Name of an input → its value before sources are read, with its position.
+        self.located: dict[str, LocatedValue] = {}
+
+    @cached_property
+    def reader(self) -> InputFiles:
+        """The reader of files of inputs and inventories."""
+        from resource_api.manifest.input_files import InputFiles
+
+        return InputFiles(self._trust, self._settings.get("inputs_key"))
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """The inputs by name."""
+        return self._resolved({**self._of_stack, **self._of_command})
+
+    @cached_property
+    def weaker(self) -> dict[str, Any]:
+        """The inputs of the stack's file, which those of an inventory replace."""
+        return self._resolved(self._of_stack)
+
+    @cached_property
+    def stronger(self) -> dict[str, Any]:
+        """The inputs that replace those of an inventory."""
+        return self._resolved(self._of_command)
+
+    def _resolved(self, located: Mapping[str, LocatedValue]) -> dict[str, Any]:
+        """Return the values, those with a source as its text."""
+        self.located |= located
+        if not any(value.line for value in located.values()):
+            return {name: value.value for name, value in located.items()}
+        self.files += self.reader.source_files(located.values())
+        return self.reader.resolve(located)
+
+    def locate(self, problem: Problem) -> Problem:
+        """Return the problem of an input with its position in the file of inputs that it comes from, if it does."""
+        value = self.located.get(problem.attribute or "") if problem.code in INPUT_CODES else None
+        return problem if value is None or not value.line else value.locate(problem)
+
+    @cached_property
+    def _of_stack(self) -> dict[str, LocatedValue]:
+        paths = stack_files(self._settings)
+        if len(paths) > 1:
+            message = f"stands beside {paths[0]}, and only one of them can be the file of the stack; remove one"
+            raise manifest_error(paths[1], (0, 0), "inputs", message)
+        return self.reader.values(paths[0]) if paths else {}
+
+    @cached_property
+    def _of_command(self) -> dict[str, LocatedValue]:
+        from resource_api.manifest.input_values import EnvironmentInput, FileInput, LocatedValue, TextInput
+
+        located = {
+            name: LocatedValue(EnvironmentInput(value), f"{_PREFIX}{name}") for name, value in environment_inputs()
+        }
+        for path in self._settings.get("input_files") or ():
+            located |= self.reader.values(path)
+        for text in self._settings.get("given") or ():
+            name, equals, value = text.partition("=")
+            if not equals or not name:
+                msg = f"-i {name}: write NAME=VALUE or NAME=@FILE"
+                raise UsageError(msg)
+            typed = FileInput(_content(value[1:])) if value.startswith("@") else TextInput(value)
+            located[name] = LocatedValue(typed, f"-i {name}")
+        return located
 
 
 def files(settings: Mapping[str, Any]) -> Iterator[str]:
     """Yield the files that the inputs of a command are read from."""
-    if (path := stack_file(settings)) is not None:
-        yield path
+    yield from stack_files(settings)
     yield from settings.get("input_files") or ()
     for text in settings.get("given") or ():
         value = text.partition("=")[2]
@@ -57,21 +111,26 @@ def files(settings: Mapping[str, Any]) -> Iterator[str]:
             yield value[1:]
 
 
-def stack_file(settings: Mapping[str, Any]) -> str | None:
-    """Return the path of the inputs of the selected stack, beside the manifest, or None."""
+def stack_files(settings: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the inputs of the selected stack, beside the manifest: none, one, or a mistaken second."""
     manifest, name = settings.get("manifest"), settings.get("stack")
     if not manifest or not name:
-        return None
+        return []
     above, slash, _ = manifest.rpartition("/")
     path = f"{above}{slash}stacks/{name}.yaml"
+    return [path for path in (path, path + AGE) if _exists(path)]
+
+
+def _exists(path: str) -> bool:
+    """Return whether a file exists, or cannot be opened: reading it raises that error."""
     try:
         # Not lstat: watch knows the files that were opened, or could not be.
         with open(path, "rb"):
-            return path
+            return True
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return False
     except OSError:
-        return path  # reading it raises the error
+        return True
 
 
 def environment_inputs() -> Iterator[tuple[str, str]]:
@@ -105,22 +164,10 @@ def secret_value(option: str, text: str) -> str:
     return value
 
 
-def _content(path: str, errors: str = "strict") -> str:
+def _content(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors=errors) as file:
+        with open(path, encoding="utf-8") as file:
             return file.read().removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
         raise UsageError(msg) from error
-
-
-def _input_file(path: str) -> tuple[dict[str, Any], Callable[[str], str]]:
-    """Return the inputs of a file, and a function from a name to its line. Raise ``ManifestError``."""
-    from resource_api.manifest import json_reader, yaml_reader
-
-    # The reader refuses bytes that are not UTF-8, with their position.
-    raw = _content(path, "surrogateescape").encode(errors="surrogateescape")
-    read = (json_reader if path.endswith(".json") else yaml_reader).read(raw, path)
-    if not isinstance(read.data, dict):
-        raise manifest_error(path, (0, 0), "inputs", "inputs are a mapping of name to value")
-    return read.data, lambda name: f"{path}:{read.position((name,))[0]}"

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.cli import given_inputs, options
+from resource_api.cli import options
 from resource_api.cli.output import threshold
 from resource_api.fleet import host_names, job_inputs
 from resource_api.fleet.inventory import Selection, beside
@@ -72,7 +72,7 @@ def prepare(
 
     ``arguments``: the options that only this command has.
     """
-    settings, inputs = session.settings, _given_inputs(session)
+    settings, inputs = session.settings, GivenInputs(session.inputs.weaker, session.inputs.stronger)
     job_options = {name: settings[name] for name in _PASSED if name in settings}
     job_options |= {**options.run_options(settings), **arguments}
     if trusted := [path for path in settings.get("trust_path") or () if path.startswith("/")]:
@@ -102,14 +102,6 @@ def prepare(
         project=_project(session, declared, documents),
         is_program=is_program,
     )
-
-
-def _given_inputs(session: Session) -> GivenInputs:
-    """Return the inputs of the command: an inventory's win over those of the stack's file alone."""
-    weaker, stronger, stack = dict[str, Any](), dict[str, Any](), given_inputs.stack_file(session.settings)
-    for number, (values, _) in enumerate(given_inputs.by_source(session.settings)):
-        (weaker if stack is not None and number == 0 else stronger).update(values)
-    return GivenInputs(weaker, stronger)
 
 
 def _documents(session: Session, manifest: str) -> Sequence[Document]:
@@ -187,7 +179,7 @@ def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | 
     settings, trust = session.settings, session.registry.trust
     patterns = settings["on"] or (earlier.request["on"] if earlier is not None else ())
     file = settings["hosts_file"] or (earlier.request["hosts_file"] if earlier is not None else None)
-    selection = Selection(file or beside(manifest), trust)
+    selection = Selection(file or beside(manifest), trust, session.inputs.reader)
     hosts = selection.find(patterns)
     for path in selection.files:
         if writers := trust.who_can_change(path):

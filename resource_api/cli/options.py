@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from resource_api.cli.reporting import Target
     from resource_api.model.options import RunOption
     from resource_api.state.encryption.keys import Key
+    from resource_api.system.age import Identities
 
 __all__ = ["command", "group"]
 
@@ -78,6 +79,19 @@ def key(context: click.Context, _option: click.Parameter, value: str | None) -> 
         return key_from_url(value, os.environ)
     except UsageError as error:
         raise click.BadParameter(str(error)) from error
+
+
+def _inputs_key(context: click.Context, _option: click.Parameter, value: str | None) -> Identities | None:
+    """Return the identities of ``age:PATH``; nothing is read yet."""
+    if not value or context.resilient_parsing:
+        return None
+    scheme, _, path = value.partition(":")
+    if scheme != "age" or not path:
+        msg = f"'{value}' is no key of inputs: write age:PATH"
+        raise click.BadParameter(msg)
+    from resource_api.system.age import Identities
+
+    return Identities(path)
 
 
 class _Directory(click.Path):
@@ -175,6 +189,14 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     ),
     "input_files": _option(
         OWN, "A YAML or JSON file of inputs.", "--inputs", multiple=True, metavar="FILE", type=click.Path()
+    ),
+    "inputs_key": _option(
+        OWN,
+        "The key of encrypted files of inputs, *.age: age:PATH.",
+        variable="RESOURCE_API_INPUTS_KEY",
+        metavar="URL",
+        callback=_inputs_key,
+        rare=True,
     ),
     "on": _option(
         HOW_TO_RUN,
@@ -329,7 +351,8 @@ state = shared("state", "key", "stack", "project", "lock_timeout")
 stacks = shared("state", "key", "project", "lock_timeout")
 stack_name = click.argument("name", callback=checked_name, shell_complete=complete("stacks"))
 manifest = click.argument("manifest", type=click.Path())
-manifest_inputs = shared("given", "input_files")
+manifest_inputs = shared("given", "input_files", "inputs_key")
+inputs_key = shared("inputs_key")
 targets = shared("targets", "excludes")
 selection = shared(*(name for name, option in RUN_OPTIONS.items() if option.phase == "selection"))
 strict = shared("strict")

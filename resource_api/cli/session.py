@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from resource_api.cli.given_inputs import environment_inputs
-from resource_api.cli.given_inputs import files as files_of_inputs
+from resource_api.cli.given_inputs import CommandInputs, environment_inputs
 from resource_api.cli.output import Output
 from resource_api.model.values.document import MAX_BYTES, manifest_error
 from resource_api.model.values.errors import (
@@ -60,7 +59,7 @@ class Session:
         self.output = Output(settings, runs=runs)
         self.log = self.output.log
         self.log.mask.on_secret = self._on_secret
-        has_secrets = any(settings.get(option) for option in ("given", "input_files", "key", "config"))
+        has_secrets = any(settings.get(option) for option in ("given", "input_files", "key", "inputs_key", "config"))
         if has_secrets or any(environment_inputs()):
             _forbid_core_dumps()
         #: The reporters of ``--report`` and ``--metrics``, or None.
@@ -72,6 +71,7 @@ class Session:
         file = settings.get("manifest")
         module_path = ModulePath.resolve(settings.get("module_path") or (), None if file == "-" else file)
         self.registry = Registry(module_path, settings.get("trust_path") or ())
+        self.inputs = CommandInputs(settings, self.registry.trust)
         self.run = RunContext(self.log)
         self.run.isolate = bool(settings.get("isolate")) or None
         self.reader = ResourceReader(self.registry, self.run)
@@ -107,7 +107,7 @@ class Session:
             step_events=self.output.streams,
             run=self.run,
         )
-        runtime.input_files = list(files_of_inputs(self.settings))
+        runtime.input_files = self.inputs.files
         if self.reporting is not None:
             runtime.on_document = self.set_document
         return runtime
@@ -131,7 +131,7 @@ class Session:
 
     def warn_of_inputs(self) -> None:
         """Warn of files of inputs that other users can change."""
-        for path in files_of_inputs(self.settings):
+        for path in self.inputs.files:
             if writers := self.registry.trust.who_can_change(path):
                 problem = Problem(None, f"others can change these inputs: {writers}", "warning", file=path)
                 self.console.emit_problem(problem._replace(code="untrusted_manifest"))
@@ -206,7 +206,7 @@ class Session:
                 finally:
                     self._end_progress()
         except ManifestError as error:
-            problems = ManifestError(map(self.console.source_lines.locate, error.problems)).problems
+            problems = ManifestError(map(self.inputs.locate, error.problems)).problems
             code = self._fail(problems, error.exit_code)
         except ResourceAPIError as error:
             message = error.with_options(self._store_options()) if isinstance(error, StateDamaged) else str(error)

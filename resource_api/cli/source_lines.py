@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import unicodedata
 from bisect import bisect_left
-from contextlib import suppress
 from functools import cache, cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.cli import given_inputs
-from resource_api.manifest.read import READERS, STDIN, read_file
-from resource_api.model.values.errors import ManifestError
+from resource_api.cli.given_inputs import INPUT_CODES
+from resource_api.manifest.read import STDIN, read_file
+from resource_api.model.values.document import AGE
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.suggestions import closest
 from resource_api.model.values.text import escape
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.model.attribute import AttributeSet
-    from resource_api.model.values.document import Document
     from resource_api.model.values.errors import Problem
     from resource_api.system.log import Log
 
@@ -123,8 +121,6 @@ _WORD: Final = regex(r"[A-Za-z_][\w-]*")
 _MOST_TYPES: Final = 1000
 #: The keys that declare a secret.
 _FLAGS: Final = frozenset({"sensitive", "ephemeral"})
-#: The codes of problems of values that were given to inputs.
-_INPUT_CODES: Final = frozenset({"input", "unknown_input"})
 #: The keys of an input that hold no value of it.
 _INPUT_FIELDS: Final = frozenset(
     {"type", "docs", "sensitive", "ephemeral", "kind", "inputs", "outputs", "attributes", "resources", "INPUTS", "TYPE"}
@@ -153,45 +149,17 @@ class SourceLines:
         self._given = [("-i ", text) for text in settings.get("given") or ()]
         self._given += [("", text) for text in settings.get("changes") or ()]
         self._type_name = settings.get("type_name") or ""
-        self._stack_file = given_inputs.stack_file(settings)
-        self._input_files = settings.get("input_files") or ()
         self._attributes = attributes
         self._mask = log.mask
         self._began = began
         self._files: dict[str, _Outline] = {}
-        self._inputs: dict[str, Document | None] = {}
         self._secret_names: dict[str, tuple[frozenset[str], frozenset[str]] | None] = {}
         #: File, index and whether it cannot be parsed → whether a line may be secret.
         self._hidden: dict[tuple[str, int, bool], bool] = {}
 
-    def locate(self, problem: Problem) -> Problem:
-        """Return the problem of an input with its place in the file of inputs that it comes from, if it does."""
-        if problem.attribute is None or problem.code not in _INPUT_CODES or self._argument(problem):
-            return problem
-        for path in self._files_with(problem.attribute):
-            read = self._input_file(path)
-            if read is not None and isinstance(read.data, dict) and problem.attribute in read.data:
-                line, column = read.position((problem.attribute,))
-                return problem._replace(file=path, line=line, column=column)
-        return problem
-
-    def _input_file(self, path: str) -> Document | None:
-        """Return the content of a file of inputs, or None where it cannot be read."""
-        if path not in self._inputs:
-            self._inputs[path] = None
-            with suppress(OSError, ValueError, ManifestError):
-                self._inputs[path] = READERS[".json" if path.endswith(".json") else ".yaml"](read_file(path)[0], path)
-        return self._inputs[path]
-
-    def _files_with(self, name: str) -> Iterator[str]:
-        """Yield the files that an input may be from, in order of precedence."""
-        yield from reversed(self._input_files)
-        if self._stack_file is not None and name not in dict(given_inputs.environment_inputs()):
-            yield self._stack_file
-
     def _argument(self, problem: Problem) -> tuple[str, str] | None:
         """Return the option and the ``NAME=VALUE`` of the command line that a problem is about."""
-        if problem.attribute is None or (problem.code not in _INPUT_CODES and problem.file):
+        if problem.attribute is None or (problem.code not in INPUT_CODES and problem.file):
             return None
         return next((pair for pair in reversed(self._given) if pair[1].startswith(f"{problem.attribute}=")), None)
 
@@ -238,7 +206,7 @@ class SourceLines:
 
     def _read(self, file: str) -> Sequence[str]:
         try:
-            if file != STDIN and os.stat(file).st_ctime > self._began:
+            if file != STDIN and (file.endswith(AGE) or os.stat(file).st_ctime > self._began):
                 return ()
             raw = self._stdin if file == STDIN else read_file(file)[0]
         except (OSError, ValueError):

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import host_names
 from resource_api.fleet.connections import LIBRARY, PROGRAM, Host
-from resource_api.fleet.value_sources import kind_of, source_of
+from resource_api.manifest.input_files import InputFiles, suffix
+from resource_api.manifest.input_values import LocatedValue
 from resource_api.manifest.read import READERS, read_file
+from resource_api.manifest.value_sources import kind_of, source_of, source_problem
 from resource_api.model.values import document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
 from resource_api.model.values.start_up import NamedTuple
@@ -62,18 +64,11 @@ _KEYS: Final[Mapping[str, Sequence[str]]] = {
 }
 
 
-class InventoryValue(NamedTuple):
-    """A value, and its position: file, line and column."""
-
-    value: Any
-    position: tuple[str, int, int]
-
-
 class HostSettings(NamedTuple):
     """Settings of the connection, and inputs, by name."""
 
-    connection: Mapping[str, InventoryValue]
-    inputs: Mapping[str, InventoryValue]
+    connection: Mapping[str, LocatedValue]
+    inputs: Mapping[str, LocatedValue]
 
 
 _NO_SETTINGS: Final = HostSettings({}, {})
@@ -97,12 +92,21 @@ class Inventory(NamedTuple):
         fields = {key: setting.value for key, setting in connection.items()}
         fields["connect_timeout"] = float(fields.pop("timeout", 10.0))
         if (password := connection.get("become_password")) is not None:
-            fields["become_password"] = source_of(password.value, os.path.dirname(password.position[0]), name)
+            fields["become_password"] = source_of(password.value, password.directory, name)
         if (membership := self.hosts.get(name)) is not None:
             return Host(name, **fields, groups=membership[1])
         address = host_names.address(name)
         fields |= {key: value for key, value in (("user", address.user), ("port", address.port)) if value is not None}
         return Host(name, address.host, **fields)
+
+    @property
+    def values(self) -> list[LocatedValue]:
+        """All settings and inputs."""
+        return [
+            value
+            for settings in (self.defaults, *self.settings.values())
+            for value in (*settings.inputs.values(), *settings.connection.values())
+        ]
 
     def transport(self, name: str) -> str:
         """Return the transport of a host: ``asyncssh`` or ``ssh``."""
@@ -118,20 +122,19 @@ class Inventory(NamedTuple):
 EMPTY: Final = Inventory("", {}, {}, _NO_SETTINGS, {})
 
 
-def read(path: str) -> Inventory:
-    """Return the inventory of a YAML or JSON file. Raise ``ManifestError`` with all problems."""
-    suffix = os.path.splitext(path)[1].lower()
+def read(path: str, reader: InputFiles) -> Inventory:
+    """Return the inventory of a YAML or JSON file. Raise ``ManifestError`` with all problems, and ``UsageError``."""
     try:
         raw, _ = read_file(path)
     except (OSError, ValueError) as error:
         message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         raise document.manifest_error(path, (0, 0), "unreadable", message) from error
-    return parse(raw, path, suffix)
+    return build(reader.parse(raw, path))
 
 
-def parse(raw: bytes, file: str, suffix: str = ".json") -> Inventory:
-    """Return the inventory that a text describes. Raise ``ManifestError`` with all problems."""
-    builder = _Builder(READERS[suffix](raw, file))
+def build(source: Document) -> Inventory:
+    """Return the inventory that a document describes. Raise ``ManifestError`` with all problems."""
+    builder = _Builder(source)
     inventory = builder.build()
     if builder.problems:
         raise ManifestError(builder.problems)
@@ -215,12 +218,12 @@ class _Builder:
 
     def _merged(
         self,
-        defaults: Mapping[str, InventoryValue],
-        of_groups: Iterable[Mapping[str, InventoryValue]],
-        of_keys: Iterable[Mapping[str, InventoryValue]],
-    ) -> dict[str, InventoryValue]:
+        defaults: Mapping[str, LocatedValue],
+        of_groups: Iterable[Mapping[str, LocatedValue]],
+        of_keys: Iterable[Mapping[str, LocatedValue]],
+    ) -> dict[str, LocatedValue]:
         from_keys = {name: value for values in of_keys for name, value in values.items()}
-        from_groups = dict[str, InventoryValue]()
+        from_groups = dict[str, LocatedValue]()
         for values in of_groups:
             for name, value in values.items():
                 first = from_groups.setdefault(name, value)
@@ -228,10 +231,11 @@ class _Builder:
                     self._add_conflict(name, first, value)
         return {**defaults, **from_groups, **from_keys}
 
-    def _add_conflict(self, name: str, first: InventoryValue, second: InventoryValue) -> None:
-        file, line, column = second.position
-        message = f"two groups of one host disagree about {show(name)}: the other one is at line {first.position[1]}"
-        problem = document.problem(file, (line, column), "conflict", message, "the host's own would win")
+    def _add_conflict(self, name: str, first: LocatedValue, second: LocatedValue) -> None:
+        message = f"two groups of one host disagree about {show(name)}: the other one is at line {first.line}"
+        problem = document.problem(
+            second.file, (second.line, second.column), "conflict", message, "the host's own would win"
+        )
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -259,9 +263,10 @@ class _Builder:
             connection, {name: self._value(value, (*path, "inputs", name)) for name, value in inputs.items()}
         )
 
-    def _value(self, value: Any, path: tuple[str, ...]) -> InventoryValue:
-        line, column = self._source.position(path)
-        return InventoryValue(value, (self._source.file, line, column))
+    def _value(self, value: Any, path: tuple[str, ...]) -> LocatedValue:
+        if message := source_problem(value):
+            self._add(path, message)
+        return LocatedValue(value, self._source.file, *self._source.position(path))
 
     def _names(self, value: Any, path: tuple[str, ...], accepts: Callable[[str], object]) -> list[str]:
         if value is None:
@@ -331,12 +336,13 @@ def _is_host(value: Any) -> bool:
 class Selection:
     """Finds the hosts that `--on` selects: names, ranges and groups of inventories, other inventories, addresses."""
 
-    def __init__(self, default: str | None, trust: CodeTrust) -> None:
+    def __init__(self, default: str | None, trust: CodeTrust, reader: InputFiles) -> None:
         """Search the inventory file ``default``, or none; ``trust`` checks inventories that are executed.
 
         Raise ``ManifestError``, ``UntrustedCode``.
         """
         self._trust = trust
+        self._reader = reader
         self._inventories: dict[str, Inventory] = {}
         self._default = EMPTY if default is None else self._load(default)
 
@@ -410,9 +416,9 @@ class Selection:
 
     def _load(self, path: str) -> Inventory:
         if path not in self._inventories:
-            suffix = os.path.splitext(path)[1].lower()
-            self._inventories[path] = read(path) if suffix in READERS else self._executed(path)
-            self._check_commands(self._inventories[path])
+            inventory = read(path, self._reader) if suffix(path) in READERS else self._executed(path)
+            self._reader.check(path, inventory.values)
+            self._inventories[path] = inventory
         return self._inventories[path]
 
     def _executed(self, path: str) -> Inventory:
@@ -426,24 +432,21 @@ class Selection:
         except (OSError, ValueError) as error:
             message = f"cannot be executed: {getattr(error, 'strerror', None) or error}"
             raise document.manifest_error(path, (0, 0), "inventory", message) from error
-        return parse(raw, path)
-
-    def _check_commands(self, inventory: Inventory) -> None:
-        """Raise ``UntrustedCode`` for an inventory that names programs and that other users can change."""
-        values = (
-            setting.value
-            for settings in (inventory.defaults, *inventory.settings.values())
-            for setting in (*settings.inputs.values(), *settings.connection.values())
-        )
-        if any(kind_of(value) == "command" for value in values):
-            os.close(self._trust.open(inventory.file))
+        return build(READERS[".json"](raw, path))
 
 
 def beside(manifest: str | None) -> str | None:
     """Return the inventory beside a manifest, or in the working directory for None; None if it does not exist.
 
-    A directory is one of saved plans, with the inventory in the working directory.
+    A directory is one of saved plans, with the inventory in the working directory. Raise ``ManifestError`` where there
+    are a plain and an encrypted one.
     """
     directory = "" if manifest is None or os.path.isdir(manifest) else os.path.dirname(manifest)
     path = os.path.join(directory, FILE)
-    return path if os.path.lexists(path) else None
+    paths = [path for path in (path, path + document.AGE) if os.path.lexists(path)]
+    if len(paths) > 1:
+        message = (
+            f"stands beside {path}, and only one of them can be the inventory; remove one, or name one with --hosts"
+        )
+        raise document.manifest_error(paths[1], (0, 0), "inventory", message)
+    return paths[0] if paths else None

@@ -14,13 +14,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import host_names
-from resource_api.fleet.value_sources import HOST, ValueSource, kind_of, source_of
 from resource_api.manifest import read as reading
 from resource_api.manifest.input_values import FileInput, input_values
+from resource_api.manifest.value_sources import HOST, ValueSource, kind_of, literal, source_of
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values import expression
 from resource_api.model.values.assets import ORIGINS
-from resource_api.model.values.document import Document
+from resource_api.model.values.document import AGE, Document
 from resource_api.model.values.errors import DataTypeError, ManifestError, Problem, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem.asset_contents import list_directory, open_regular
@@ -28,7 +28,8 @@ from resource_api.system.filesystem.asset_contents import list_directory, open_r
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.fleet.inventory import HostSettings, Inventory, InventoryValue
+    from resource_api.fleet.inventory import HostSettings, Inventory
+    from resource_api.manifest.input_values import LocatedValue
     from resource_api.model.declaration import Input, Manifest
 
 #: Largest total size of a manifest's assets and archives in bytes.
@@ -199,22 +200,22 @@ class HostInputs:
         resolved, errors = input_values(self._manifest, merged)
         for problem in errors:
             value = from_inventory.get(problem.attribute or "")
-            problems[problem if value is None else _with_position(problem, value)] = None
+            problems[problem if value is None else value.locate(problem)] = None
         return {name: value for name, value in resolved.items() if name in merged}
 
-    def _value(self, host: str, name: str, value: InventoryValue, problems: dict[Problem, None]) -> Any:
-        source = source_of(value.value, os.path.dirname(value.position[0]), host)
+    def _value(self, host: str, name: str, value: LocatedValue, problems: dict[Problem, None]) -> Any:
+        source = source_of(value.value, value.directory, host)
         if source is None:
-            if name in self._sensitive:
+            if name in self._sensitive and not value.file.endswith(AGE):
                 message = f"input '{name}' is sensitive and cannot be written here"
                 hint = f"write {name}: {{file: PATH}} or {name}: {{command: PROGRAM}}"
-                problems[_with_position(Problem(name, message, code="secret", hint=hint), value)] = None
-            return value.value
+                problems[value.locate(Problem(name, message, code="secret", hint=hint))] = None
+            return literal(value.value)
         try:
             if source not in self._texts:
                 self._texts[source] = self._read(source)
         except ValueError as error:
-            problems[_with_position(Problem(name, f"input '{name}': {error}", code="input"), value)] = None
+            problems[value.locate(Problem(name, f"input '{name}': {error}", code="input"))] = None
             return FileInput("")
         return FileInput(self._texts[source])
 
@@ -224,8 +225,3 @@ def _is_sensitive(declared: Input) -> bool:
         return declared.sensitive or declared.ephemeral or datatypes.parse(declared.type).sensitive
     except (DataTypeError, ValueError):
         return True  # reported where the type is checked
-
-
-def _with_position(problem: Problem, value: InventoryValue) -> Problem:
-    file, line, column = value.position
-    return problem._replace(file=file, line=line, column=column)

@@ -11,6 +11,7 @@ from resource_api.model.attribute import MISSING
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, place_text
 
 if TYPE_CHECKING:
@@ -38,6 +39,29 @@ class EnvironmentInput(FileInput):
     """An input from the environment, which manifests share: one that is not declared is ignored."""
 
     __slots__ = ()
+
+
+class LocatedValue(NamedTuple):
+    """An input, or a setting of an inventory, and its position; beside a file it has no line."""
+
+    value: Any
+    #: The file, or the option or variable that holds the value.
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        """Return the position for users."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    @property
+    def directory(self) -> str:
+        """The directory that paths in the value are relative to."""
+        return self.file.rpartition("/")[0] or ("/" if self.file.startswith("/") else "")
+
+    def locate(self, problem: Problem) -> Problem:
+        """Return a problem with the position of this value."""
+        return problem._replace(file=self.file, line=self.line, column=self.column)
 
 
 def input_values(

@@ -16,16 +16,14 @@ from resource_api.runtime import recorded_stack
 from resource_api.runtime.manifest_compiler import ManifestCompiler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.manifest.input_values import LocatedValue
     from resource_api.model.declaration import Manifest
     from resource_api.model.values.expression import ExpressionPath
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
-
-    #: Inputs by name from one source, and the function that returns the location of one of them.
-    InputSource = tuple[Mapping[str, Any], Callable[[str], str]]
 
 
 def expression_value(runtime: Runtime, source: Source, inputs: Mapping[str, Any], text: str) -> Any:
@@ -71,34 +69,34 @@ class InputValue(NamedTuple):
     docs: str
 
 
-def list_inputs(runtime: Runtime, source: Source, sources: Sequence[InputSource]) -> list[InputValue]:
-    """Return the inputs of a manifest, in its order; of the ``sources`` the later ones win.
+def list_inputs(
+    runtime: Runtime, source: Source, inputs: Mapping[str, Any], located: Mapping[str, LocatedValue]
+) -> list[InputValue]:
+    """Return the inputs of a manifest, in its order; ``located`` has the positions of ``inputs``.
 
     A missing mandatory input is no error here, unless the manifest is a program. Raise ``ManifestError`` for wrong
     values, ``UsageError`` for a secret from the command line.
     """
-    texts = {name: value for inputs, _ in sources for name, value in inputs.items()}
     compiler = ManifestCompiler(runtime.registry, runtime.facts, runtime.log)
     with ProviderPool(runtime.registry, runtime.run) as providers:
-        manifest = compiler.read(source, texts, providers)
-    values, problems = input_values(manifest, texts)
+        manifest = compiler.read(source, inputs, providers)
+    values, problems = input_values(manifest, inputs)
     declared = manifest.inputs
-    missing = {name for name, entry in declared.items() if name not in texts and entry.default is MISSING}
+    missing = {name for name, entry in declared.items() if name not in inputs and entry.default is MISSING}
     if wrong := [problem for problem in problems if problem.attribute not in missing]:
         raise ManifestError(wrong)
     runtime.log.mask.add_inputs(values)
-    locations = {name: _location(manifest, name, sources) for name in declared}
+    locations = {name: _location(manifest, name, located) for name in declared}
     return [
         InputValue(name, entry.type, values[name] if locations[name] else None, locations[name], entry.docs)
         for name, entry in declared.items()
     ]
 
 
-def _location(manifest: Manifest, name: str, sources: Sequence[InputSource]) -> str:
+def _location(manifest: Manifest, name: str, located: Mapping[str, LocatedValue]) -> str:
     """Return the location of an input's value, as ``site.yaml:3 (default)``, or an empty text without a value."""
-    for values, location in reversed(sources):
-        if name in values:
-            return location(name)
+    if name in located:
+        return str(located[name])
     declared = manifest.inputs[name]
     default = declared.origin.place("default")
     return "" if declared.default is MISSING else f"{default.file}:{default.line} (default)"

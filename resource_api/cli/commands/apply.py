@@ -6,7 +6,7 @@ import gc
 import os
 from typing import TYPE_CHECKING, Any
 
-from resource_api.cli import given_inputs, options
+from resource_api.cli import options
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
@@ -49,7 +49,7 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
         session.console.source_time = os.stat(source).st_mtime
         report = session.runtime.apply_saved(SavedPlan(document, manifest, session.runtime.key), execution, on_plan)
     else:
-        inputs, run_options = given_inputs.inputs(session.settings), options.run_options(settings)
+        inputs, run_options = session.inputs.values, options.run_options(settings)
         use_cache = session.use_cache and not settings["explain"]
         gc.disable()
         report = session.runtime.apply(source, inputs, on_plan=on_plan, use_cache=use_cache, **run_options)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.cli import given_inputs, options
+from resource_api.cli import options
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.commands.plan import out_option, show_plan
 from resource_api.cli.session import with_session
@@ -55,7 +55,7 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
     confirm = None if yes or noop else _asker(session)
     if (code := run_on_hosts(session, "destroy", manifest, confirm=confirm)) is not None:
         return code
-    inputs, run_options = given_inputs.inputs(session.settings), options.run_options({**settings, "noop": noop})
+    inputs, run_options = session.inputs.values, options.run_options({**settings, "noop": noop})
 
     def on_plan(planned: Plan) -> None:
         if noop:

@@ -44,6 +44,7 @@ def hosts() -> None:
 @hosts.command("list", examples=("resource-api hosts list", "resource-api hosts list 'web[1:2],!web1' --json"))
 @click.argument("patterns", metavar="[WHERE]...", nargs=-1, shell_complete=options.complete("hosts"))
 @options.hosts_file
+@options.inputs_key
 @options.common
 @with_session()
 def list_(session: Session, patterns: Sequence[str], **settings: Any) -> None:
@@ -71,6 +72,7 @@ def list_(session: Session, patterns: Sequence[str], **settings: Any) -> None:
     help="A key that is right; another is not trusted. Repeatable.",
 )
 @options.hosts_file
+@options.inputs_key
 @options.connect_timeout
 @options.common
 @with_session()
@@ -152,12 +154,12 @@ class _Key(NamedTuple):
 
 def _select(session: Session, patterns: Sequence[str], file: str | None) -> list[Host]:
     """Return the hosts of a selection. Raise ``UsageError``, ``ManifestError``."""
-    default = file or (inventory.FILE if os.path.lexists(inventory.FILE) else None)
+    default = file or inventory.beside(None)
     if not patterns and default is None:
         msg = f"there is no {inventory.FILE} here; name an inventory with --hosts, or name hosts"
         raise UsageError(msg)
     try:
-        inventories = Selection(default, session.registry.trust).find(patterns)
+        inventories = Selection(default, session.registry.trust, session.inputs.reader).find(patterns)
         return [inventory_.host(name) for name, inventory_ in inventories.items()]
     except UsageError as error:
         raise UsageError(str(error).removeprefix("--on").lstrip(": ")) from error

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from resource_api.cli import given_inputs, options
+from resource_api.cli import options
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.codec import plain
@@ -39,7 +39,7 @@ def validate(session: Session, manifest: str, **_settings: Any) -> int:
     """Check everything in MANIFEST that can be checked without touching the system."""
     if (code := run_on_hosts(session, "validate", manifest)) is not None:
         return code
-    catalog = session.runtime.validate(session.source(manifest), given_inputs.inputs(session.settings))
+    catalog = session.runtime.validate(session.source(manifest), session.inputs.values)
     count, file = len(catalog.entries), catalog.manifest.file
     session.console.show(
         lambda: {"valid": True, "resources": count, "diagnostics": session.console.warnings()},
@@ -65,7 +65,7 @@ def inputs() -> None:
 @with_session()
 def show_inputs(session: Session, manifest: str, **_settings: Any) -> None:
     """Show the value of each input of MANIFEST, and where it is from; secrets are masked."""
-    values = list_inputs(session.runtime, session.source(manifest), list(given_inputs.by_source(session.settings)))
+    values = list_inputs(session.runtime, session.source(manifest), session.inputs.values, session.inputs.located)
     session.console.show(lambda: [_input_document(value) for value in values], lambda: _input_lines(values))
 
 
@@ -96,7 +96,7 @@ def eval(session: Session, expression: str, manifest: str | None, **_settings: A
     outputs of stacks.
     """
     source = _without_manifest(session) if manifest is None else session.source(manifest)
-    result = expression_value(session.runtime, source, given_inputs.inputs(session.settings), expression)
+    result = expression_value(session.runtime, source, session.inputs.values, expression)
     value = plain(result)
     if is_unknown(result):
         session.console.show(lambda: value, lambda: "(known after apply)")
@@ -176,5 +176,5 @@ _FORMS: Final = ("dot", "mermaid", "json", "html")
 @with_session()
 def graph(session: Session, manifest: str, form: Form, **_settings: Any) -> None:
     """Print the relationships in MANIFEST."""
-    catalog = session.runtime.compile(session.source(manifest), given_inputs.inputs(session.settings))
+    catalog = session.runtime.compile(session.source(manifest), session.inputs.values)
     session.output.print(rendering.render(catalog, "json" if session.json else form).rstrip("\n"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.cli import exit_codes, given_inputs, options
+from resource_api.cli import exit_codes, options
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.options import run_option_names
@@ -83,7 +83,7 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
 
 def _make_plan(session: Session, manifest: str, *, destroy: bool) -> Plan:
     settings = session.settings
-    inputs, source, run_options = given_inputs.inputs(settings), session.source(manifest), options.run_options(settings)
+    inputs, source, run_options = session.inputs.values, session.source(manifest), options.run_options(settings)
     if destroy:
         for name in run_option_names("changes"):
             run_options.pop(name, None)

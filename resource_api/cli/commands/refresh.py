@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.cli import exit_codes, given_inputs, options
+from resource_api.cli import exit_codes, options
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.values.text import escape
@@ -35,7 +35,7 @@ def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **sett
     if (code := run_on_hosts(session, "refresh", manifest)) is not None:
         return code
     selection = {name: settings[name] for name in ("targets", "excludes", "noop")}
-    inputs = given_inputs.inputs(session.settings)
+    inputs = session.inputs.values
     refreshed = refreshing.read_again(session.runtime, session.source(manifest), inputs, **selection)
     session.console.show(
         lambda: documents.refresh(refreshed.resources, refreshed.outputs),
@@ -55,9 +55,7 @@ def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **sett
 @with_session()
 def import_(session: Session, manifest: str, reference: str, name: str | None, **_settings: Any) -> None:
     """Take over the existing resource that MANIFEST declares as REFERENCE into state, as ours."""
-    summary = import_resource(
-        session.runtime, session.source(manifest), reference, name, given_inputs.inputs(session.settings)
-    )
+    summary = import_resource(session.runtime, session.source(manifest), reference, name, session.inputs.values)
     session.console.show(
         lambda: {"reference": reference, "summary": documents.summary(summary, 0)},
         lambda: f"{escape(reference)}: {'imported' if summary.imported else 'recorded as ours already'}.",

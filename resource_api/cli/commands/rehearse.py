@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.cli import given_inputs, options
+from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.rehearse import rehearsal
@@ -104,7 +104,7 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
         session.output.flush()
     request = rehearsal.Request(
         session.source(manifest),
-        given_inputs.inputs(settings),
+        session.inputs.values,
         options.run_options(settings),
         isolation,
         settings["tests"],

@@ -110,7 +110,7 @@ def _selected_provider(session: Session, definition: TypeDefinition) -> Selected
         definition.name,
         provider=settings["provider"],
         manifest=session.stdin_manifest() if settings["manifest"] == "-" else settings["manifest"],
-        inputs=given_inputs.inputs(settings) if has_inputs else None,
+        inputs=session.inputs.values if has_inputs else None,
         config=_configuration(definition, settings["config"]) if settings["config"] else None,
     )
 

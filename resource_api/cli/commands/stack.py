@@ -112,6 +112,7 @@ def rm(session: Session, name: str, project: str | None, *, force: bool, **_sett
 @options.state
 @options.common
 @options.hosted
+@options.inputs_key
 @with_session()
 def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any) -> int:
     """Show the outputs of a stack, or the one called NAME, as they are recorded."""

@@ -57,6 +57,7 @@ def _command(name: str, *examples: str) -> Callable[[Callable[..., int | None]],
 
 @_command("list", "resource-api state list")
 @options.hosted
+@options.inputs_key
 @_on_hosts
 def list_(session: Session, **_settings: Any) -> None:
     """List the recorded resources, one reference a line."""
@@ -86,6 +87,7 @@ def show(session: Session, ref: str, **_settings: Any) -> None:
 
 @_command("history", "resource-api state history")
 @options.hosted
+@options.inputs_key
 @_on_hosts
 def history(session: Session, **_settings: Any) -> None:
     """List the finished runs, the oldest first; another name of the command ``history``."""
@@ -96,6 +98,7 @@ def history(session: Session, **_settings: Any) -> None:
 
 @_command("check", "resource-api state check")
 @options.hosted
+@options.inputs_key
 @_on_hosts
 def check(session: Session, **_settings: Any) -> None:
     """Verify the whole state, of all stacks."""

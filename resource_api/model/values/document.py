@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_DEPTH: Final = 100
 MAX_BYTES: Final = 100_000_000
+#: The last suffix of an encrypted file of inputs.
+AGE: Final = ".age"
 # A weight, not a count: a node weighs 64 and its text one per character, which limits both many small repetitions
 # and a few huge ones.
 MAX_EXPANSION: Final = 64_000_000

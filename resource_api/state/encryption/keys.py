@@ -8,19 +8,18 @@ imported with the first secret, ``pyrage`` for age only.
 from __future__ import annotations
 
 import os
-import stat
 from base64 import b64decode, b64encode
 from hashlib import scrypt
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.start_up import blake2b
+from resource_api.system import age
 from resource_api.system.filesystem import files
-from resource_api.system.filesystem.directories import Directories
+from resource_api.system.filesystem.private_files import read_private_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
-    from types import ModuleType
 
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -34,8 +33,6 @@ PASSPHRASE_VARIABLE: Final = "RESOURCE_API_PASSPHRASE"  # noqa: S105 - a name
 _SCRYPT: Final = {"n": 2**15, "r": 8, "p": 3}
 #: The highest cost that is accepted: altered parameters must not keep a machine busy.
 _MAX_SCRYPT: Final = {"n": 2**20, "r": 32, "p": 16}
-_MAX_BYTES: Final = 64 * 1024
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Key(Protocol):
@@ -149,38 +146,19 @@ class AgeKey:
     def __init__(self, url: str, path: str, recipients: str) -> None:
         """Take the paths of identities and of further recipients; nothing is read yet."""
         self.url = url
-        self._path = path
+        self._identities = age.Identities(path)
         self._recipients = recipients
 
     def wrap(self, data_key: bytes) -> dict[str, Any]:
         """Encrypt a data key to the identities themselves and to the listed recipients."""
-        pyrage = _pyrage()
-        recipients = [identity.to_public() for identity in self._identities(pyrage)]
+        recipients = self._identities.recipients()
         if self._recipients:
-            lines = _lines(_read_recipients(self._recipients))
-            recipients += [_recipient(pyrage, line, self._recipients) for line in lines]
-        return {"kind": "age", "wrapped": b64encode(pyrage.encrypt(data_key, recipients)).decode("ascii")}
+            recipients += age.read_recipients(self._recipients)
+        return {"kind": "age", "wrapped": b64encode(age.encrypt(data_key, recipients)).decode("ascii")}
 
     def unwrap(self, wrapped: Mapping[str, Any]) -> bytes:
         """Decrypt a data key."""
-        pyrage = _pyrage()
-        data = b64decode(_wrapped_by("age", wrapped), validate=True)
-        try:
-            data_key_bytes: bytes = pyrage.decrypt(data, self._identities(pyrage))
-        except pyrage.DecryptError as error:
-            raise ValueError(str(error)) from error
-        return data_key_bytes
-
-    def _identities(self, pyrage: ModuleType) -> list[Any]:
-        """Return the age identities in the file. Raises ``UsageError`` if there are none."""
-        try:
-            identities = [pyrage.x25519.Identity.from_str(line) for line in _lines(read_private_file(self._path))]
-        except pyrage.IdentityError:
-            identities = []
-        if not identities:
-            msg = f"{self._path}: is not a file of age identities (AGE-SECRET-KEY-1...); age-keygen creates one"
-            raise UsageError(msg)
-        return identities
+        return self._identities.decrypt(b64decode(_wrapped_by("age", wrapped), validate=True))
 
 
 def create_key_file(path: str) -> None:
@@ -192,57 +170,6 @@ def create_key_file(path: str) -> None:
         raise UsageError(msg) from error
 
 
-def read_private_file(path: str) -> bytes:
-    """Return the content of a file that only its owner can read, up to 64 KiB. Raises ``UsageError``.
-
-    A link on the way is followed only if no other user could have created it.
-    """
-    try:
-        with Directories() as directories:
-            directory, name = directories.follow(os.path.join(os.getcwd(), path))
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with open(os.open(name, flags, dir_fd=directory.fd), "rb") as file:
-                if error := _permission_error(os.fstat(file.fileno()), path):
-                    raise UsageError(error)
-                return file.read(_MAX_BYTES)
-    except OSError as error:
-        msg = f"{path}: the key cannot be read: {error.strerror}"
-        raise UsageError(msg) from error
-
-
-def _permission_error(status: os.stat_result, path: str) -> str:
-    if not stat.S_ISREG(status.st_mode):
-        return f"{path}: is not a regular file"
-    if status.st_uid not in {0, os.geteuid()}:
-        return f"{path}: belongs to another user (uid {status.st_uid}); a key must belong to root or to the caller"
-    if status.st_mode & _OTHERS:
-        return f"{path}: others can use this key; run: chmod go= {path}"
-    return ""
-
-
-def _read_recipients(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(_MAX_BYTES)
-    except OSError as error:
-        msg = f"{path}: the recipients cannot be read: {error.strerror}"
-        raise UsageError(msg) from error
-
-
-def _lines(data: bytes) -> list[str]:
-    lines = (line.strip() for line in data.decode("utf-8", "replace").splitlines())
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def _recipient(pyrage: ModuleType, line: str, path: str) -> Any:
-    kind = pyrage.ssh if line.startswith("ssh-") else pyrage.x25519
-    try:
-        return kind.Recipient.from_str(line)
-    except pyrage.RecipientError as error:
-        msg = f"{path}: '{line}' is not a recipient: {error}"
-        raise UsageError(msg) from error
-
-
 def _wrapped_by(kind: str, wrapped: Mapping[str, Any]) -> str:
     """Return the wrapped text. Raises ``UsageError`` when it was wrapped by a key of another kind."""
     if wrapped.get("kind") != kind:
@@ -250,16 +177,6 @@ def _wrapped_by(kind: str, wrapped: Mapping[str, Any]) -> str:
         raise UsageError(msg)
     text: str = wrapped["wrapped"]
     return text
-
-
-def _pyrage() -> ModuleType:
-    try:
-        import pyrage  # type: ignore[import-untyped]
-    except ImportError:
-        msg = "an age key needs the package 'pyrage': pip install 'resource-api[age]'"
-        raise UsageError(msg) from None
-    module: ModuleType = pyrage
-    return module
 
 
 # AES-256-GCM: authenticated encryption of bytes, bound to additional data

@@ -1,4 +1,7 @@
-"""Read and replace, atomically and durably, files that only their owner can read. Every function raises ``OSError``."""
+"""Read and replace, atomically and durably, files that only their owner can read.
+
+Functions raise ``OSError``; for files that a user names, ``UsageError``.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,11 @@ import stat
 from contextlib import suppress
 from typing import Final
 
+from resource_api.model.values.errors import UsageError
+from resource_api.system.filesystem.directories import Directories
+
+#: Largest size in bytes of a file of keys.
+MAX_BYTES: Final = 64 * 1024
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
@@ -60,3 +68,30 @@ def read(path: str) -> bytes | None:
 
 def _is_private(status: os.stat_result, kind: int) -> bool:
     return stat.S_IFMT(status.st_mode) == kind and status.st_uid == os.geteuid() and not status.st_mode & _OTHERS
+
+
+def read_private_file(path: str) -> bytes:
+    """Return the content of a file that only its owner can read, up to 64 KiB. Raise ``UsageError``.
+
+    A link on the way is followed only if no other user could have created it.
+    """
+    try:
+        with Directories() as directories:
+            directory, name = directories.follow(os.path.join(os.getcwd(), path))
+            with open(os.open(name, _READ | os.O_NONBLOCK, dir_fd=directory.fd), "rb") as file:
+                if error := _permission_error(os.fstat(file.fileno()), path):
+                    raise UsageError(error)
+                return file.read(MAX_BYTES)
+    except OSError as error:
+        msg = f"{path}: the key cannot be read: {error.strerror}"
+        raise UsageError(msg) from error
+
+
+def _permission_error(status: os.stat_result, path: str) -> str:
+    if not stat.S_ISREG(status.st_mode):
+        return f"{path}: is not a regular file"
+    if status.st_uid not in {0, os.geteuid()}:
+        return f"{path}: belongs to another user (uid {status.st_uid}); a key must belong to root or to the caller"
+    if status.st_mode & _OTHERS:
+        return f"{path}: others can use this key; run: chmod go= {path}"
+    return ""

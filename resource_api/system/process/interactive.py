@@ -58,8 +58,10 @@ def shell(command: str, text: str = "") -> int:
     return code if code >= 0 else 128 - code
 
 
-def output(words: Sequence[str], directory: str, limit: int, seconds: float = TIMEOUT) -> bytes:
-    """Return the standard output of a program; it has no input, and shares standard error with this process.
+def output(words: Sequence[str], directory: str, limit: int, seconds: float = TIMEOUT, *, quiet: bool = False) -> bytes:
+    """Return the standard output of a program, which has no input.
+
+    It shares standard error with this process, unless it is ``quiet``: then its messages are discarded.
 
     Raise ``OSError`` if it cannot be started, ``ValueError`` with the reason if it fails. It is ended and fails if it
     prints more than ``limit`` bytes or runs longer than ``seconds``.
@@ -68,7 +70,10 @@ def output(words: Sequence[str], directory: str, limit: int, seconds: float = TI
         msg = "no program is named"
         raise ValueError(msg)
     end = time.monotonic() + seconds
-    with subprocess.Popen(words, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as program:  # noqa: S603 - see above
+    stderr = subprocess.DEVNULL if quiet else None
+    with subprocess.Popen(  # noqa: S603 - see above
+        words, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr
+    ) as program:
         try:
             printed = _printed(program, limit, end)
             code = program.wait(max(0.0, end - time.monotonic()))

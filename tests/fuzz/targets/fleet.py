@@ -14,6 +14,7 @@ from resource_api.fleet.connections import Host
 from resource_api.fleet.host_names import address, expand, fold, select, split
 from resource_api.fleet.job import HostJob, with_id
 from resource_api.fleet.merge import Merge
+from resource_api.manifest.read import READERS
 from resource_api.model.values.text import escape
 from resource_api.render import fleet as render
 from tests.fuzz.target import target
@@ -97,7 +98,7 @@ def host_answers(data: bytes) -> None:
 )
 def host_inventory(data: bytes) -> None:
     """Inventories of hosts: read, and the connection settings of each host."""
-    found = inventory.parse(data, "hosts.yaml", ".yaml")
+    found = inventory.build(READERS[".yaml"](data, "hosts.yaml"))
     for name in list(found.hosts)[:FEW]:
         assert found.host(name).name == name, "a host is another one"
 

@@ -1,0 +1,136 @@
+"""Sources of values in files of inputs and inventories: a file, a variable, or the output of a program.
+
+A source is a mapping whose only key is ``file``, ``env`` or ``command`` (contract §10.10).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.manifest.read import read_file
+from resource_api.model.values.document import MAX_BYTES
+from resource_api.model.values.start_up import NamedTuple
+from resource_api.system.filesystem.code_trust import CodeTrust
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Stands for the name of a host in an inventory.
+HOST: Final = "${host.name}"
+#: Kind of source → its value in words.
+_KINDS: Final = {
+    "file": "the path of a file",
+    "env": "the name of a variable of the environment",
+    "command": "a program and its arguments",
+}
+#: The only key of a mapping around a literal mapping that would be a source.
+_LITERAL: Final = "value"
+
+
+class ValueSource(NamedTuple):
+    """A file, a variable of the environment, or a program that prints the value."""
+
+    #: ``file``, ``env`` or ``command``.
+    kind: str
+    #: The path, the name of the variable, or the command line in the syntax of a shell.
+    text: str
+    #: The directory that paths are relative to, that of the file with the source; empty: the working directory.
+    directory: str
+
+    @property
+    def name(self) -> str:
+        """The name in messages: the path, the variable, or the program without its arguments."""
+        if self.kind == "command":
+            try:
+                return shlex.split(self.text)[0]
+            except (LookupError, ValueError):  # no word, or an open quote
+                return self.kind
+        return self.path if self.kind == "file" else self.text
+
+    @property
+    def path(self) -> str:
+        """The path of a file."""
+        return os.path.join(self.directory, self.text)
+
+    def document(self) -> dict[str, str]:
+        """Return the source as an inventory declares it, as JSON data."""
+        return {self.kind: self.path if self.kind == "file" else self.text}
+
+    def read(self, trust: CodeTrust | None = None) -> str:
+        """Return the text without its last line end.
+
+        ``trust`` checks the program, by default without exempt directories. Raise ``ValueError`` with the name and the
+        reason; the message never quotes the value, nor what a program has printed.
+        """
+        try:
+            raw = self._content(trust or CodeTrust())
+            if len(raw) > MAX_BYTES:
+                reason = f"it is larger than {MAX_BYTES // 1_000_000} MB"
+            else:
+                return raw.decode().removesuffix("\n")
+        except UnicodeDecodeError:
+            reason = "it is not UTF-8"
+        except OSError as error:
+            reason = error.strerror or str(error)
+        except ValueError as error:
+            reason = str(error)
+        msg = f"{self.name}: {reason}"
+        raise ValueError(msg)
+
+    def _content(self, trust: CodeTrust) -> bytes:
+        if self.kind == "file":
+            return read_file(self.path)[0]
+        if self.kind == "env":
+            if text := os.environ.get(self.text):
+                return os.fsencode(text)
+            msg = "the environment has no such variable, or it is empty"
+            raise ValueError(msg)
+        words, directory = shlex.split(self.text), self.directory or "."
+        program = shutil.which(os.path.join(directory, words[0]) if "/" in words[0] else words[0]) if words else None
+        if program and (reason := trust.check_file(os.path.abspath(program))):
+            msg = f"it is not executed, because others could have changed it: {reason}"
+            raise ValueError(msg)
+        from resource_api.system.process import interactive
+
+        # A program that asks for something needs the terminal; elsewhere its messages might end in a log.
+        return interactive.output(words, directory, MAX_BYTES, quiet=not sys.stderr.isatty())
+
+
+def kind_of(value: Any) -> str | None:
+    """Return ``file``, ``env`` or ``command`` for a value that names its source, or None for a literal value."""
+    if type(value) is not dict or len(value) != 1:
+        return None
+    (kind,) = value
+    return kind if kind in _KINDS else None
+
+
+def source_problem(value: Any) -> str:
+    """Return the reason why a value can be no source although it has the form of one, or an empty text."""
+    if (kind := kind_of(value)) is None:
+        return ""
+    words: Sequence[Any] = value[kind] if type(value[kind]) is list and kind == "command" else [value[kind]]
+    if words and words[0] and all(type(word) is str for word in words):
+        return ""
+    return f"{kind} must be {_KINDS[kind]}; a literal mapping is written {{value: {{{kind}: ...}}}}"
+
+
+def source_of(value: Any, directory: str, host: str = HOST) -> ValueSource | None:
+    """Return the source of a value, or None for a literal one.
+
+    ``directory``: that of the file with the value. ``host`` replaces ``${host.name}``.
+    """
+    if (kind := kind_of(value)) is None:
+        return None
+    text = shlex.join(value[kind]) if type(value[kind]) is list else value[kind]
+    return ValueSource(kind, text.replace(HOST, host), directory)
+
+
+def literal(value: Any) -> Any:
+    """Return the mapping in ``{value: {...}}``, which is no source; any other value as it is."""
+    if type(value) is dict and value.keys() == {_LITERAL} and type(value[_LITERAL]) is dict:
+        return value[_LITERAL]
+    return value
