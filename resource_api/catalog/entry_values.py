@@ -357,8 +357,6 @@ class Evaluator:
 
     def misfits(self, name: str, attribute: Attribute, value: Any) -> list[str]:
         """Return a message for each reference in a pending value that can never fit the data type."""
-        from resource_api.catalog.entry_values import ValueKinds
-
         return list(ValueKinds(self._scope, self._find).misfits(name, attribute, value))
 
     def _of_resource(self, path: ExpressionPath) -> Any:

@@ -513,8 +513,6 @@ class Client:
 
     def _once(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, int]:
         """Return one answer and its status: 0 without an answer, -1 if the service cannot have got the request."""
-        from resource_api.http.client import ConnectionPool, ServiceUnreachable
-
         if self._connections is None:
             self._connections = ConnectionPool(self.url, self._timeout, self._ca_file)
         parts, context, began = urlsplit(url), current.get(), time.monotonic()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.attribute import MISSING
 from resource_api.model.datatypes import datatype as datatypes
+from resource_api.model.datatypes import from_text, messages
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest
 from resource_api.model.values.start_up import NamedTuple
@@ -113,16 +114,11 @@ def _input_value(name: str, declared: Input, arguments: Mapping[str, Any], conte
         msg = f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE"
         raise UsageError(msg)
     if isinstance(value, TextInput):
-        from resource_api.model.datatypes import from_text
-
         value = from_text.coerce(datatype, str(value))
     if datatype.holds_contents and contents is not None:
         value = contents(value, declared.origin.document.file)
-    if not datatype.accepts(value):
-        from resource_api.model.datatypes import messages
-
-        if problems := messages.explain(datatype, value):
-            raise ValueError("; ".join(_placed(path, message) for path, message in problems))
+    if not datatype.accepts(value) and (problems := messages.explain(datatype, value)):
+        raise ValueError("; ".join(_placed(path, message) for path, message in problems))
     return datatype.conceal(value)
 
 

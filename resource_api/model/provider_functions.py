@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from resource_api.model.datatypes import from_text
 from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
@@ -66,8 +67,6 @@ def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[s
 
     Raise ``ValueError`` where a namevar is missing, or has a value that its data type does not accept.
     """
-    from resource_api.model.datatypes import from_text
-
     definition, namevars = functions.definition, namevars or {}
     captured = definition.namevars_from_title(title) if len(namevars) < len(definition.namevars) else {}
     row = {**(captured or {}), **namevars}

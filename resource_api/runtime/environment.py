@@ -19,6 +19,7 @@ from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import RunContext
 from resource_api.runtime.manifest_compiler import ManifestCompiler, short_secret_warnings
 from resource_api.runtime.resource_access import ResourceReader
+from resource_api.state.open_store import open_store
 from resource_api.state.store import StackName
 from resource_api.system import process_guard
 from resource_api.system.facts import Facts
@@ -104,8 +105,6 @@ class RunEnvironment(ResourceReader):
     def store(self) -> Store:
         """The state store, opened at its first use."""
         if self._store is None:
-            from resource_api.state.open_store import open_store
-
             self._store = open_store(None if self._state is None else str(self._state), self.key)
         return self._store
 

@@ -11,9 +11,10 @@ from resource_api.model.record import StackState
 from resource_api.model.report import Diagnosed
 from resource_api.model.step import SAME
 from resource_api.model.values.errors import Problem
-from resource_api.plan import planner
+from resource_api.plan import partial_runs, planner
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
+from resource_api.provider.derived import DerivedValues
 from resource_api.render import json as documents
 from resource_api.render import text
 from resource_api.snapshot.observe import configure_instances, observe
@@ -85,8 +86,6 @@ class Planning:
         if self.options.destroy:
             return self._plan_catalog(environment.catalog_of_providers(source, inputs, self._providers))
         if request is not None:
-            from resource_api.provider.derived import DerivedValues
-
             environment.run.derived = DerivedValues()
             if self._policies is None and (plan := self._plan_incrementally(request)) is not None:
                 return plan
@@ -168,8 +167,6 @@ class Planning:
         with self._log.bind(phase="observe"):
             if selected is None or not self.options.excludes:
                 return observe(catalog, prior, selected, self.snapshot), selected
-            from resource_api.plan import partial_runs
-
             excluded = targets.excluded(catalog, self.options, prior.undeclared)
             needed = partial_runs.needed(catalog, excluded, selected)
             assumed = self._environment.assumed

@@ -16,6 +16,7 @@ from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.plan import planner
 from resource_api.runtime.environment import RunEnvironment, read_saved_plan
 from resource_api.runtime.planning import planned
+from resource_api.runtime.recording import Recording, log_recorded_elsewhere
 from resource_api.runtime.resource_access import manifest_of, values_of_change
 from resource_api.state.store import MEMORY, NoStore
 
@@ -184,8 +185,6 @@ class Runtime(RunEnvironment):
 
     def change(self, source: Source, **options: Unpack[ExecutionOptions]) -> Report:
         """Apply the resources of a manifest without recording them; log a warning for those that a stack records."""
-        from resource_api.runtime.recording import Recording, log_recorded_elsewhere
-
         run_options, run = to_options(options), _run_id()
         with (
             self._lock_unless_noop("resource", run_options),
@@ -254,8 +253,6 @@ class Runtime(RunEnvironment):
         with self._lock_unless_noop(command, options), planned(self, options, make, run) as (plan, snapshot):
             if on_plan is not None:
                 on_plan(plan)
-            from resource_api.runtime.recording import Recording
-
             report = Recording(self, plan, command, run).execute(snapshot)
             if request is not None and plan.in_sync and not (options.noop or report.steps or report.exit_code):
                 self._save_conclusion(request, plan, snapshot)

@@ -12,7 +12,7 @@ from resource_api.catalog.canonicalize import check_values, failure, find_suspec
 from resource_api.model.codec import encode
 from resource_api.model.values.errors import ProviderError, WrongAnswer, hint
 from resource_api.model.values.reference import Reference
-from resource_api.model.values.text import show, show_attribute, show_name
+from resource_api.model.values.text import QUOTES, show, show_attribute, show_name
 from resource_api.model.values.values import Sensitive, are_flat, batches, copy_resource, is_secret, reveal, same_value
 
 if TYPE_CHECKING:
@@ -143,8 +143,6 @@ class RowChecker:
 
 def _wrong_values(problems: Sequence[Problem]) -> str:
     """Return the problems of the values of a row, without advice for authors of manifests."""
-    from resource_api.model.datatypes.messages import QUOTES
-
     return "get returned " + "; ".join(problem.message.removesuffix(QUOTES) for problem in problems)
 
 

@@ -15,6 +15,7 @@ from resource_api.model.sealed_secrets import count_digests, seal_secrets
 from resource_api.model.values.reference import split_instance
 from resource_api.plan.decide import imports
 from resource_api.plan.replacement import replacement_dependents
+from resource_api.plan.unknowns import output_changes
 from resource_api.prior.former_names import find_renames, with_unique_titles
 from resource_api.prior.provider_instances import unused_instances
 from resource_api.transaction.operation_run import OperationRun, Status
@@ -245,8 +246,6 @@ class Recorder:
         state = self._plan.prior.state
         if outputs is None or not (outputs or state.outputs):
             return ()
-        from resource_api.plan.unknowns import output_changes
-
         return output_changes(state.outputs, outputs, state.salt)
 
     def _renamed(self, commit: Commit, state: StackState) -> list[Record]:

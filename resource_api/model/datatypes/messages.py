@@ -13,7 +13,7 @@ from resource_api.model.values.assets import ORIGINS, Archive, Asset
 from resource_api.model.values.errors import nearest
 from resource_api.model.values.expression import is_reference_at
 from resource_api.model.values.reference import capitalize_type
-from resource_api.model.values.text import escape, show
+from resource_api.model.values.text import QUOTES, escape, show
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
@@ -68,8 +68,6 @@ _KIN: Final[Mapping[type, frozenset[str]]] = {
 
 #: Keys of a value that is probably meant as a function call; the second is the bundled templates' function.
 _CALLS: Final = frozenset({"invoke", "template"})
-#: The end of a message about a number where text is required.
-QUOTES: Final = "; write it in quotes"
 #: Advice for a reference's value, which is in quotes already.
 _REFERRED: Final = "a reference that is the whole value keeps its data type: refer to a string, or write text beside it"
 

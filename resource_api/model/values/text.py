@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _UNSAFE: Final = regex(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ud800-\udfff\ufeff]"
 )
+#: The end of a message about a number where text is required.
+QUOTES: Final = "; write it in quotes"
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import time
+from array import array
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -104,11 +105,9 @@ def adopting() -> Iterator[None]:
 
 
 def _is_subreaper() -> int:
-    import ctypes
-
-    setting = ctypes.c_int()
-    c_library.prctl(_GET_SUBREAPER, ctypes.addressof(setting))
-    return setting.value
+    setting = array("i", [0])
+    c_library.prctl(_GET_SUBREAPER, setting.buffer_info()[0])
+    return setting[0]
 
 
 class Tree:
