@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from resource_api.cli import exit_codes, hosted_work
 from resource_api.cli.hosted_display import Display
 from resource_api.cli.output import threshold
-from resource_api.fleet import archives, merge, python_runtimes
+from resource_api.fleet import archives, python_runtimes
 from resource_api.fleet.archives import Archives
 from resource_api.fleet.job import CHANGING, HostJob, document_fields, for_host, with_id
 from resource_api.fleet.ledger import Ledger, digest_of
@@ -31,6 +31,7 @@ from resource_api.render.text import destroy_question
 from resource_api.runtime import saved_plan
 from resource_api.runtime.signals import SIGNALS
 from resource_api.state.open_store import open_store
+from resource_api.system.document_schema import find_violations
 from resource_api.system.filesystem import directories
 from resource_api.system.filesystem.directories import state_directory
 
@@ -254,17 +255,15 @@ class ShownPlans:
         self._acting = 0
 
     def add(self, host: str, plan: Any) -> None:
-        """Add the plan of a host; the document that it has sent may have any form."""
-        if not isinstance(plan, dict):
+        """Add the plan of a host; a document of another form is left out."""
+        if find_violations("plan", plan):
             return
         self.confirmed[host] = saved_plan.confirmation(plan)
-        summary = plan.get("summary")
-        counts = {name: merge.count(summary.get(name)) for name in _COUNTED} if isinstance(summary, dict) else {}
+        counts = {name: plan["summary"][name] for name in _COUNTED}
         self._acting += any(counts.values())
         totals = {name: getattr(self.summary, name) + count for name, count in counts.items()}
         self.summary = self.summary._replace(**totals)
-        if isinstance(project := plan.get("project"), str):
-            self._projects[project] = None
+        self._projects[plan["project"]] = None
 
     def question(self, stack: str) -> str:
         """Return the question whether to destroy all this."""

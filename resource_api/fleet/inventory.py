@@ -1,7 +1,7 @@
 """Inventories: the hosts, groups and inputs of `hosts.yaml` or of a program's output; and the selection by `--on`.
 
-The file is read with the reader of manifests, so that every problem has its line and column. Data types of inputs are
-checked with the manifest: see ``fleet/job_inputs``.
+The file is read with the reader of manifests, so that every problem has its line and column. The schema ``inventory``
+validates it; data types of inputs are checked with the manifest: see ``fleet/job_inputs``.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import host_names
-from resource_api.fleet.connections import LIBRARY, PROGRAM, Host
+from resource_api.fleet.connections import LIBRARY, Host
 from resource_api.manifest.input_files import InputFiles, suffix
 from resource_api.manifest.input_values import LocatedValue
 from resource_api.manifest.read import READERS, read_file
 from resource_api.manifest.value_sources import kind_of, source_of, source_problem
 from resource_api.model.values import document
-from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
+from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
+from resource_api.system import document_schema
 from resource_api.system.process import interactive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.values.document import Document
     from resource_api.system.filesystem.code_trust import CodeTrust
@@ -34,34 +35,8 @@ if TYPE_CHECKING:
 FILE: Final = "hosts.yaml"
 #: Begins the name of an inventory in a selection.
 _AT: Final = "@"
-
-_SECTIONS: Final = ("defaults", "hosts", "groups")
-_BECOME: Final = ("none", "sudo", "doas")
-_TRANSPORTS: Final = (LIBRARY, PROGRAM)
-_HIGHEST_PORT: Final = 65535
-#: Connection setting → the error message for a value, or "".
-_CHECKS: Final[Mapping[str, Callable[[Any], str]]] = {
-    "address": lambda value: "" if _is_host(value) else "must be a name or an address of a host",
-    "port": lambda value: (
-        "" if type(value) is int and 0 < value <= _HIGHEST_PORT else "must be a number from 1 to 65535"
-    ),
-    "user": lambda value: "" if _is_word(value) else "must be the name of a user",
-    "become": lambda value: "" if value in _BECOME else "must be one of none, sudo, doas",
-    "become_password": lambda value: (
-        "" if kind_of(value) else "is no place for a password; write {file: PATH} or {command: PROGRAM}"
-    ),
-    "via": lambda value: "" if _is_word(value) else "must be a host, or several with a comma between them",
-    "identity": lambda value: "" if _is_text(value) else "must be the path of a key",
-    "transport": lambda value: "" if value in _TRANSPORTS else f"must be one of {', '.join(_TRANSPORTS)}",
-    "timeout": lambda value: "" if type(value) in {int, float} and value > 0 else "must be a number of seconds",
-    "python": lambda value: "" if _is_text(value) and value.startswith("/") else "must be an absolute path",
-}
-#: The allowed keys of an entry, by section; only a single host has an address.
-_KEYS: Final[Mapping[str, Sequence[str]]] = {
-    "defaults": (*list(_CHECKS)[1:], "inputs"),
-    "groups": (*list(_CHECKS)[1:], "inputs", "hosts"),
-    "hosts": (*_CHECKS, "inputs", "groups"),
-}
+#: The keys beside the settings of a connection.
+_NO_CONNECTION: Final = frozenset({"inputs", "groups", "hosts"})
 
 
 class HostSettings(NamedTuple):
@@ -134,6 +109,9 @@ def read(path: str, reader: InputFiles) -> Inventory:
 
 def build(source: Document) -> Inventory:
     """Return the inventory that a document describes. Raise ``ManifestError`` with all problems."""
+    if source.data is None:
+        return EMPTY
+    document_schema.check("inventory", source, "inventory")
     builder = _Builder(source)
     inventory = builder.build()
     if builder.problems:
@@ -151,18 +129,10 @@ class _Builder:
 
     def build(self) -> Inventory:
         """Return the inventory, which is valid only without problems."""
-        data = {} if self._source.data is None else self._source.data
-        if not self._is_mapping(data, (), "an inventory"):
-            return EMPTY
-        self._check_keys(data, (), _SECTIONS)
-        defaults = self._settings("defaults", data.get("defaults"), ("defaults",))
-        bodies = self._entries(data, "hosts")
-        groups = self._entries(data, "groups")
-        for name in groups:
-            if not _is_group_name(name):
-                self._add(("groups", name), f"{show(name)} can be no name of a group")
+        defaults = self._settings("defaults", body=self._source.data.get("defaults"))
+        bodies, groups = (self._source.data.get(section) or {} for section in ("hosts", "groups"))
         hosts, keys = self._memberships(bodies, groups)
-        by_group = {name: self._settings("groups", body, ("groups", name)) for name, body in groups.items()}
+        by_group = {name: self._settings("groups", name, body=body) for name, body in groups.items()}
         members = _members(hosts, groups)
         for name in members.keys() & hosts.keys():
             self._add(("hosts", name), f"'{name}' is a host and a group; give one of them another name")
@@ -179,16 +149,12 @@ class _Builder:
         keys, settings = dict[str, list[int]](), list[HostSettings]()
         groups_of: dict[str, dict[str, None]] = {}
         for number, (pattern, body) in enumerate(bodies.items()):
-            path = ("hosts", pattern)
-            settings.append(self._settings("hosts", body, path))
-            listed = body.get("groups") if isinstance(body, dict) else None
-            key_groups = self._names(listed, (*path, "groups"), _is_group_name)
-            for name in self._expand(pattern, path):
+            settings.append(self._settings("hosts", pattern, body=body))
+            for name in self._expand(pattern, ("hosts", pattern)):
                 keys.setdefault(name, []).append(number)
-                groups_of.setdefault(name, {}).update(dict.fromkeys(key_groups))
+                groups_of.setdefault(name, {}).update(dict.fromkeys((body or {}).get("groups") or ()))
         for group, body in groups.items():
-            listed = body.get("hosts") if isinstance(body, dict) else None
-            for pattern in self._names(listed, ("groups", group, "hosts"), bool):
+            for pattern in (body or {}).get("hosts") or ():
                 for name in self._expand(pattern, ("groups", group, "hosts")):
                     keys.setdefault(name, [])
                     groups_of.setdefault(name, {})[group] = None
@@ -239,42 +205,18 @@ class _Builder:
         if problem not in self.problems:
             self.problems.append(problem)
 
-    def _entries(self, data: Mapping[str, Any], section: str) -> Mapping[str, Any]:
-        entries: Mapping[str, Any] | None = data.get(section)
-        if entries is None or not self._is_mapping(entries, (section,), f"'{section}'"):
-            return {}
-        return entries
-
-    def _settings(self, section: str, body: Any, path: tuple[str, ...]) -> HostSettings:
-        if body is None or not self._is_mapping(body, path, f"'{path[-1]}'"):
-            return _NO_SETTINGS
-        self._check_keys(body, path, _KEYS[section])
-        connection = {}
-        for key in body.keys() & _CHECKS.keys() & set(_KEYS[section]):
-            if body[key] is None:
-                continue
-            if error := _CHECKS[key](body[key]):
-                self._add((*path, key), f"{key} {error}", value=True)
-            connection[key] = self._value(body[key], (*path, key))
-        inputs = body.get("inputs")
-        if inputs is None or not self._is_mapping(inputs, (*path, "inputs"), "'inputs'"):
-            return HostSettings(connection, {})
-        return HostSettings(
-            connection, {name: self._value(value, (*path, "inputs", name)) for name, value in inputs.items()}
-        )
+    def _settings(self, *path: str, body: Mapping[str, Any] | None) -> HostSettings:
+        settings = {key: value for key, value in (body or {}).items() if value is not None}
+        connection = {
+            key: self._value(value, (*path, key)) for key, value in settings.items() if key not in _NO_CONNECTION
+        }
+        inputs = settings.get("inputs", {}).items()
+        return HostSettings(connection, {name: self._value(value, (*path, "inputs", name)) for name, value in inputs})
 
     def _value(self, value: Any, path: tuple[str, ...]) -> LocatedValue:
         if message := source_problem(value):
             self._add(path, message)
         return LocatedValue(value, self._source.file, *self._source.position(path))
-
-    def _names(self, value: Any, path: tuple[str, ...], accepts: Callable[[str], object]) -> list[str]:
-        if value is None:
-            return []
-        if type(value) is not list or not all(type(name) is str and accepts(name) for name in value):
-            self._add(path, f"'{path[-1]}' must be a list of names", value=True)
-            return []
-        return value
 
     def _expand(self, pattern: str, path: tuple[str, ...]) -> Iterable[str]:
         try:
@@ -286,21 +228,8 @@ class _Builder:
             self._add(path, f"{show(pattern)} is no name of a host", "user, port and address are keys beneath it")
         return names
 
-    def _check_keys(self, body: Mapping[Any, Any], path: tuple[str, ...], allowed: Sequence[str]) -> None:
-        for key in body:
-            if key not in allowed:
-                hint = nearest(str(key), allowed) or f"known are {', '.join(allowed)}"
-                section = f" of {path[-1]}" if path else ""
-                self._add((*path, key), f"unknown key {show(key)}{section}", hint)
-
-    def _is_mapping(self, value: Any, path: tuple[str, ...], name: str) -> bool:
-        if type(value) is dict:
-            return True
-        self._add(path, f"{name} must be a mapping", value=True)
-        return False
-
-    def _add(self, path: tuple[Any, ...], message: str, hint: str = "", *, value: bool = False) -> None:
-        position = self._source.position(path, value=value)
+    def _add(self, path: tuple[str, ...], message: str, hint: str = "") -> None:
+        position = self._source.position(path)
         self.problems.append(document.problem(self._source.file, position, "inventory", message, hint))
 
 
@@ -312,23 +241,9 @@ def _members(hosts: Mapping[str, Membership], groups: Mapping[str, Any]) -> dict
     return members
 
 
-def _is_text(value: Any) -> bool:
-    return type(value) is str and bool(value) and value.isprintable()
-
-
-def _is_word(value: Any) -> bool:
-    """Whether a value is a text that no program takes for an option."""
-    return _is_text(value) and not value.startswith("-") and " " not in value
-
-
-def _is_group_name(value: str) -> bool:
-    """Whether a text can name a group: no operator of a selection, and no path."""
-    return _is_word(value) and not set(value) & set("[]@!&,:/")
-
-
-def _is_host(value: Any) -> bool:
+def _is_host(name: str) -> bool:
     try:
-        return type(value) is str and host_names.address(value).user is None and host_names.address(value).port is None
+        return host_names.address(name)[1:] == (None, None)
     except ValueError:
         return False
 

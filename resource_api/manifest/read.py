@@ -19,6 +19,7 @@ from resource_api.model.values import document
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
 from resource_api.model.values.values import Sensitive
+from resource_api.system import document_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,8 +50,6 @@ READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _js
 STDIN: Final = "<stdin>"
 #: How many files of a directory a message names.
 _SHOWN: Final = 5
-#: The sections of a file of configured providers.
-_PROVIDER_SECTIONS: Final = ("inputs", "providers", "values")
 
 
 def read(
@@ -108,14 +107,13 @@ def read_providers(path: str) -> Manifest:
     Raises ``ManifestError``.
     """
     documents, problems = load_documents(path)
-    for number, source in enumerate(documents):
-        if type(source.data) is dict and "providers" not in source.data:
-            documents[number] = source.beneath("providers")
-        elif type(source.data) is dict and (unknown := source.data.keys() - _PROVIDER_SECTIONS):
-            key = min(unknown, key=str)
-            message = f"{key!r} cannot stand beside providers; a file of providers has {', '.join(_PROVIDER_SECTIONS)}"
-            problems.append(document.problem(path, source.position((key,)), "unknown_key", message))
-    return assemble(documents, problems)
+    for source in () if problems else documents:
+        document_schema.check("providers", source, "provider")
+    sections = [
+        source.beneath("providers") if source.data and "providers" not in source.data else source
+        for source in documents
+    ]
+    return assemble(sections, problems)
 
 
 def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "") -> Manifest:

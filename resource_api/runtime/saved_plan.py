@@ -32,6 +32,7 @@ from resource_api.render.plan import PlanDocument, StepDocument, uses_parameters
 from resource_api.runtime.environment import read_saved_plan
 from resource_api.state.encryption.envelope import DataKey
 from resource_api.state.store import StackName
+from resource_api.system.document_schema import find_violations
 from resource_api.system.filesystem import files
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def load(path: str) -> dict[str, Any]:
         reason = "this is no saved plan, as plan -o writes it" if os.path.isfile(path) else "there is no such file"
         raise ManifestError([Problem(None, reason, file=path, code="plan")])
     _check_format(saved, path)
+    check_form(saved, path)
     return saved
 
 
@@ -152,6 +154,12 @@ def _check_format(saved: Mapping[str, Any], path: str) -> None:
     version = saved.get("format_version")
     if version != documents.FORMAT_VERSION or "manifest" not in saved:
         raise _refused(path, f"format_version {version!r} is not a plan that this version saved")
+
+
+def check_form(plan_document: Mapping[str, Any], path: str) -> None:
+    """Raise ``ManifestError`` unless a document from a file or a host is one of ``plan --json`` or ``plan -o``."""
+    if violations := find_violations("plan", plan_document):
+        raise _not_as_saved(path, str(violations[0]))
 
 
 class SavedPlan:
@@ -164,21 +172,19 @@ class SavedPlan:
         key, ``StateError`` when it was altered.
         """
         _check_format(saved, path)
-        if not saved.get("applicable"):
+        check_form(saved, path)
+        if not saved["applicable"]:
             reason = f"it is not applicable, because {_failed_steps(saved)} could not be planned"
             raise _refused(path, f"the plan is stale: {reason}")
         self.document = saved
         self.path = path
-        try:
-            self._embedded = _decrypted(saved, path, key)
-            self.project, self.stack = str(saved["project"]), str(saved["stack"])
-            self.options = _read_options(self._embedded["options"])._replace(saved=True, shown=False)
-            self.inputs = dict(self._embedded["inputs"])
-            position = str(self._embedded["directory"]), str(self._embedded["path"])
-            self.manifest = reading.from_texts(self._embedded["files"], *position)._replace(saved_in=path)
-            self._steps = {(step["urn"], step["action"]): step for step in saved["steps"]}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise _not_as_saved(path, error) from error
+        self._embedded = embedded = _decrypted(saved, path, key)
+        self.project, self.stack = saved["project"], saved["stack"]
+        self.options = _read_options(embedded["options"], path)._replace(saved=True, shown=False)
+        self.inputs = dict(embedded["inputs"])
+        manifest = reading.from_texts(embedded["files"], embedded["directory"], embedded["path"])
+        self.manifest = manifest._replace(saved_in=path)
+        self._steps = {(step["urn"], step["action"]): step for step in saved["steps"]}
 
     def check(self, plan: Plan) -> None:
         """Raise ``ManifestError`` unless a new plan has the saved steps."""
@@ -248,24 +254,24 @@ def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[
     return content
 
 
-def _read_options(saved: Mapping[str, Any]) -> Options:
-    """Return the options of a saved plan. Raise ``TypeError`` for an unknown one and for a wrong value."""
+def _read_options(saved: Mapping[str, Any], path: str) -> Options:
+    """Return the options of a saved plan. Raise ``ManifestError`` for an unknown one and for a wrong value."""
     try:
         options = to_options({name: value for name, value in saved.items() if name not in INTERNAL})
     except UsageError as error:
-        raise TypeError(str(error)) from error
+        raise _not_as_saved(path, str(error)) from error
     return options._replace(destroy=saved.get("destroy") is True)
 
 
 def confirmation(plan_document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the identity of a plan that a user confirms: its state and digests of its steps.
 
-    ``plan_document`` is the document of ``Plan.to_dict``, secrets masked; one that a host has sent may have any form.
+    ``plan_document`` is the document of ``Plan.to_dict``, secrets masked.
     """
     return {
-        "lineage": plan_document.get("lineage"),
-        "serial": plan_document.get("serial"),
-        "steps": [[step.get("urn"), step.get("reference"), _step_digest(step)] for step in _steps_of(plan_document)],
+        "lineage": plan_document["lineage"],
+        "serial": plan_document["serial"],
+        "steps": [[step["urn"], step["reference"], _step_digest(step)] for step in plan_document["steps"]],
     }
 
 
@@ -279,11 +285,6 @@ def check_confirmation(confirmed: Mapping[str, Any], plan_document: Mapping[str,
         raise _refused(path, f"the plan is stale: {', '.join(changed)} changed since it was confirmed")
 
 
-def _steps_of(plan_document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    steps = plan_document.get("steps")
-    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
-
-
 def _step_digest(step: Mapping[str, Any]) -> str:
     text = json.dumps([step.get(field) for field in _COMPARED], sort_keys=True, default=str)
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
@@ -291,7 +292,7 @@ def _step_digest(step: Mapping[str, Any]) -> str:
 
 def _failed_steps(saved: Mapping[str, Any]) -> str:
     """Return the references of the steps of a saved plan that could not be planned."""
-    return ", ".join(str(step.get("reference")) for step in _steps_of(saved) if step.get("error")) or "a step of it"
+    return ", ".join(step["reference"] for step in saved["steps"] if "error" in step) or "a step of it"
 
 
 def _state_difference(saved: Mapping[str, Any], lineage: str, serial: int) -> str:
@@ -316,31 +317,29 @@ def _refused(path: str, message: str) -> ManifestError:
     return ManifestError([Problem(None, message, file=path, code="plan", hint="plan again")])
 
 
-def _not_as_saved(path: str, error: Exception) -> ManifestError:
-    return _refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}")
+def _not_as_saved(path: str, reason: str) -> ManifestError:
+    return _refused(path, f"this is not a plan as it was saved: {reason}")
 
 
 # Showing
 
 
 def show(saved: Mapping[str, Any], path: str, registry: Registry, *, verbose: bool = False) -> PlanDocument:
-    """Return a saved plan's document as text shows it. Raise ``ManifestError`` where it has another form.
+    """Return a valid document of a plan as text shows it. Raise ``ManifestError`` for values no plan has.
 
     ``registry`` tells the parameters of types; an unknown type has none. ``verbose``: with the resources in sync that
     are read again after a step.
     """
     try:
-        numbers: dict[str, Any] = {name: int(count) for name, count in saved["summary"].items()}
-        unknown = saved.get("unknown", ())
         return PlanDocument(
             list(_steps(saved["steps"], registry, _read_after(saved["steps"]) if verbose else {})),
-            Summary(**numbers | {"noop": bool(numbers.get("noop"))}),
+            Summary(**saved["summary"]),
             [_drift(row) for row in saved["drift"]],
-            [_output(name, row, unknown) for name, row in saved.get("output_changes", {}).items()],
+            [_output(name, row, saved["unknown"]) for name, row in saved["output_changes"].items()],
             [(row["stack"], row["output"]) for row in saved.get("stacks", ())],
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _not_as_saved(path, error) from error
+    except (LookupError, TypeError, ValueError) as error:  # a text that is no reference, or no encoded value
+        raise _not_as_saved(path, str(error)) from error
 
 
 def refreshed(refresh_document: Mapping[str, Any]) -> tuple[Sequence[Drift], Sequence[Difference]]:
@@ -351,7 +350,7 @@ def refreshed(refresh_document: Mapping[str, Any]) -> tuple[Sequence[Drift], Seq
 
 def find_stale(saved: Mapping[str, Any], store: StateStore) -> str:
     """Return the difference between the recorded state and the plan's, or an empty text."""
-    state = store.load(StackName(str(saved["project"]), str(saved["stack"])).checked())
+    state = store.load(StackName(saved["project"], saved["stack"]).checked())
     return _state_difference(saved, state.lineage, state.serial)
 
 

@@ -10,11 +10,11 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model import codec
-from resource_api.model.record import STATUSES, Record, StackState
+from resource_api.model.record import Record, StackState
 from resource_api.model.values import reference
 from resource_api.model.values.errors import ManifestError, Problem
-from resource_api.model.values.reference import STACK_NAME
 from resource_api.state.encryption.envelope import DataKey, remove_secrets
+from resource_api.system.document_schema import find_violations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,28 +25,11 @@ if TYPE_CHECKING:
 #: The version of the document. Its key is not ``format_version``, because that marks a saved plan.
 FORMAT: Final = 1
 
-_KINDS: Final = {"project": str, "stack": str, "lineage": str, "serial": int, "manifest": str, "salt": str}
-_RECORD: Final = {
-    "title": str,
-    "inputs": dict,
-    "should": dict,
-    "is": (dict, type(None)),
-    "owned": bool,
-    "requires": list,
-    "value_requires": dict,
-    "protect": bool,
-    "retain": bool,
-    "replace": (str, type(None)),
-    "deleted_with": (str, type(None)),
-    "external": bool,
-    "provider": (str, type(None)),
-    "schema_version": int,
-    "status": str,
-    "parent": str,
-    "last_run": str,
-    "implementation": (str, type(None)),
-    "successor": str,
-    "changed_at": str,
+_FIELDS: Final = ("project", "stack", "lineage", "serial", "manifest")
+#: The fields that records of older versions lack.
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("parent", "last_run", "successor", "changed_at"), ""),
+    "implementation": None,
 }
 
 
@@ -59,7 +42,7 @@ def to_document(state: StackState, key: keys.Key | None = None) -> dict[str, Any
     state = remove_secrets(state) if data_key is None else data_key.encrypt_state(state)
     document = {
         "state_format": FORMAT,
-        **{key: getattr(state, key) for key in _KINDS if key != "salt"},
+        **{key: getattr(state, key) for key in _FIELDS},
         "salt": "" if data_key else state.salt.hex(),
         "resources": [record_document(state, record) for record in state.records.values()],
         "owed": [[kind, name, sources] for (kind, name), sources in state.owed.items()],
@@ -98,7 +81,8 @@ def from_document(text: str, file: str, key: keys.Key | None = None) -> StackSta
         raise _refused(file, "is not a document of 'state export'")
     if document["state_format"] != FORMAT:
         raise _refused(file, f"has format {document['state_format']!r}; this resource-api reads {FORMAT}")
-    if problems := list(_faults(document)):
+    problems = list(map(str, find_violations("state-export", document))) or list(_contradictions(document))
+    if problems:
         raise ManifestError([Problem(None, message, file=file, code="state") for message in problems])
     if "sealing" not in document:
         return _state(document, file)
@@ -132,35 +116,15 @@ def check_replacement(recorded: StackState, new: StackState, file: str, *, force
     return new._replace(serial=max(recorded.serial, new.serial) + 1) if recorded.serial else new
 
 
-def _faults(document: dict[str, Any]) -> Iterator[str]:
-    """Yield everything that is wrong in a document."""
-    faults = _wrong_kinds(document, {**_KINDS, "resources": list, "owed": list, "outputs": dict}) or [
-        f"'{key}' cannot be {document[key]!r}" for key in ("project", "stack") if not STACK_NAME.match(document[key])
-    ]
-    yield from faults
-    for number, resource in enumerate(() if faults else document["resources"], 1):
-        if not isinstance(resource, dict):
-            yield f"resource {number}: is not a mapping"
-            continue
-        for key in ("parent", "last_run", "successor", "changed_at"):  # documents of older versions lack these
-            resource.setdefault(key, "")
-        resource.setdefault("implementation", None)
-        faults = _wrong_kinds(resource, {**_RECORD, "reference": str, "urn": str, "type": str})
-        prefix = f"resource {number}: " if faults else f"resource {number}: {resource['reference']}: "
-        yield from (prefix + fault for fault in faults or _record_faults(resource, document))
+def _contradictions(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the contradictions within the records of a valid document, which gets the fields of present records."""
+    for resource in document["resources"]:
+        resource |= {**_DEFAULTS, **resource}
+        for contradiction in _record_contradictions(resource, document):
+            yield f"{resource['reference']}: {contradiction}"
 
 
-def _wrong_kinds(values: Mapping[str, Any], kinds: Mapping[str, Any]) -> list[str]:
-    """Return which keys are missing or of the wrong kind; a Boolean is not accepted as a number."""
-    return [
-        f"'{key}' is missing or of the wrong kind"
-        for key, kind in kinds.items()
-        if key not in values or not isinstance(values[key], kind) or (kind is int and isinstance(values[key], bool))
-    ]
-
-
-def _record_faults(resource: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the contradictions and unknown names in one resource, of which every key is of the right kind."""
+def _record_contradictions(resource: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
     try:
         stated = reference.parse(resource["reference"])
     except ValueError as error:
@@ -177,10 +141,6 @@ def _record_faults(resource: Mapping[str, Any], document: Mapping[str, Any]) -> 
         yield f"the reference {resource['reference']} is not its parent, type and title"
     if resource["urn"] != urn:
         yield f"'urn' is {resource['urn']}, and its project, stack, parent, type and title make {urn}"
-    if not _is_name(resource.get("name")):
-        yield "'name' is not a name"
-    if resource["status"] not in STATUSES:
-        yield f"'status' is {resource['status']!r}; it can be {', '.join(STATUSES)}"
     for field, text in _references(resource):
         try:
             reference.parse(str(text))
@@ -193,7 +153,7 @@ def _references(resource: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for text in resource["requires"]:
         yield "requires", text
     for sources in resource["value_requires"].values():
-        for text in sources if isinstance(sources, list) else [sources]:
+        for text in sources:
             yield "value_requires", text
     if resource["deleted_with"] is not None:
         yield "deleted_with", resource["deleted_with"]
@@ -201,30 +161,18 @@ def _references(resource: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "successor", resource["successor"]
 
 
-def _is_name(name: Any) -> bool:
-    parts = name if isinstance(name, list) else [name]
-    return bool(parts) and all(isinstance(part, (str, int, float)) for part in parts)
-
-
 def _state(document: Mapping[str, Any], file: str) -> StackState:
     """Build the state from a verified document. Raises ``ManifestError`` for two records of one resource."""
-    if document["serial"] < 1 or not document["lineage"]:
-        raise _refused(file, "has no lineage or serial: nothing was recorded in it")
-    try:
-        salt = bytes.fromhex(document["salt"])
-        owed = {
-            (str(kind), _name(name)): [str(source) for source in sources] for kind, name, sources in document["owed"]
-        }
-    except (ValueError, TypeError) as error:
-        raise _refused(file, f"'salt' or 'owed' cannot be read: {error}") from error
     records: dict[RecordKey, Record] = {}
     for resource in document["resources"]:
         record = Record.from_dict({**resource, "is_": resource["is"], "name": _name(resource["name"])})
         if record.key in records:
             raise _refused(file, f"{record.reference} and {records[record.key].reference} are one resource")
         records[record.key] = record
-    plain = {key: document[key] for key in _KINDS if key != "salt"}
-    return StackState(**plain, salt=salt, records=records, owed=owed, outputs=document["outputs"])
+    owed = {(kind, _name(name)): sources for kind, name, sources in document["owed"]}
+    fields = {key: document[key] for key in _FIELDS}
+    salt = bytes.fromhex(document["salt"])
+    return StackState(**fields, salt=salt, records=records, owed=owed, outputs=document["outputs"])
 
 
 def _name(name: Any) -> Any:

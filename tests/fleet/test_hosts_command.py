@@ -229,7 +229,7 @@ def test_a_password_is_named_and_never_written(desk: Desk) -> None:
     desk.write(db1={"become_password": PASSWORD})
     code, _, err = desk.run("hosts", "list")
     assert code == 65
-    assert "become_password is no place for a password; write {file: PATH} or {command: PROGRAM}" in err
+    assert "become_password must be {file: PATH} or {command: PROGRAM}: a password does not belong here" in err
     assert PASSWORD not in err
     desk.server.known_hosts(desk.home / ".ssh" / "known_hosts")
     desk.write(db1={"become_password": {"file": "nowhere"}})

@@ -322,14 +322,14 @@ class TestTransfer:
         ("change", "message"),
         [
             ({"state_format": 2}, "format 2"),
-            ({"project": "a b"}, "'project' cannot be"),
-            ({"serial": True}, "'serial' is missing or of the wrong kind"),
-            ({"serial": 0}, "nothing was recorded"),
-            ({"salt": "xy"}, "'salt' or 'owed'"),
-            ({"owed": [[1]]}, "'salt' or 'owed'"),
-            ({"resources": [3]}, "resource 1: is not a mapping"),
-            ({"resources": [{}]}, "resource 1: 'title' is missing"),
-            ({"outputs": []}, "'outputs' is missing or of the wrong kind"),
+            ({"project": "a b"}, "project must be a name"),
+            ({"serial": True}, "serial must be an integer from 1"),
+            ({"serial": 0}, "serial must be an integer from 1"),
+            ({"salt": "xy"}, "salt must be hexadecimal digits"),
+            ({"owed": [[1]]}, r"owed\[0\] must be a type, a name and a list of references"),
+            ({"resources": [3]}, r"resources\[0\] must be a mapping"),
+            ({"resources": [{}]}, r"resources\[0\]: title is missing"),
+            ({"outputs": []}, "outputs must be a mapping"),
         ],
     )
     def test_a_wrong_document_is_refused(self, change: dict[str, Any], message: str) -> None:
@@ -353,7 +353,7 @@ class TestTransfer:
         state = StackState("web", "default", "ab", 1, "site.yaml", b"salt", {record().key: record()})
         document = state_export.to_document(state)
         document["resources"][0][field] = {"reference": "File[/b]", "name": {}, "requires": "x", "is": []}[field]
-        with pytest.raises(ManifestError, match="resource 1: "):
+        with pytest.raises(ManifestError, match=r"resources\[0\]: |File\[/"):
             state_export.from_document(json.dumps(document), "x.json")
         document = state_export.to_document(state)
         document["resources"] *= 2
@@ -363,11 +363,11 @@ class TestTransfer:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"urn": None}, r"resource 1: 'urn' is missing"),
+            ({"urn": None}, r"resources\[0\]: urn must be a string"),
             ({"urn": "urn:resource:default::web::file::/b"}, r"File\[/a\]: 'urn' is .* make .*::/a"),
-            ({"status": "foo"}, r"File\[/a\]: 'status' is 'foo'; it can be ready, tainted"),
+            ({"status": "foo"}, r"resources\[0\]: status must be one of ready, tainted"),
             ({"requires": ["/b"]}, r"File\[/a\]: 'requires': '/b' is not a reference"),
-            ({"value_requires": {"content": [3]}}, r"File\[/a\]: 'value_requires': '3' is not a reference"),
+            ({"value_requires": {"content": [3]}}, r"resources\[0\]\.value_requires: content\[0\] must be a string"),
             ({"deleted_with": "File[]"}, r"File\[/a\]: 'deleted_with': .* empty title"),
             ({"successor": "File"}, r"File\[/a\]: 'successor': 'File' is not a reference"),
         ],

@@ -1,0 +1,205 @@
+"""Validate documents from outside by the published JSON Schemas of ``resource_api/schemas``.
+
+A small check accepts; it needs no library, so hosts have it too. ``jsonschema``, whose import takes longer than a run
+without changes, finds the violations of a refused document: docs/decisions/0101-documents-by-schema.md. Each becomes a
+sentence here: ``must_be`` in a schema names the accepted values, otherwise its ``type`` or ``enum`` does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values import document
+from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.errors import ManifestError, nearest
+from resource_api.model.values.text import show
+from resource_api.model.values.values import place_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from jsonschema import ValidationError
+
+    from resource_api.model.values.document import Document
+
+    Schema = Mapping[str, Any]
+    #: A schema, or whether any value is accepted.
+    Part = Schema | bool
+    KeyPath = tuple[str | int, ...]
+
+#: JSON type → the Python types of its values, and its name in messages.
+_TYPES: Final[Mapping[str, tuple[frozenset[type], str]]] = {
+    "object": (frozenset({dict}), "a mapping"),
+    "array": (frozenset({list}), "a list"),
+    "string": (frozenset({str}), "a string"),
+    "integer": (frozenset({int}), "an integer"),
+    "number": (frozenset({int, float}), "a number"),
+    "boolean": (frozenset({bool}), "true or false"),
+    "null": (frozenset({type(None)}), "null"),
+}
+#: Keyword → whether a value obeys it; the third argument is the schema. Without other keywords these decide.
+_KEYWORDS: Final[Mapping[str, Callable[[Any, Any, Schema], bool]]] = {
+    "type": lambda kinds, value, _: any(type(value) in _TYPES[kind][0] for kind in _listed(kinds)),
+    "const": lambda constant, value, _: _equal(constant, value),
+    "enum": lambda constants, value, _: any(_equal(constant, value) for constant in constants),
+    "minimum": lambda least, value, _: type(value) not in _TYPES["number"][0] or value >= least,
+    "maximum": lambda most, value, _: type(value) not in _TYPES["number"][0] or value <= most,
+    "exclusiveMinimum": lambda least, value, _: type(value) not in _TYPES["number"][0] or value > least,
+    "minLength": lambda least, value, _: type(value) is not str or len(value) >= least,
+    "pattern": lambda pattern, value, _: type(value) is not str or re.search(pattern, value) is not None,
+    "minItems": lambda least, value, _: type(value) is not list or len(value) >= least,
+    "maxItems": lambda most, value, _: type(value) is not list or len(value) <= most,
+    "prefixItems": lambda parts, value, _: type(value) is not list or all(map(accepts, parts, value)),
+    "items": lambda part, value, schema: (
+        type(value) is not list or all(accepts(part, item) for item in value[len(schema.get("prefixItems", ())) :])
+    ),
+    "required": lambda names, value, _: type(value) is not dict or value.keys() >= set(names),
+    "properties": lambda parts, value, _: (
+        type(value) is not dict or all(accepts(part, value[name]) for name, part in parts.items() if name in value)
+    ),
+    "propertyNames": lambda part, value, _: type(value) is not dict or all(accepts(part, name) for name in value),
+    "additionalProperties": lambda part, value, schema: (
+        type(value) is not dict
+        or all(accepts(part, value[name]) for name in value.keys() - schema.get("properties", {}).keys())
+    ),
+    "if": lambda condition, value, schema: accepts(
+        schema["then"] if accepts(condition, value) else schema["else"], value
+    ),
+    "anyOf": lambda alternatives, value, _: any(accepts(part, value) for part in alternatives),
+}
+_MAX_ERRORS: Final = 100
+
+
+class Violation(NamedTuple):
+    """A message about one part of a document; ``at_key``: about the last key of its path, not about the value."""
+
+    path: KeyPath
+    message: str
+    hint: str = ""
+    at_key: bool = False
+
+    def __str__(self) -> str:
+        """Return the message behind the key path of the mapping around the part: ``steps[0]: urn is missing``."""
+        location = place_text(self.path[: _last_key(self.path)]).removeprefix(".")
+        return f"{location}: {self.message}" if location else self.message
+
+
+def check(name: str, source: Document, code: str) -> None:
+    """Raise ``ManifestError`` with every violation of the schema ``name`` in a document, each at its position."""
+    problems = []
+    for violation in find_violations(name, source.data):
+        position = source.position(violation.path, value=not violation.at_key)
+        problems.append(document.problem(source.file, position, code, violation.message, violation.hint))
+    if problems:
+        raise ManifestError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+
+
+def find_violations(name: str, data: object) -> list[Violation]:
+    """Return the violations of the schema ``name`` in JSON data; without the library one that names the schema."""
+    if accepts(load(name), data):
+        return []
+    try:
+        from jsonschema import Draft202012Validator, validators
+    except ImportError:  # on a host: the machine that sends documents has validated and explained them before
+        return [Violation((), f"it is not as the schema {name} says")]
+    types = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+    extend: Any = validators.extend  # untyped
+    validator = extend(Draft202012Validator, type_checker=types)(load(name))
+    violations: dict[KeyPath, Violation] = {}
+    for error in islice(validator.iter_errors(data), _MAX_ERRORS):
+        for violation in _violations(error):
+            violations.setdefault(violation.path, violation)
+    return list(violations.values())
+
+
+def accepts(schema: Part, value: object) -> bool:
+    """Return whether a value obeys a schema of the keywords above, without references."""
+    if isinstance(schema, bool):
+        return schema
+    return all(_KEYWORDS[word](argument, value, schema) for word, argument in schema.items() if word in _KEYWORDS)
+
+
+@cache
+def load(name: str) -> Schema:
+    """Return a published schema, with the parts that it refers to in place of the references."""
+    schema: Schema = _resolved(_read(name), name)
+    return schema
+
+
+@cache
+def _read(name: str) -> Any:
+    loader: Any = __spec__.loader  # reads a directory and a zip file alike
+    package = __file__.rpartition("/")[0].rpartition("/")[0]
+    return json.loads(loader.get_data(f"{package}/schemas/{name}.json"))
+
+
+def _resolved(part: Any, name: str) -> Any:
+    """Return a part of the schema ``name`` without references."""
+    if isinstance(part, list):
+        return [_resolved(item, name) for item in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        file, _, definition = part["$ref"].partition("#/$defs/")
+        owner = file.removesuffix(".json") or name
+        return _resolved(_read(owner)["$defs"][definition], owner)
+    return {word: _resolved(argument, name) for word, argument in part.items() if word != "$defs"}
+
+
+def _violations(error: ValidationError) -> Iterator[Violation]:
+    """Yield the violations in an error of the library, which may be about more than one key of a mapping."""
+    path = tuple(error.absolute_path)
+    schema: Any = error.schema
+    value: Any = error.instance
+    if error.validator == "required":
+        for name in schema["required"]:
+            if name not in value:
+                yield Violation((*path, name), f"{show(name)} is missing", at_key=True)
+    elif error.validator == "additionalProperties":
+        properties = schema.get("properties", {})
+        for name in value.keys() - properties.keys():
+            owner = f" of {show(str(path[-1]))}" if path else ""
+            hint = nearest(name, properties) or f"known are {', '.join(properties)}"
+            yield Violation((*path, name), f"unknown key {show(name)}{owner}", hint, at_key=True)
+    elif "propertyNames" in error.relative_schema_path:
+        yield Violation((*path, value), f"{show(value)} must be {_accepted(schema)}", at_key=True)
+    else:
+        yield Violation(path, f"{_subject(path, schema)} must be {_accepted(schema)}")
+
+
+def _subject(path: KeyPath, schema: Schema) -> str:
+    """Return the name of a part: its key, or of a part of a list the key of that and the index."""
+    if not path:
+        title = schema["title"]
+        return f"{title[:1].lower()}{title[1:]}"
+    start = _last_key(path)
+    return f"{show(str(path[start]))}{place_text(path[start + 1 :])}"
+
+
+def _last_key(path: KeyPath) -> int:
+    """Return the index of the last key of a mapping in a path, or 0."""
+    return max((index for index, step in enumerate(path) if isinstance(step, str)), default=0)
+
+
+def _accepted(schema: Schema) -> str:
+    """Return the words for the values that a schema accepts."""
+    if "must_be" in schema:
+        return str(schema["must_be"])
+    if "enum" in schema:
+        return f"one of {', '.join(str(constant) for constant in schema['enum'] if constant is not None)}"
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    return " or ".join(_TYPES[kind][1] for kind in _listed(schema["type"]) if kind != "null" or schema["type"] == kind)
+
+
+def _listed(kinds: str | Sequence[str]) -> Sequence[str]:
+    return [kinds] if isinstance(kinds, str) else kinds
+
+
+def _equal(constant: object, value: object) -> bool:
+    """Return whether two JSON scalars are equal: ``true`` is not 1."""
+    return constant == value and (type(constant) is bool) == (type(value) is bool)
