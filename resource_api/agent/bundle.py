@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.agent.root_only_files import IGNORED, Untrusted
 from resource_api.model.values.assets import MAX_DEPTH, Limits, member_name
 from resource_api.model.values.errors import ResourceError, UsageError
-from resource_api.model.values.reference import STACK_NAME
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import show
+from resource_api.system.document_schema import find_violations
 from resource_api.system.filesystem import archive_members, files
 
 if TYPE_CHECKING:
@@ -33,11 +34,8 @@ LARGEST: Final = 64 << 20
 MAX_FILES: Final = 10_000
 #: Largest size of a bundle's file, with headers and the index.
 LARGEST_FILE: Final = LARGEST + MAX_FILES * 4096
-#: The greatest generation, a signed number of 64 bits.
-_LAST_GENERATION: Final = (1 << 63) - 1
 _LIMITS: Final = Limits(LARGEST, 2 * MAX_FILES)
 _FORMAT: Final = 1
-_KEYS: Final = {"format", "name", "generation", "modules", "files"}
 
 
 class BundleFile(NamedTuple):
@@ -107,8 +105,8 @@ def read(raw: bytes) -> Bundle:
         bundle = _described(json.loads(index.content), content)
     except ResourceError as error:
         raise Untrusted(str(error)) from error
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
-        msg = f"its {INDEX} is damaged"
+    except (ValueError, RecursionError) as error:
+        msg = f"its {INDEX} is damaged: {error}"
         raise Untrusted(msg) from error
     if bundle.raw != raw:
         msg = "its bytes are not those that 'bundle make' writes for its files"
@@ -149,22 +147,15 @@ def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:
 def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
     """Return the bundle of ``content`` that ``index`` describes.
 
-    Raise ``Untrusted`` if the files differ from the index, ``ValueError``, ``TypeError`` or ``LookupError`` for an
-    invalid index.
+    Raise ``Untrusted`` if the files differ from the index, ``ValueError`` for an invalid index.
     """
-    if set(index) != _KEYS or index["format"] != _FORMAT:
-        raise ValueError(_FORMAT)
-    name, generation, modules, listed = (index[key] for key in ("name", "generation", "modules", "files"))
-    if (
-        not (isinstance(name, str) and STACK_NAME.match(name))
-        or type(generation) is not int
-        or not 1 <= generation <= _LAST_GENERATION
-    ):
-        raise TypeError(name)
-    if not isinstance(listed, dict) or not all(
-        any(path.startswith(f"{module}/") for path in content) for module in modules
-    ):
-        raise ValueError(modules)
+    if violations := find_violations("bundle-index", index):
+        raise ValueError(str(violations[0]))
+    listed, modules = index["files"], index["modules"]
+    for module in modules:
+        if not any(path.startswith(f"{module}/") for path in content):
+            msg = f"it has no files of the module directory {show(module)}"
+            raise ValueError(msg)
     for path in sorted(listed.keys() | content.keys()):
         if path not in content or path not in listed:
             error = "is listed and not there" if path in listed else "is there and not listed"
@@ -173,7 +164,7 @@ def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
         if listed[path][0] != sha256(content[path].content).hexdigest():
             msg = f"'{path}' has another digest than is listed"
             raise Untrusted(msg)
-    return Bundle(name, generation, modules, content)
+    return Bundle(index["name"], index["generation"], modules, content)
 
 
 def _archive(members: Iterable[tuple[str, BundleFile]]) -> bytes:

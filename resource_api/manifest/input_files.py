@@ -13,6 +13,7 @@ from resource_api.manifest.read import READERS
 from resource_api.manifest.value_sources import kind_of, literal, source_of, source_problem
 from resource_api.model.values.document import AGE, MAX_BYTES, manifest_error
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
+from resource_api.system import document_schema
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -73,8 +74,7 @@ class InputFiles:
     def values(self, path: str) -> dict[str, LocatedValue]:
         """Return the values of a file of inputs by name. Raise as ``document`` and ``check`` do."""
         document = self.document(path)
-        if type(document.data) is not dict:
-            raise manifest_error(path, (0, 0), "inputs", "inputs are a mapping of name to value")
+        document_schema.check("inputs", document, "inputs")
         values = {name: LocatedValue(value, path, *document.position((name,))) for name, value in document.data.items()}
         self.check(path, values.values())
         return values

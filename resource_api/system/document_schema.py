@@ -146,7 +146,7 @@ def _resolved(part: Any, name: str) -> Any:
     if "$ref" in part:
         file, _, definition = part["$ref"].partition("#/$defs/")
         owner = file.removesuffix(".json") or name
-        return _resolved(_read(owner)["$defs"][definition], owner)
+        return _resolved(_read(owner)["$defs"][definition] if definition else _read(owner), owner)
     return {word: _resolved(argument, name) for word, argument in part.items() if word != "$defs"}
 
 

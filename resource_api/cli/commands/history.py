@@ -15,6 +15,7 @@ from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.render import run_text, text
 from resource_api.render.html import pages
+from resource_api.system.document_schema import find_violations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -80,14 +81,17 @@ def _rehearsal(path: str, form: str) -> str:
         msg = f"{path}: a rehearsal is shown with --format html"
         raise UsageError(msg)
     try:
-        with Path(path).open(encoding="utf-8") as file:
-            return pages.rehearsal(json.load(file)).rstrip("\n")
+        document = json.loads(Path(path).read_bytes())
     except OSError as error:
         msg = f"{path}: {error.strerror}"
         raise UsageError(msg) from error
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        msg = f"{path} is not what 'rehearse --json' has written"
+    except (ValueError, RecursionError) as error:
+        msg = f"{path} is not what 'rehearse --json' has written: {error}"
         raise UsageError(msg) from error
+    if violations := find_violations("rehearse", document):
+        msg = f"{path} is not what 'rehearse --json' has written: {violations[0]}"
+        raise UsageError(msg)
+    return pages.rehearsal(document).rstrip("\n")
 
 
 @options.command(examples=("resource-api report", "resource-api report last --format html > run.html"))
