@@ -395,6 +395,20 @@ def test_a_valid_input_imports_nothing_heavy(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_unmeasured")
+def test_valid_files_of_providers_and_stacks_import_no_jsonschema(tmp_path: Path) -> None:
+    """They are validated by their schemas, and only a refused one needs the library."""
+    site, modules = tmp_path / "site.json", tmp_path / "modules"
+    site.write_text(json.dumps({"inputs": {"port": {"type": "Integer"}}, "resources": {}}))
+    for path, content in (("stacks/web.yaml", "port: 80\n"), ("modules/providers.yaml", "lab: {type: file}\n")):
+        tmp_path.joinpath(path).parent.mkdir()
+        tmp_path.joinpath(path).write_text(content)
+    run = ("apply", str(site), "--stack", "web", "--state", "memory:", "-m", str(modules))
+    modules_of_run = imported(*run)
+    assert "resource_api.system.document_schema" in modules_of_run
+    assert "jsonschema" not in modules_of_run
+
+
+@pytest.mark.usefixtures("_unmeasured")
 def test_the_no_change_cache_is_only_used_with_state(tmp_path: Path) -> None:
     """The no-change cache is neither written without state nor by a run that records changes, but by later ones."""
     manifest, kept = str(files(tmp_path, 3)), f"sqlite:{tmp_path}/state/state.db"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.fleet import host_names
-from resource_api.fleet.merge import COUNTS, EVENTS, SUCCEEDED, UNEXPECTED, describe_unexpected
+from resource_api.fleet.merge import COUNTS, EVENTS, NO_HOST, SUCCEEDED, UNEXPECTED, describe_unexpected
 from resource_api.model.values.errors import ManifestError, ResourceAPIError
 from resource_api.model.values.version import __version__
 from resource_api.render import fleet as text
@@ -308,8 +308,9 @@ class Display:
 def plan_lines(document: Mapping[str, Any], registry: Registry, style: Style) -> Iterable[str]:
     """Return the lines of a plan that a host has sent, or an error for a document of another form."""
     try:
-        saved_plan.check_form(document, "plan")
-        return list(plan_text.document_lines(saved_plan.show(document, "plan", registry), style))
+        plan = {**NO_HOST, **document}
+        saved_plan.check_form(plan, "plan")
+        return list(plan_text.document_lines(saved_plan.show(plan, "plan", registry), style))
     except ManifestError as error:
         return [text.error(str(error))]
 

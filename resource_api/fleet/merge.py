@@ -34,8 +34,9 @@ _PRINTED: Final = frozenset({"log", "diagnostic", "result"})
 _LEVELS: Final = ("debug", "info", "notice", "warning", "err")
 #: Fields that differ from run to run.
 _VOLATILE_FIELDS: Final = ("timestamp", "received", "seconds", "run", "host")
-#: Fields of a plan that differ from host to host and are not printed, and the manifest of a saved plan.
-_HOST_FIELDS: Final = ("lineage", "serial", "outputs", "output_changes", "unknown", "manifest")
+#: Fields of a plan that differ from host to host and are not printed, with values for a plan of no host.
+NO_HOST: Final[Mapping[str, object]] = {"lineage": "", "serial": 0, "outputs": {}, "output_changes": {}, "unknown": []}
+_HOST_FIELDS: Final = (*NO_HOST, "manifest")
 _CHANGES: Final = frozenset({*SUMMARY_FIELDS.values(), "outputs_changed"})
 _LARGEST: Final = 2**31
 #: Largest length of the error about a malformed document.

@@ -14,8 +14,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values import document
-from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.errors import ManifestError, nearest
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
 from resource_api.model.values.values import place_text
 
@@ -42,7 +42,7 @@ _TYPES: Final[Mapping[str, tuple[frozenset[type], str]]] = {
     "null": (frozenset({type(None)}), "null"),
 }
 #: Keyword → whether a value obeys it; the third argument is the schema. Without other keywords these decide.
-_KEYWORDS: Final[Mapping[str, Callable[[Any, Any, Schema], bool]]] = {
+KEYWORDS: Final[Mapping[str, Callable[[Any, Any, Schema], bool]]] = {
     "type": lambda kinds, value, _: any(type(value) in _TYPES[kind][0] for kind in _listed(kinds)),
     "const": lambda constant, value, _: _equal(constant, value),
     "enum": lambda constants, value, _: any(_equal(constant, value) for constant in constants),
@@ -52,7 +52,6 @@ _KEYWORDS: Final[Mapping[str, Callable[[Any, Any, Schema], bool]]] = {
     "minLength": lambda least, value, _: type(value) is not str or len(value) >= least,
     "pattern": lambda pattern, value, _: type(value) is not str or re.search(pattern, value) is not None,
     "minItems": lambda least, value, _: type(value) is not list or len(value) >= least,
-    "maxItems": lambda most, value, _: type(value) is not list or len(value) <= most,
     "prefixItems": lambda parts, value, _: type(value) is not list or all(map(accepts, parts, value)),
     "items": lambda part, value, schema: (
         type(value) is not list or all(accepts(part, item) for item in value[len(schema.get("prefixItems", ())) :])
@@ -120,7 +119,11 @@ def accepts(schema: Part, value: object) -> bool:
     """Return whether a value obeys a schema of the keywords above, without references."""
     if isinstance(schema, bool):
         return schema
-    return all(_KEYWORDS[word](argument, value, schema) for word, argument in schema.items() if word in _KEYWORDS)
+    for word, argument in schema.items():
+        obeys = KEYWORDS.get(word)
+        if obeys is not None and not obeys(argument, value, schema):
+            return False
+    return True
 
 
 @cache
@@ -193,7 +196,9 @@ def _accepted(schema: Schema) -> str:
         return f"one of {', '.join(str(constant) for constant in schema['enum'] if constant is not None)}"
     if "const" in schema:
         return json.dumps(schema["const"])
-    return " or ".join(_TYPES[kind][1] for kind in _listed(schema["type"]) if kind != "null" or schema["type"] == kind)
+    kinds = _listed(schema["type"])
+    least = f" from {schema['minimum']}" if "minimum" in schema else ""
+    return " or ".join(_TYPES[kind][1] for kind in kinds if kind != "null" or len(kinds) == 1) + least
 
 
 def _listed(kinds: str | Sequence[str]) -> Sequence[str]:

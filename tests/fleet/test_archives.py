@@ -32,6 +32,7 @@ pytestmark = pytest.mark.process
 OPTIONAL: Final = {
     "cryptography": "encryption, and the type x509_key: extras of providers",
     "jinja2": "the function template",
+    "jsonschema": "the explanation of a refused document, which the sender has validated",
     "psycopg": "the types of PostgreSQL",
     "pymysql": "the types of MariaDB and MySQL",
     "pyrage": "keys of age",

@@ -103,7 +103,11 @@ def test_a_rehearsal_is_a_page(bench: Bench) -> None:
     [
         ("{}", "text", "a rehearsal is shown with --format html"),
         ("[1]", "html", "is not what 'rehearse --json' has written: rehearsal must be a mapping"),
-        ('{"verdicts": [], "run": {}}', "html", "is not what 'rehearse --json' has written: run must be the document of a run"),
+        (
+            '{"verdicts": [], "run": {}}',
+            "html",
+            "is not what 'rehearse --json' has written: run must be the document of a run",
+        ),
         ("\udcff{", "html", "is not what 'rehearse --json' has written"),
         (None, "html", "No such file or directory"),
     ],
