@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import canonicalize
 from resource_api.manifest.input_values import input_values
-from resource_api.model.attribute import RELATIONSHIPS
+from resource_api.manifest.sections import violations
+from resource_api.model.attribute import EVALUATED, RELATIONSHIPS
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values import assets, document, expression, reference
-from resource_api.model.values.errors import hint, nearest
+from resource_api.model.values.errors import Problem, hint, nearest
 from resource_api.model.values.expression import Choice, EvaluationError
 from resource_api.model.values.reference import Reference, parse
 from resource_api.model.values.start_up import NamedTuple
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
-    from resource_api.model.declaration import Declaration, Manifest, Moved, Removed
+    from resource_api.model.declaration import Declaration, FilePosition, Manifest, Moved, Removed
     from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.type_definition import FunctionCall
     from resource_api.model.values.assets import Content, ContentSpec
@@ -146,9 +147,8 @@ class Scope:
         """
         if "${" not in written.title:
             return written
-        lookup = _Lookup(_refuse_resource, _refuse_function, False, inside, expansion)  # noqa: FBT003 - its fields
-        name = expression.evaluate(str(written), partial(self._resolve, lookup))
-        if is_unknown(name):
+        name = self.known_value(str(written), "a title", inside, expansion)
+        if name is UNKNOWN:
             return None
         # A title is shown in every message and written on command lines.
         problem = (
@@ -159,6 +159,19 @@ class Scope:
         if problem:
             raise ValueError(problem)
         return reference.parse(name)
+
+    def known_value(
+        self, written: Any, noun: str, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
+    ) -> Any:
+        """Return a value that is known before anything is read; ``UNKNOWN`` if it uses an invalid input or value.
+
+        ``noun`` names it in messages. Raises ``ValueError`` with a message for users. ``inside``: the names of the
+        values being evaluated, and ``expansion`` their lookups.
+        """
+        refusals = partial(_refuse_resource, noun), partial(_refuse_function, noun)
+        lookup = _Lookup(*refusals, expand_components=False, inside=inside, expansion=expansion)
+        value = expression.evaluate(written, partial(self._resolve, lookup))
+        return UNKNOWN if is_unknown(value) else value
 
     def mark_invalid(self, name: str) -> None:
         """Mark a named value as invalid: wherever it is used it is ``UNKNOWN``, and not reported again."""
@@ -378,13 +391,13 @@ def _value_at(values: Mapping[str, Any], path: ExpressionPath, kind: str) -> Any
     return expression.follow_keys(values[path.keys[0]], path, path.keys[1:])
 
 
-def _refuse_function(call: FunctionCall, _given: Mapping[str, Any]) -> Any:
-    msg = f"a title cannot depend on a function, such as {call}"
+def _refuse_function(noun: str, call: FunctionCall, _given: Mapping[str, Any]) -> Any:
+    msg = f"{noun} cannot depend on a function, such as {call}, unless it is pure"
     raise ValueError(msg)
 
 
-def _refuse_resource(path: ExpressionPath) -> Any:
-    msg = f"{path}: a title cannot depend on another resource"
+def _refuse_resource(noun: str, path: ExpressionPath) -> Any:
+    msg = f"{path}: {noun} cannot depend on another resource"
     raise ValueError(msg)
 
 
@@ -392,8 +405,25 @@ def _unknown_name(path: ExpressionPath, kind: str, names: Any) -> ValueError:
     return ValueError(f"{path}: unknown {kind} '{path.keys[0]}'{hint(path.keys[0], names, kind)}")
 
 
-#: The keys of ``lifecycle`` that hold references.
-_LIFECYCLE_REFERENCES: Final = ("replace_triggered_by", "deleted_with")
+#: The paths in metaparameters that hold references.
+_LIFECYCLE_REFERENCES: Final = (("lifecycle", "replace_triggered_by"), ("lifecycle", "deleted_with"))
+#: Those that hold text, in which an Integer or a Boolean is written as in texts.
+_TEXTS: Final = ("tag", "loglevel", "ignore_changes", "replace", "replace_on_changes", "aliases", "import")
+
+
+def _takes_text(path: tuple[str | int, ...]) -> bool:
+    """Whether the part at a path of a metaparameter is text, or a list of texts."""
+    return not {*path[:2]}.isdisjoint(_TEXTS)
+
+
+def value_at(value: Any, path: Sequence[str | int]) -> Any:
+    """Return the part at a path of a value, or None."""
+    for step in path:
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            return None
+    return value
 
 
 def have_literal_names(declarations: Sequence[Declaration]) -> bool:
@@ -402,13 +432,18 @@ def have_literal_names(declarations: Sequence[Declaration]) -> bool:
     return expression.are_literal(values) and "${" not in "\n".join([declared.title for declared in declarations])
 
 
+#: A part of a metaparameter without a value, which is reported.
+_INVALID: Final = object()
+
+
 class NameEvaluator:
-    """Evaluates names in a scope; invalid ones are reported."""
+    """Evaluates names and metaparameters in a scope; invalid ones are reported."""
 
     def __init__(self, diagnostics: Diagnostics, scope: Scope) -> None:
         """Use the inputs, values and facts of ``scope``."""
         self._diagnostics = diagnostics
         self._scope = scope
+        self._reported: set[tuple[FilePosition, str]] = set()
 
     def evaluate_name_changes(self, manifest: Manifest) -> Manifest:
         """Return the manifest with the names in its moves and removals evaluated, without the invalid ones."""
@@ -422,7 +457,7 @@ class NameEvaluator:
         return manifest._replace(moved=tuple(moved), removed=tuple(removed))
 
     def evaluate_declaration(self, declared: Declaration) -> Declaration | None:
-        """Return a declaration with its title and relationships evaluated, or None if the title is invalid."""
+        """Return a declaration with its title and metaparameters evaluated, or None if the title is invalid."""
         if "${" in declared.title:
             try:
                 name = self._scope.resolve_name(Reference(declared.type, declared.title))
@@ -434,18 +469,60 @@ class NameEvaluator:
             declared = declared._replace(title=name.title)
         if all(map(expression.is_literal, declared.meta.values())):
             return declared
-        meta = {
-            key: self._references(declared, key, value) if key in RELATIONSHIPS else value
-            for key, value in declared.meta.items()
-        }
-        if lifecycle := meta.get("lifecycle"):
-            evaluated = {
-                key: self._references(declared, "lifecycle", lifecycle[key], f"lifecycle.{key}")
-                for key in _LIFECYCLE_REFERENCES
-                if key in lifecycle
-            }
-            meta["lifecycle"] = {**lifecycle, **evaluated}
-        return declared._replace(meta=meta)
+        meta = dict(declared.meta)
+        for key, value in declared.meta.items():
+            if key in RELATIONSHIPS:
+                meta[key] = self._references(declared, key, value)
+            elif key in EVALUATED and expression.holds_expressions(value):
+                meta[key] = self._metaparameter(declared, key, value)
+        return declared._replace(meta={key: value for key, value in meta.items() if value is not None})
+
+    def _metaparameter(self, declared: Declaration, key: str, written: Any) -> Any:
+        """Return the evaluated value of a metaparameter, or None for an invalid one, which is reported."""
+        before = len(self._diagnostics.problems)
+        value = self._part(declared, (key,), written)
+        for violation in () if value is None or value is _INVALID else violations(key, value):
+            source, part = (value_at(side, violation.path[1:]) for side in (written, value))
+            is_ = "" if part is source or _takes_text(violation.path) else f"; {source} is {expression.kind_of(part)}"
+            self._report(declared, violation.path, f"{violation.message}{is_}", violation.hint)
+        return value if value is not _INVALID and len(self._diagnostics.problems) == before else None
+
+    def _part(self, declared: Declaration, path: tuple[str | int, ...], written: Any) -> Any:
+        """Return the part at a path of a metaparameter evaluated, without invalid parts, which are reported."""
+        if isinstance(written, dict):
+            parts = {key: self._part(declared, (*path, key), item) for key, item in written.items()}
+            return {key: part for key, part in parts.items() if part is not _INVALID}
+        if path[:2] in _LIFECYCLE_REFERENCES:
+            return self._references(declared, "lifecycle", written, ".".join(map(str, path[:2])))
+        if isinstance(written, list):
+            items = [self._part(declared, (*path, index), item) for index, item in enumerate(written)]
+            return [item for item in items if item is not _INVALID]
+        if type(written) is not str or "${" not in written:
+            return written
+        value, message = UNKNOWN, ""
+        try:
+            value = self._scope.known_value(written, "a metaparameter")
+        except ValueError as error:
+            message = str(error)
+        if is_secret(value):
+            message = f"{written} is sensitive, and a metaparameter is shown and recorded"
+        if message:
+            self._report(declared, path, f"{'.'.join(step for step in path if isinstance(step, str))}: {message}")
+        if message or value is UNKNOWN:
+            return _INVALID
+        return expression.text_of(value) if _takes_text(path) and type(value) in {int, bool} else value
+
+    def _report(self, declared: Declaration, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
+        """Report a problem of a metaparameter at its position, which may be in ``defaults``; a repeated one once."""
+        assert declared.document is not None
+        manifest, attribute = self._diagnostics.manifest, str(path[0])
+        inherited = attribute not in (declared.document.data["resources"][declared.key] or {})
+        position = manifest.defaults_place(declared.file, declared.type, *path) if inherited else declared.place(*path)
+        if (position, message) not in self._reported:
+            self._reported.add((position, message))
+            subject = str(declared.reference)
+            problem = Problem(attribute, message, "error", subject, *position, code="metaparameter", hint=hint)
+            self._diagnostics.problems.append(problem)
 
     def _references(self, declared: Declaration, attribute: str, value: Any, label: str = "") -> Any:
         """Return a reference or a list of references evaluated, without invalid ones."""

@@ -13,7 +13,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from resource_api.manifest.python_positions import current_call, source
-from resource_api.model.attribute import METAPARAMETERS, RELATIONSHIPS
+from resource_api.model.attribute import EVALUATED, METAPARAMETERS, RELATIONSHIPS
 from resource_api.model.values import document
 from resource_api.model.values.expression import Expression, ExpressionPath, Index, escape_expressions
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, parse
@@ -201,7 +201,7 @@ class ManifestApi:
         reference = Reference(type_name[:1].lower() + type_name[1:], _title(type_name, title))
         body = {**(attributes or {}), **more}
         plain = {
-            _plain_key(name): _relation(value) if name in METAPARAMETERS else _plain(value)
+            _plain_key(name): _relation(value) if name in METAPARAMETERS - EVALUATED else _plain(value)
             for name, value in body.items()
         }
         self._declare("resources", escape_expressions(f"{capitalize_type(reference.type)}[{title}]"), plain)

@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.yaml_scalar import QUOTING, quoting_hint, quoting_hint_at
-from resource_api.model.attribute import METAPARAMETERS, MISSING, OPERATIONS, RELATIONSHIPS
+from resource_api.model.attribute import EVALUATED, METAPARAMETERS, MISSING, OPERATIONS, RELATIONSHIPS
 from resource_api.model.declaration import (
     ConfiguredProvider,
     Declaration,
@@ -24,7 +24,7 @@ from resource_api.model.declaration import (
     Moved,
     Removed,
 )
-from resource_api.model.values import document, reference, text
+from resource_api.model.values import document, expression, reference, text
 from resource_api.model.values.errors import ManifestError, Problem, nearest
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple, regex
@@ -362,8 +362,8 @@ class ManifestBuilder:
             meta = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
         invalid = []
         for key, value in meta.items():
-            if is_valid_reference(key, value):
-                continue
+            if is_valid_reference(key, value) or (key in EVALUATED and expression.holds_expressions(value)):
+                continue  # the latter is checked once its value is known
             for violation in violations(key, value):
                 self.problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(subject)))
                 invalid.append(key)
@@ -465,6 +465,7 @@ LOGLEVELS: Final = ("debug", "info", "notice", "warning", "err")
 REPLACEMENTS: Final = ("never", "delete_first", "create_first")
 
 _RETRY_KEYS: Final = ("tries", "delay")
+_ONLY_THESE: Final = "only attributes, relationships, lifecycle, loglevel, noop, retry, tag and timeout can"
 _TAG: Final = regex(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
 _CUT_REFERENCE: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
 
@@ -564,7 +565,7 @@ def _string(path: Path, value: Any) -> Iterator[Violation]:
         hint = "write it in quotes" if type(value) in (int, float, bool) else ""
         yield Violation(path, f"{_name(path)} must be a string that is not empty", hint)
     elif "${" in value:
-        yield Violation(path, f"{_name(path)} cannot hold ${{...}}", "only attributes and relationships can")
+        yield Violation(path, f"{_name(path)} cannot hold ${{...}}", _ONLY_THESE)
 
 
 def _strings(path: Path, value: Any) -> Iterator[Violation]:

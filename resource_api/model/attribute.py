@@ -40,6 +40,8 @@ METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
         "lifecycle",
     }
 )
+#: Those whose values may be made from inputs, values, facts and the host (contract §2, "Metaparameters").
+EVALUATED: Final = frozenset({"noop", "tag", "loglevel", "timeout", "retry", "lifecycle"})
 #: The operations that can have a time limit of their own.
 OPERATIONS: Final = ("create", "update", "delete")
 RESERVED: Final = METAPARAMETERS - {"retry"} | {"title", "audit", "consume", "export", "schedule", "stage"}

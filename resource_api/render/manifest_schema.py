@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.attribute import EVALUATED
 from resource_api.model.datatypes import json_schema as schemas
 from resource_api.model.datatypes import parser
 from resource_api.model.datatypes.parser import END
@@ -55,6 +56,7 @@ def manifest_schema(
     schema: Schema = json.loads(_FRAME.read_text(encoding="utf-8"))
     sections, shared = schema["properties"], schema["definitions"]
     metaparameters = [name.removeprefix(_META) for name in shared if name.startswith(_META)]
+    shared |= {_META + name: _evaluated(shared[_META + name]) for name in sorted(EVALUATED)}
     shared["provider"]["allOf"], by_name = _provider_conditions(types, implementations)
     shared["call"]["allOf"] = _call_conditions(types)
     heads = {definition.name: _head(definition.name) for definition in types}
@@ -127,10 +129,20 @@ def _attribute(attribute: Attribute) -> Schema:
 def _open(schema: Schema) -> Schema:
     """Return a shape that also accepts a reference, and references in its parts; any text includes them already."""
     within = _within(schema)
+    docs = {key: within.pop(key) for key in ("description",) if key in within}
     alternatives = within["anyOf"] if within.keys() == {"anyOf"} else [within]
     if any(shape.keys() <= {"type"} and "string" in shape.get("type", "string") for shape in alternatives):
-        return within
-    return {"anyOf": [*alternatives, _ref("expression")]}
+        return docs | within
+    return {**docs, "anyOf": [*alternatives, _ref("expression")]}
+
+
+def _evaluated(metaparameter: Schema) -> Schema:
+    """Return the shape of a metaparameter that may be made from inputs; references to resources stay names."""
+    shape = _open(metaparameter)
+    names = metaparameter.get("properties", {})
+    for name in names.keys() & {"replace_triggered_by", "deleted_with"}:
+        shape["anyOf"][0]["properties"][name] = names[name]
+    return shape
 
 
 def _within(schema: Schema) -> Schema:

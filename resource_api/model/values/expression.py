@@ -224,6 +224,14 @@ def literal_value(value: object, refusal: str) -> Any:
     return map_leaves(value, lambda leaf: literal_text(leaf, refusal) if isinstance(leaf, str) else leaf, _key_text)
 
 
+def holds_expressions(value: object) -> bool:
+    """Return whether a text in a value, at any depth, has a ``${``."""
+    if type(value) is str:
+        return "${" in value
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(map(holds_expressions, parts))
+
+
 def is_literal(value: object) -> bool:
     """Return whether a value certainly contains no path; False for a list or mapping, whose values are not examined."""
     return "${" not in value if type(value) is str else type(value) in SCALAR_TYPES

@@ -61,6 +61,7 @@ outputs:
 PROJECT = "project must be 1 to 100 letters, digits, '.', '_' and '-'"
 MOVED = 'an item of moved must be a mapping with from and to; write {from: "Type[old]", to: "Type[new]"}'
 BODY = "the attributes of a resource must be a mapping; write each on its own line as attribute: value"
+ONLY_THESE = "only attributes, relationships, lifecycle, loglevel, noop, retry, tag and timeout can"
 LIFECYCLE = (
     "protect, retain, owned, ignore_changes, replace, replace_on_changes, replace_triggered_by, deleted_with, aliases, "
     "import, external"
@@ -275,7 +276,7 @@ def test_the_fixed_structure_is_checked(tmp_path: Path, text: str, expected: str
         ("loglevel: warn", "loglevel must be one of debug, info, notice, warning, err; did you mean 'warning'?"),
         ("loglevel: [err]", "loglevel must be one of debug, info, notice, warning, err"),
         ("alias: {}", "alias must be a string that is not empty"),
-        ("alias: '${inputs.x}'", "alias cannot hold ${...}; only attributes and relationships can"),
+        ("alias: '${inputs.x}'", f"alias cannot hold ${{...}}; {ONLY_THESE}"),
         ("provider: 1", "provider must be a string that is not empty; write it in quotes"),
         ("timeout: -1", "timeout must be a number of seconds, or 0 for no limit"),
         ("timeout: true", "timeout must be a number of seconds, or 0 for no limit"),
