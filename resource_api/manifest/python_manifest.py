@@ -6,6 +6,7 @@ have the Python line.
 
 from __future__ import annotations
 
+import builtins
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,13 +45,15 @@ def read(
     inputs: Mapping[str, Any],
     facts: Any,
     on_inputs: Callable[[Any], None] = lambda _inputs: None,
+    *,
+    builtin_names: Mapping[str, Any] = vars(builtins),
 ) -> Document:
     """Execute a Python manifest and return its document. Raises ``ManifestError`` with the Python line.
 
     ``inputs`` are values by name; ``facts`` has ``[name]`` and ``names()``. ``on_inputs`` is called with the checked
-    inputs before ``manifest``.
+    inputs before ``manifest``. ``builtin_names`` are those of Python, with an ``__import__`` that knows ``lib``.
     """
-    module = _execute(raw, file)
+    module = _execute(raw, file, builtin_names)
     _check_constants(module, file, raw)
     data = {key: module[name] for name, key in CONSTANTS.items() if name in module}
     function = module.get("manifest")
@@ -101,8 +104,8 @@ def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
     return {name: PendingValue(Expression((ExpressionPath("inputs", (name,)),))) for name in names}
 
 
-def _execute(raw: bytes, file: str) -> dict[str, Any]:
-    module: dict[str, Any] = {"__name__": "__manifest__", "__file__": file, "__builtins__": __builtins__}
+def _execute(raw: bytes, file: str, builtin_names: Mapping[str, Any]) -> dict[str, Any]:
+    module: dict[str, Any] = {"__name__": "__manifest__", "__file__": file, "__builtins__": builtin_names}
 
     def run() -> None:
         code: CodeType = compile(raw, file, "exec", dont_inherit=True)

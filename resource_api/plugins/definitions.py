@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.attribute import Attribute
 from resource_api.model.type_definition import ComponentDefinition, Function, TypeDefinition
 from resource_api.model.values.errors import DefinitionError, ManifestError
-from resource_api.plugins.loader import builtins_with_lib, execute_in
+from resource_api.plugins.loader import Library, builtins_with_libs, execute_in
 from resource_api.plugins.module_path import BUNDLED
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class DefinitionFiles:
     def __init__(self, read: ReadCode) -> None:
         """Begin without any module loaded; ``read`` as for ``execute_in``, for all but the bundled files."""
         self._read = read
-        self._builtins: dict[str, dict[str, Any]] = {}
+        self._libraries: dict[str, Library] = {}
 
     def type(self, path: str, *, first: bool = True) -> TypeDefinition:
         """Return the type that a file defines, the ``first`` of its name or another. Raise ``DefinitionError``."""
@@ -123,11 +123,19 @@ class DefinitionFiles:
         """
         directory, *kinds, _ = path.rsplit("/", 3 if deep else 2)
         read = None if directory == BUNDLED else self._read
-        if directory not in self._builtins:
-            self._builtins[directory] = builtins_with_lib(directory, read)
         module = ModuleType(f"resource_api.{'.'.join(kinds)}.{_stem(path)}" + ("" if first else f"@{directory}"))
-        execute_in(module, path, self._builtins[directory], read)
+        execute_in(module, path, self._library(directory).builtins, read)
         return module
+
+    def _library(self, directory: str) -> Library:
+        """Return the ``lib/`` of a directory of the module path, the same at each call."""
+        if directory not in self._libraries:
+            self._libraries[directory] = Library(directory, None if directory == BUNDLED else self._read)
+        return self._libraries[directory]
+
+    def builtins_of_manifest(self, directories: Sequence[str]) -> dict[str, Any]:
+        """Return the built-in names for a Python manifest, which imports ``lib/`` of these directories."""
+        return builtins_with_libs([self._library(directory) for directory in directories if directory != BUNDLED])
 
 
 def check_interface(definition: TypeDefinition, provider: builtins.type[Any], prefix: str = "") -> None:

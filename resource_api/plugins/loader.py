@@ -193,13 +193,29 @@ def _describe(error: BaseException) -> str:
 
 def builtins_with_lib(directory: str, read: ReadCode | None) -> dict[str, Any]:
     """Return the built-in names for files of a directory of the module path; ``read`` as for ``execute_in``."""
-    return _Library(directory, read).builtins
+    return Library(directory, read).builtins
 
 
-class _Library:
+def builtins_with_libs(libraries: Sequence[Library]) -> dict[str, Any]:
+    """Return the built-in names for a file beside a module path: ``lib`` is the first that has the imported module."""
+
+    def import_(name: str, *arguments: Any, **keywords: Any) -> Any:
+        head, _, rest = name.partition(".")
+        if head != "lib" or not libraries:
+            return builtins.__import__(name, *arguments, **keywords)
+        names = arguments[2] if len(arguments) > 2 else keywords.get("fromlist")  # noqa: PLR2004 - of ``__import__``
+        module = (rest or next(iter(names or ()), "")).partition(".")[0]
+        library = next((library for library in libraries if library.has(module)), libraries[-1])
+        return library.builtins["__import__"](name, *arguments, **keywords)
+
+    return {**vars(builtins), "__import__": import_}
+
+
+class Library:
     """The modules of one ``lib/``. A name is dotted and relative to it: ``dns.client``; empty for ``lib`` itself."""
 
     def __init__(self, directory: str, read: ReadCode | None) -> None:
+        """Use ``lib/`` of a directory of the module path; ``read`` as for ``execute_in``."""
         self._read = read
         self._root = f"{directory}/lib"
         #: The name of ``lib`` in ``sys.modules``, different for each directory.
@@ -207,6 +223,10 @@ class _Library:
         self._modules: dict[str, ModuleType] = {}
         self._loading: set[str] = set()
         self.builtins = {**vars(builtins), "__import__": self._import}
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a module or package of a name; an empty one is ``lib`` itself."""
+        return os.path.isdir(f"{self._root}/{name}".rstrip("/")) or os.path.isfile(f"{self._root}/{name}.py")
 
     def _import(
         self,

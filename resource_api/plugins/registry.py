@@ -216,6 +216,10 @@ class Registry:
         path = self._module_path.find(kind, name) if (kind, name) in self._from_file else None
         return Origin() if path is None else self._module_path.origin(path)
 
+    def builtins_of_manifest(self) -> dict[str, Any]:
+        """Return the built-in names for a Python manifest: with them it imports ``lib/`` of the module path."""
+        return self._files.builtins_of_manifest(self._module_path.directories)
+
     def data_files(self, name: str) -> Sequence[str]:
         """Return the files of one name directly in the directories of the module path, in their order."""
         return self._module_path.data_files(name)

@@ -131,7 +131,8 @@ class ManifestCompiler:
         """Return the document of a Python manifest, which is executed. Raise ``ManifestError``."""
         from resource_api.manifest import python_manifest
 
-        return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add_inputs)
+        names = self._registry.builtins_of_manifest()
+        return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add_inputs, builtin_names=names)
 
     def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
         definitions = Definitions(providers.declared, self._component, self._registry.types_with_function)

@@ -189,3 +189,61 @@ def test_versions_of_a_plug_in_share_nothing(
     assert done.code == 0, done
     lines = [line.partition(" is ")[2] for line in done.lines if " is parcel" in line]
     assert lines == [expected[0], expected[1], expected[0]]
+
+
+SITE = """
+    from lib import colours
+    from lib.deep import inner
+
+    def manifest(m):
+        import lib.colours
+
+        m.widget("a", colour=colours.first(), size=inner.SIZE)
+        m.widget("b", colour=lib.colours.first())
+"""
+
+
+def test_a_python_manifest_imports_lib_of_the_module_path(bench: Bench) -> None:
+    """At its top and in its function; of two directories the first that has the module counts."""
+    bench.write("lib/colours.py", "from lib.names import NAME\n\ndef first():\n    return NAME\n")
+    bench.write("lib/names.py", "NAME = 'red'\n")
+    bench.write("lib/deep/inner.py", "SIZE = 1\n")
+    manifest = bench.write("site.py", SITE)
+    steps = bench.run("plan", manifest, "--json").document["steps"]
+    assert [(step["should"]["colour"], step["should"].get("size")) for step in steps] == [("red", 1), ("red", None)]
+    bench.write("modules/lib/deep/inner.py", "SIZE = 2\n")
+    bench.write("modules/lib/names.py", "NAME = 'not of the same directory'\n")
+    steps = bench.run("plan", manifest, "--json").document["steps"]
+    assert [(step["should"]["colour"], step["should"].get("size")) for step in steps] == [("red", 2), ("red", None)]
+
+
+def test_a_change_of_lib_changes_what_a_python_manifest_declares(bench: Bench) -> None:
+    """No conclusion about the manifest before is used."""
+    bench.write("lib/colours.py", "def first():\n    return 'red'\n")
+    bench.write("lib/deep/inner.py", "SIZE = 1\n")
+    manifest, state = bench.write("site.py", SITE), ("--state", f"sqlite:{bench.home}/state.db")
+    for _ in range(2):
+        assert bench.run("apply", manifest, *state).code == 0
+    bench.write("lib/deep/inner.py", "SIZE = 3\n")
+    assert "size: 1 → 3" in bench.run("plan", manifest, *state).out
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from lib import colurs", "site.py:1:1: no module 'lib.colurs'; expected {home}/lib/colurs.py; did you mean"),
+        (
+            "from lib.colours import frist",
+            "site.py:1:1: {home}/lib/colours.py defines no 'frist'; did you mean 'first'?",
+        ),
+        ("from lib import broken", "site.py:1:1: {home}/lib/broken.py:2: ZeroDivisionError: division by zero"),
+        ("import os\nfrom lib import noisy", "site.py:2:1: {home}/lib/noisy.py: prints while it is loaded"),
+    ],
+)
+def test_a_mistake_in_lib_has_the_line_of_the_import(bench: Bench, source: str, expected: str) -> None:
+    """The manifest is refused with the place of the import, and that in ``lib/``."""
+    bench.write("lib/colours.py", "def first():\n    return 'red'\n")
+    bench.write("lib/broken.py", "X = 1\n1 / 0\n")
+    bench.write("lib/noisy.py", "print('hello')\n")
+    refused = bench.run("validate", bench.write("site.py", source + "\n"))
+    assert (refused.code, expected.format(home=bench.home) in refused.err) == (65, True), refused.err
