@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog import graph, provider_config
+from resource_api.catalog import failure_handlers, graph, provider_config
 from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.entries import EntryBuilder
 from resource_api.catalog.entry_values import Evaluator
@@ -58,6 +58,8 @@ class Catalog(NamedTuple):
     #: Provider instance → the reason that its provider cannot be made yet, before an installation. The values and names
     #: of its resources are as written: they are canonicalized and decided at their turn.
     missing: Mapping[str, str] = {}
+    #: Index → the indexes of which one must have failed before it is carried out (contract §10.8).
+    on_failure: Mapping[int, Collection[int]] = {}
 
 
 def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) -> Catalog:
@@ -83,7 +85,10 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     evaluator.check_components()
     evaluator.evaluate_entries()
     instances = provider_config.build_instances(table, evaluator, diagnostics, scope.calls)
-    order = graph.order(len(table.entries), _EdgeBuilder(table, diagnostics).edges(evaluator.references))
+    edges = list(_EdgeBuilder(table, diagnostics).edges(evaluator.references))
+    if any(edge.on_failure for edge in edges):
+        edges = failure_handlers.checked_edges(edges, table, scope, diagnostics)
+    order = graph.order(len(table.entries), edges)
     _check_cycles(table.entries, order, diagnostics)
     _check_moves(manifest, table, diagnostics)
     _check_removals(manifest, table, diagnostics)
@@ -165,8 +170,12 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
             entries[index].index = index_of[number] = index
     requires: dict[int, list[int]] = {}
     subscribes: dict[int, list[int]] = {}
-    for first, then, refresh, _ in order.edges:
+    on_failure: dict[int, set[int]] = {}
+    for first, then, refresh, _, needs_failure in order.edges:
         before, index = index_of[first], index_of[then]
+        if needs_failure:
+            on_failure.setdefault(index, set()).add(before)
+            continue
         requires.setdefault(index, []).append(before)
         if refresh:
             subscribes.setdefault(index, []).append(before)
@@ -180,7 +189,8 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
         f"{table.entries[edge.first].reference} before {table.entries[edge.then].reference}" for edge in order.yielded
     )
     notes = [f"the automatic relationship {pair} gives way to explicit ones that contradict it" for pair in pairs]
-    return Catalog(manifest, entries, requires, subscribes, automatic, scope, table.find, table.components, notes=notes)
+    catalog = Catalog(manifest, entries, requires, subscribes, automatic, scope, table.find, table.components)
+    return catalog._replace(notes=notes, on_failure=on_failure)
 
 
 #: Metaparameter → whether its target comes first, and whether it refreshes.
@@ -232,22 +242,31 @@ class _EdgeBuilder:
                         yield Edge(before.index, after.index, refresh)
         if declared.meta is not NO_META:
             yield from self._lifecycle(declared, subjects)
+            for text in self._own(declared, declared.meta.on_failure, lambda outer: outer.meta.on_failure):
+                for target in self._resolve(declared, "on_failure", text):
+                    own = (subject for subject in subjects if text in subject.meta.on_failure)
+                    yield from (Edge(target.index, subject.index, on_failure=True) for subject in own)
 
     def _lifecycle(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
         """Yield the edges of ``replace_triggered_by`` and ``deleted_with``: their targets come first."""
-        for text in self._triggers(declared):
+        triggers = declared.meta.lifecycle.replace_triggered_by
+        for text in self._own(declared, triggers, lambda outer: outer.meta.lifecycle.replace_triggered_by):
             for target in self._resolve(declared, "lifecycle", text):
                 yield from (Edge(target.index, subject.index) for subject in subjects)
         host = self._host(declared)
         if host is not None:
             yield from (Edge(host.index, subject.index, automatic=True) for subject in subjects if subject is not host)
 
-    def _triggers(self, declared: Entry | ComponentInstance) -> Sequence[str]:
-        """Return ``replace_triggered_by`` without inherited targets: the enclosing component yields these edges."""
-        triggers = declared.meta.lifecycle.replace_triggered_by
-        outer = self._component_around(declared)
-        inherited = outer.meta.lifecycle.replace_triggered_by if outer is not None else ()
-        return [text for text in triggers if text not in inherited] if inherited else triggers
+    def _own(
+        self,
+        declared: Entry | ComponentInstance,
+        references: Sequence[str],
+        inherited_from: Callable[[ComponentInstance], Sequence[str]],
+    ) -> Sequence[str]:
+        """Return references without inherited ones: the enclosing component yields those edges."""
+        outer = self._component_around(declared) if references else None
+        inherited = inherited_from(outer) if outer is not None else ()
+        return [text for text in references if text not in inherited] if inherited else references
 
     def _component_around(self, declared: Entry | ComponentInstance) -> ComponentInstance | None:
         return self._table.components.get(reference.parse(declared.parent)) if declared.parent else None

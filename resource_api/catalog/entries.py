@@ -382,7 +382,9 @@ class Expander:
         outer, inner = component.declaration.meta, declared.meta
         if not outer:
             return declared
-        meta = {name: outer[name] for name in ("noop", "loglevel", "timeout", "retry") if name in outer} | inner
+        meta = {
+            name: outer[name] for name in ("noop", "loglevel", "timeout", "retry", "on_failure") if name in outer
+        } | inner
         if outer.get("noop"):
             meta["noop"] = True
         if "provider" in outer and self._is_provider_for(outer["provider"], declared.type):

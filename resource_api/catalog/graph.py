@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 
 class Edge(NamedTuple):
-    """``first`` comes before ``then``, and refreshes it if ``refresh``; ``automatic`` gives way to explicit edges."""
+    """``first`` comes before ``then``, and refreshes it if ``refresh``; ``automatic`` gives way to explicit edges.
+
+    ``on_failure``: ``then`` does not need the success of ``first``, but its failure.
+    """
 
     first: int
     then: int
     refresh: bool = False
     automatic: bool = False
+    on_failure: bool = False
 
 
 class Order(NamedTuple):

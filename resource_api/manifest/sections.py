@@ -661,6 +661,7 @@ _METAPARAMETERS: Final[dict[str, Check]] = {
     "before": _references,
     "notify": _references,
     "subscribe": _references,
+    "on_failure": _references,
     "noop": _boolean,
     "tag": _tag,
     "loglevel": _one_of(LOGLEVELS),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Kind = Literal["namevar", "init_only", "read_only", "parameter"]
 KINDS: Final = ("namevar", "init_only", "read_only", "parameter")
 #: The metaparameters that order resources.
-RELATIONSHIPS: Final = frozenset({"require", "before", "notify", "subscribe"})
+RELATIONSHIPS: Final = frozenset({"require", "before", "notify", "subscribe", "on_failure"})
 #: The keys of a resource that are not attributes.
 METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
     {
@@ -44,7 +44,14 @@ METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
 EVALUATED: Final = frozenset({"noop", "tag", "loglevel", "timeout", "retry", "lifecycle"})
 #: The operations that can have a time limit of their own.
 OPERATIONS: Final = ("create", "update", "delete")
-RESERVED: Final = METAPARAMETERS - {"retry"} | {"title", "audit", "consume", "export", "schedule", "stage"}
+RESERVED: Final = METAPARAMETERS - {"retry", "on_failure"} | {
+    "title",
+    "audit",
+    "consume",
+    "export",
+    "schedule",
+    "stage",
+}
 KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from", "must_be", "stable", "merged")
 _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
 

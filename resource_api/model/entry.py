@@ -76,6 +76,8 @@ class Meta(NamedTuple):
     lifecycle: Lifecycle = Lifecycle()
     #: None: a failed change is repeated only where it shared its call (contract §4).
     retry: RetryPolicy | None = None
+    #: The references of the resources and components of which one must have failed in the run (contract §10.8).
+    on_failure: tuple[str, ...] = ()
 
 
 NO_META: Final = Meta()
@@ -84,7 +86,7 @@ EMPTY: Final[Mapping[str, Any]] = {}
 
 def make_meta(raw: Mapping[str, Any]) -> Meta:
     """Return the metaparameters of a declaration whose shapes are checked; ``NO_META`` if it has none."""
-    if raw.keys() <= RELATIONSHIPS:
+    if raw.keys() <= RELATIONSHIPS and "on_failure" not in raw:
         return NO_META
     lifecycle = dict(raw.get("lifecycle") or {})
     if "import" in lifecycle:
@@ -99,6 +101,7 @@ def make_meta(raw: Mapping[str, Any]) -> Meta:
         timeout=raw.get("timeout"),
         lifecycle=Lifecycle(**{key: value for key, value in lifecycle.items() if value is not None}),
         retry=_retry_policy(raw.get("retry")),
+        on_failure=tuple(_list(raw.get("on_failure"))),
     )
 
 

@@ -159,6 +159,11 @@ class Step(NamedTuple):
         return f"<Step {self.action} {self.reference}>"
 
     @property
+    def handles_failure(self) -> bool:
+        """Whether it is carried out only if another resource has failed in the run (contract §10.8)."""
+        return bool(self.entry.meta.on_failure)
+
+    @property
     def asks_side_effects(self) -> bool:
         """Whether its provider is asked for side effects."""
         removes = self.action in {Action.DELETE, Action.REPLACE}

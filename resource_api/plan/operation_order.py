@@ -7,6 +7,7 @@ dependencies, dependents first, and after everything else if possible. Pure.
 from __future__ import annotations
 
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from resource_api.catalog import graph
@@ -30,12 +31,17 @@ class _Node(NamedTuple):
 
 
 def order_operations(
-    steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int], pruned: Collection[int]
+    steps: Sequence[Step],
+    requires: Mapping[int, Sequence[int]],
+    orphans: Collection[int],
+    pruned: Collection[int],
+    on_failure: Mapping[int, Collection[int]] = MappingProxyType({}),
 ) -> tuple[list[Operation], Mapping[int, Sequence[int]]]:
     """Return the operations, and for each of them by number the operations that must have succeeded before it.
 
     ``steps`` are in the order of the catalog, orphans last; ``requires`` and ``orphans`` hold indexes of entries.
     ``pruned`` are the orphans that come after everything else, unless something else must wait for them.
+    ``on_failure``: index of an entry → the entries that it comes after, whether they succeed or not.
     """
     if not orphans and not any(step.decision.action is Action.REPLACE for step in steps):
         if not steps or steps[-1].entry.index < len(steps):
@@ -46,27 +52,61 @@ def order_operations(
         number_of = {step.entry.index: index for index, step in enumerate(steps)}
         waits = {number_of[i]: [number_of[j] for j in _requirements(i, requires, number_of)] for i in number_of}
         return [Operation(index, step) for index, step in enumerate(steps)], waits
-    return _order_with_removals(steps, requires, orphans, pruned)
+    return _order_with_removals(steps, requires, orphans, pruned, on_failure)
 
 
 def _order_with_removals(
-    steps: Sequence[Step], requires: Mapping[int, Sequence[int]], orphans: Collection[int], pruned: Collection[int]
+    steps: Sequence[Step],
+    requires: Mapping[int, Sequence[int]],
+    orphans: Collection[int],
+    pruned: Collection[int],
+    on_failure: Mapping[int, Collection[int]],
 ) -> tuple[list[Operation], dict[int, list[int]]]:
     """Order puts and removals by their edges; a circle is broken by leaving out automatic edges."""
     nodes = list(_nodes(steps, orphans))
     edges = _after_hosts(nodes, list(_Edges(nodes, requires).all()))
+    edges += _after_failures(nodes, on_failure)
     order = graph.order(len(nodes), edges)
     if order.cycles:
         order = graph.order(len(nodes), [edge for edge in edges if not edge.automatic])
     before: dict[int, list[int]] = {}
+    waits: dict[int, list[int]] = {}
     for edge in order.edges:
         before.setdefault(edge.then, []).append(edge.first)
+        if not edge.on_failure:
+            waits.setdefault(edge.then, []).append(edge.first)
     unpruned = {number for number, (step, _) in enumerate(nodes) if step.entry.index not in pruned}
     first = graph.descendants(unpruned, before)
     sequence = sorted(order.sequence, key=lambda number: number not in first)
     number_of = {number: index for index, number in enumerate(sequence)}
     operations = [Operation(index, *nodes[number]) for index, number in enumerate(sequence)]
-    return operations, {number_of[then]: [number_of[number] for number in earlier] for then, earlier in before.items()}
+    return operations, {number_of[then]: [number_of[number] for number in earlier] for then, earlier in waits.items()}
+
+
+def _after_failures(nodes: Sequence[_Node], on_failure: Mapping[int, Collection[int]]) -> Iterator[Edge]:
+    """Yield the edges that let a resource with ``on_failure`` come after both operations of those it names."""
+    if not on_failure:
+        return
+    numbers: dict[int, list[int]] = {}
+    for number, (step, _) in enumerate(nodes):
+        numbers.setdefault(step.entry.index, []).append(number)
+    for index, awaited in on_failure.items():
+        for first in (number for target in awaited for number in numbers.get(target, ())):
+            yield from (Edge(first, then, on_failure=True) for then in numbers.get(index, ()))
+
+
+def awaited_operations(
+    operations: Sequence[Operation], on_failure: Mapping[int, Collection[int]]
+) -> Mapping[int, Sequence[int]]:
+    """Return, by number, the operations that must have ended before one with ``on_failure``, successfully or not."""
+    if not on_failure:
+        return {}
+    numbers = numbers_by_entry(operations)
+    return {
+        number: [first for target in sorted(awaited) for first in numbers.get(target, ())]
+        for index, awaited in on_failure.items()
+        for number in numbers.get(index, ())
+    }
 
 
 def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[_Node]:

@@ -47,7 +47,7 @@ from resource_api.prior.match import rematch
 from resource_api.prior.orphans import OrphanKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.change import Difference
@@ -86,6 +86,9 @@ class ExecutionPlan(NamedTuple):
     cached_unchanged: int = 0
     #: The problems of outputs: a function that failed, a missing key.
     problems: Sequence[Problem] = ()
+    #: The resources that are decided and carried out only if others fail in the run (``on_failure``, contract §10.8).
+    #: They have operations, and none of ``steps``.
+    failure_handlers: Sequence[Step] = ()
 
     def __repr__(self) -> str:
         """Return one short line, whatever the number of steps."""
@@ -108,6 +111,12 @@ class ExecutionPlan(NamedTuple):
     def blocked(self) -> Mapping[int, str]:
         """The entries blocked by a step that failed in the plan: entry's index → reference of that step."""
         return ordering.blocked(self.operations, self.waits, self.prior.orphans, self.pruned)
+
+    def awaited_failures(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield each resource with ``on_failure``, and those of which one must fail before it is carried out."""
+        for step in self.failure_handlers:
+            indexes = sorted(self.catalog.on_failure[step.entry.index])
+            yield str(step.reference), [str(self.catalog.entries[index].reference) for index in indexes]
 
     def may_change(self) -> Mapping[int, int]:
         """Return the resources in sync that an earlier step may put out of sync, so that they are read again.
@@ -168,21 +177,27 @@ def plan(
     """
     if prior.predecessors or prior.moved_keys:
         catalog, prior, selected = rematch(catalog, prior, selected, queries, prune=options.prune)
-    entries = [entry for entry in catalog.entries if selected is None or entry.index in selected]
+    selected_entries = [entry for entry in catalog.entries if selected is None or entry.index in selected]
+    entries = [entry for entry in selected_entries if entry.index not in catalog.on_failure]
     bulk = BulkDecisions() if options.replace else decide_in_bulk(entries, catalog, prior, queries)
     planner = _Planner(catalog, prior, queries, options, selected)
     for entry in entries:
         planner.add(entry, bulk.decided.get(entry.index))
     steps = planner.finished_steps(selected)
+    handlers = [planner.failure_handler(entry) for entry in selected_entries if entry.index in catalog.on_failure]
     operations, waits = ordering.order_operations(
-        steps, catalog.requires, prior.orphans, pruned_orphans(prior, options)
+        sorted((*steps, *handlers), key=lambda step: step.entry.index) if handlers else steps,
+        catalog.requires,
+        prior.orphans,
+        pruned_orphans(prior, options),
+        catalog.on_failure,
     )
     read = (entry for entry in entries if not (entry.index in bulk.in_sync or entry.instance in catalog.missing))
     drift = find_drift(prior, queries.observation, read)
     outputs, problems = planner.outputs()
     planned = ExecutionPlan(
         catalog, prior, options, steps, operations, waits, selected is None, outputs, drift=drift, in_sync=bulk.in_sync
-    )
+    )._replace(failure_handlers=handlers)
     if problems:
         return planned._replace(problems=problems)
     if not (outputs or prior.state.outputs) or not (planned.complete and planned.applicable):
@@ -243,6 +258,14 @@ class _Planner:
             self.acting = self.acting or self._would_act(step)
             if step.decision.action is Action.REPLACE:
                 self.collector.add_replacement(step)
+
+    def failure_handler(self, entry: Entry) -> Step:
+        """Return the step of a resource with ``on_failure``, which nothing has read: it is decided at its turn."""
+        indexes = sorted(self.catalog.on_failure[entry.index])
+        names = " or ".join(str(self.catalog.entries[index].reference) for index in indexes)
+        noop = self.options.noop or bool(entry.meta.noop)
+        step = self._undecided_step(entry, entry.should, f"only if {names} fails", noop=noop, may_help=True)
+        return step._replace(record=self.prior.records.get(entry.index))
 
     def finished_steps(self, selected: Collection[int] | None) -> list[Step]:
         """Return all steps; those fail that would take resources which are not ``selected`` along, or lose providers.

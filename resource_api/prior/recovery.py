@@ -163,7 +163,7 @@ def join(renaming: Commit, recovery: Commit) -> Commit:
 def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, RecordKey]) -> Commit:
     """Return the possible effects of an interrupted run that reading the resources cannot show.
 
-    A resource that it was creating, and that the catalog does not declare, is ours, with its intended protection; so is
+    A resource that it was creating, and that this run does not read, is ours, with its intended protection; so is
     one under a ``former`` key (present → former), which this commit resolves. A resource that it was changing may be
     changed, so it notifies.
     """
@@ -174,7 +174,8 @@ def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, Re
         names = [interrupted[source] for source in sources if source in interrupted]
         if names and "refreshable" in target.definition.features:
             owed[target.key] = names
-    declared = {entry.key for entry in catalog.entries}
+    # What is carried out only after a failure is not read either: what was begun with it is ours, unconfirmed.
+    declared = {entry.key for entry in catalog.entries if not entry.meta.on_failure}
     undeclared = [key for key in state.intents if key not in declared]
     put = []
     for key, intent in state.intents.items():

@@ -29,7 +29,7 @@ def render(catalog: Catalog, form: Form) -> str:
     ``html`` is a page that needs no network, ``dot`` Graphviz's language, ``mermaid`` a flowchart, ``json`` a mapping
     of ``nodes`` (``reference``, ``type``, ``title``, ``index`` in the order of execution, ``parent`` within a
     component) and ``edges`` (``from``, ``to``, ``kind``: ``require``, or ``notify`` where a change of the first
-    refreshes the second; ``automatic`` where only a type declares it).
+    refreshes the second, ``on_failure`` where its failure is needed; ``automatic`` where only a type declares it).
     """
     if form == "html":
         return _page(catalog.manifest.project, [str(entry.reference) for entry in catalog.entries], _edges(catalog))
@@ -39,7 +39,14 @@ def render(catalog: Catalog, form: Form) -> str:
 def _edges(catalog: Catalog) -> list[Edge]:
     refreshing = {(first, then) for then, firsts in catalog.subscribes.items() for first in firsts}
     pairs = {(first, then) for then, firsts in catalog.requires.items() for first in firsts} | refreshing
-    return [Edge(*pair, pair in refreshing, pair in catalog.automatic) for pair in sorted(pairs)]
+    failing = {(first, then) for then, firsts in catalog.on_failure.items() for first in firsts}
+    return [
+        Edge(*pair, pair in refreshing, pair in catalog.automatic, pair in failing) for pair in sorted(pairs | failing)
+    ]
+
+
+def _kind(edge: Edge) -> str:
+    return "on_failure" if edge.on_failure else "notify" if edge.refresh else "require"
 
 
 def _json(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
@@ -59,7 +66,7 @@ def _json(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
             {
                 "from": names[edge.first],
                 "to": names[edge.then],
-                "kind": "notify" if edge.refresh else "require",
+                "kind": _kind(edge),
                 **({"automatic": True} if edge.automatic else {}),
             }
             for edge in edges
@@ -78,6 +85,7 @@ def _dot(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
     )
     for edge in edges:
         style = ["color=blue", "label=notify"] * edge.refresh + ["style=dashed"] * edge.automatic
+        style += ["color=red", "label=on_failure"] * edge.on_failure
         lines.append(f"  n{edge.first} -> n{edge.then}" + (f" [{', '.join(style)}]" if style else ""))
     return "\n".join([*lines, "}"])
 
@@ -91,7 +99,8 @@ def _mermaid(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
         "end",
     )
     for edge in edges:
-        arrow = ("-.->" if edge.automatic else "-->") + ("|notify|" if edge.refresh else "")
+        word = "" if _kind(edge) == "require" else f"|{_kind(edge)}|"
+        arrow = ("-.->" if edge.automatic else "-->") + word
         lines.append(f"  n{edge.first} {arrow} n{edge.then}")
     return "\n".join(lines)
 
@@ -173,9 +182,11 @@ def _body(
 ) -> str:
     after, before = (side.get(number, ()) for side in edges)
     return "".join((
-        links("requires", [names[edge.first] for edge in after if not edge.refresh], ids),
+        links("requires", [names[edge.first] for edge in after if _kind(edge) == "require"], ids),
+        links("only if this fails", [names[edge.first] for edge in after if edge.on_failure], ids),
         links("notified by", [names[edge.first] for edge in after if edge.refresh], ids),
-        links("required by", [names[edge.then] for edge in before if not edge.refresh], ids),
+        links("required by", [names[edge.then] for edge in before if _kind(edge) == "require"], ids),
+        links("when it fails", [names[edge.then] for edge in before if edge.on_failure], ids),
         links("notifies", [names[edge.then] for edge in before if edge.refresh], ids),
     ))  # fmt: skip
 

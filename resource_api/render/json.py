@@ -45,6 +45,7 @@ def plan(plan: ExecutionPlan) -> dict[str, Any]:
         "outputs": plain(plan.outputs),
         "output_changes": _output_changes(plan.output_changes),
         "unknown": [name for name, value in plan.outputs.items() if is_unknown(value)],
+        **_failure_handlers(plan),
         **_stacks(plan),
         "summary": summary(plan.summary),
         "complete": plan.complete,
@@ -65,6 +66,12 @@ def refresh(resources: Sequence[Drift], outputs: Sequence[Difference]) -> dict[s
 
 def _output_changes(changes: Sequence[Difference]) -> dict[str, Any]:
     return {name: {"is": plain(is_), "should": plain(should)} for name, is_, should, *_ in changes}
+
+
+def _failure_handlers(plan: ExecutionPlan) -> dict[str, Any]:
+    """Return the resources that are carried out only if others fail, if any."""
+    handlers = [{"reference": name, "of": list(awaited)} for name, awaited in plan.awaited_failures()]
+    return {"only_if_failed": handlers} if handlers else {}
 
 
 def _stacks(plan: ExecutionPlan) -> dict[str, Any]:

@@ -337,6 +337,7 @@ def show(saved: Mapping[str, Any], path: str, registry: Registry, *, verbose: bo
             [_drift(row) for row in saved["drift"]],
             [_output(name, row, saved["unknown"]) for name, row in saved["output_changes"].items()],
             [(row["stack"], row["output"]) for row in saved.get("stacks", ())],
+            [(str(row["reference"]), list(map(str, row["of"]))) for row in saved.get("only_if_failed", ())],
         )
     except (LookupError, TypeError, ValueError) as error:  # a text that is no reference, or no encoded value
         raise _not_as_saved(path, str(error)) from error

@@ -139,6 +139,8 @@ def _is_as_recorded(
 def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) -> dict[TypeDefinition, list[Name]]:
     """Return the names to read by type: selected entries, those they refer to, predecessors, and former names."""
     indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
+    if catalog.on_failure:
+        indexes = [index for index in indexes if index not in catalog.on_failure]
     names: defaultdict[TypeDefinition, dict[Name, None]] = defaultdict(dict)
     for index in indexes:
         entry = catalog.entries[index]

@@ -83,24 +83,39 @@ class Execution:
         """Remove the resources whose replacement became certain only now."""
         for run in runs:
             operation = self.reevaluation.late_removal(run)
-            if operation is not None and not self._transaction.halted():
+            if operation is not None and not self._transaction.halted([run]):
                 removal = OperationRun(operation)
                 removal.is_, run.is_ = run.is_, None
                 self._carry_out([removal])
-            if operation is not None and (halted := self._transaction.halted()):
+            if operation is not None and (halted := self._transaction.halted([run])):
                 self._results.skip(run, halted)
 
     def _begin_one(self, operation: Operation) -> OperationRun | None:
         """Return the run of an operation, or None if the operation failed in the plan or is skipped."""
         run = OperationRun(operation)
+        if run.step.handles_failure and not self._is_needed(run):
+            self._results.not_needed(run)
+            return None
         self.reevaluation.add(run)
-        if halted := self._transaction.halted():
+        if halted := self._transaction.halted([run]):
             self._results.skip(run, halted)
         elif run.decision.error:
             self._results.fail(run, run.decision.error, logged=self._is_shown)
         elif not self._results.skip_if_blocked(run):
             return run
         return None
+
+    def _is_needed(self, run: OperationRun) -> bool:
+        """Return whether a resource has failed whose failure an operation handles; none is handled after an interrupt.
+
+        A failed plan is no such failure: nothing was done (contract §10.8).
+        """
+        failed = self._results.failed_entries & set(self._plan.catalog.on_failure[run.step.entry.index])
+        if not failed or self._transaction.run.cancelled:
+            return False
+        names = ", ".join(str(self._plan.catalog.entries[index].reference) for index in sorted(failed))
+        self._transaction.events.log("info", run, f"carried out because {names} failed")
+        return True
 
     def _end_unchanged(self, runs: list[OperationRun]) -> list[OperationRun]:
         """End the operations that have nothing to do and return the rest.
@@ -143,4 +158,4 @@ class Execution:
                 elif cause:
                     self._results.fail(run, cause)
                 else:
-                    self._results.skip(run, self._transaction.halted())
+                    self._results.skip(run, self._transaction.halted([run]))

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from resource_api.catalog.graph import reverse
+from resource_api.plan.operation_order import awaited_operations
 from resource_api.system import process_guard
 from resource_api.system.thread_pool import Abandoned, ThreadPool
 from resource_api.transaction.operation_run import OperationRun
@@ -87,7 +88,7 @@ class ParallelRun:
 
     def _make_call(self, runs: Sequence[OperationRun]) -> ThreadResult:
         """Make one call, unless the run was interrupted or halted; return the operations, which have ended."""
-        if halted := self._transaction.halted():
+        if halted := self._transaction.halted(runs):
             for run in runs:
                 self._results.skip(run, halted)
         else:
@@ -99,7 +100,7 @@ class ParallelRun:
         for operation in self._plan.operations:
             if operation.number in schedule.running:
                 self._results.fail(OperationRun(operation), f"its call did not end after the interrupt; {IN_DOUBT}")
-            elif operation.number not in schedule.ended:
+            elif operation.number not in schedule.ended and not operation.step.handles_failure:
                 self._results.skip(OperationRun(operation), INTERRUPTED)
 
 
@@ -115,6 +116,8 @@ class Schedule:
         """Begin with no operation begun."""
         self._plan = plan
         waits = {number: set(prerequisites) for number, prerequisites in plan.waits.items()}
+        for number, awaited in awaited_operations(plan.operations, plan.catalog.on_failure).items():
+            waits.setdefault(number, set()).update(awaited)
         self._dependents = reverse(waits)
         #: By number, the count of operations that it still waits for.
         self._waits_for = [len(waits.get(operation.number, ())) for operation in plan.operations]
@@ -175,10 +178,14 @@ class Schedule:
             return
         if number >= self._prune_begins and self._before_prune:
             self._to_prune.append(number)
-        elif self._plan.operations[number].step.deferred and not self._all_before_ended(number):
+        elif self._is_deferred(number) and not self._all_before_ended(number):
             heappush(self._deferred, number)
         else:
             self._make_ready(number)
+
+    def _is_deferred(self, number: int) -> bool:
+        step = self._plan.operations[number].step
+        return bool(step.deferred) and not step.handles_failure
 
     def _make_ready(self, number: int) -> None:
         heappush(self._ready.setdefault(self._plan.operations[number].definition.instance, []), number)
@@ -208,7 +215,8 @@ class Schedule:
                 waits_inside[dependent_number] = waits_inside.get(dependent_number, 0) + 1
                 dependent = self._plan.operations[dependent_number]
                 waits_only_here = waits_inside[dependent_number] == self._waits_for[dependent_number]
-                if waits_only_here and dependent.definition.instance == instance and not dependent.step.deferred:
+                shares = dependent.definition.instance == instance and not dependent.step.deferred
+                if waits_only_here and shares:
                     heappush(waiting, dependent_number)
         # An operation that waits for one of this segment is released when that has ended.
         if ready := [number for number in (*later, *waiting) if not self._waits_for[number]]:
@@ -222,5 +230,6 @@ def unrelated_neighbours(plan: ExecutionPlan) -> Iterator[tuple[Operation, Opera
     for first, second in pairwise(plan.operations):
         same_type = first.definition.instance == second.definition.instance
         related = same_type or first.number in plan.waits.get(second.number, ())
-        if not related and first.step.acts and second.step.acts:
+        handles = first.step.handles_failure or second.step.handles_failure
+        if not (related or handles) and first.step.acts and second.step.acts:
             yield first, second

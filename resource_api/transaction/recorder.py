@@ -220,7 +220,8 @@ class Recorder:
             return 0
         plan, state = self._plan, self._plan.prior.state
         if results.nothing_to_do:
-            unchanged = [OperationRun(o) for o in plan.operations if o.step.entry.index not in plan.in_sync]
+            left_out = {*plan.in_sync, *plan.catalog.on_failure}
+            unchanged = [OperationRun(o) for o in plan.operations if o.step.entry.index not in left_out]
         else:
             unchanged = [*self._next_unchanged(results), *results.refreshed_runs]
         sealed = seal_secrets(outputs, state.salt) if outputs is not None else None

@@ -533,6 +533,8 @@ class Rereading:
         for number in range(segment[-1].number + 1, len(self._plan.operations)):
             operation = self._plan.operations[number]
             step = operation.step
+            if step.handles_failure:
+                continue
             if step.acts:
                 break
             if step.entry.index in self._results.blocked or not failures.isdisjoint(self._plan.waits.get(number, ())):

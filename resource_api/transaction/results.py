@@ -81,6 +81,8 @@ class Results:
         self.calls: list[ProviderCall] = []
         #: Failed and skipped operations → the reference of the failure that caused it; empty after an interrupt.
         self.failures: dict[int, str] = {}
+        #: The indexes of entries whose operation failed after it had been planned.
+        self.failed_entries: set[int] = set()
         #: Entry's index → the failure of planning that blocks it.
         self.blocked = plan.blocked
         #: Operations that changed their resource.
@@ -140,6 +142,10 @@ class Results:
         self._end(run, Status.UNCHANGED)
         self.unchanged_runs.append(run)
 
+    def not_needed(self, run: OperationRun) -> None:
+        """End an operation for a failure that has not come: it counts as nothing."""
+        self._end(run, Status.UNCHANGED)
+
     def complete(self, run: OperationRun) -> None:
         """Log and report that the decided action was done, or under noop would be."""
         self._events.log_change(run)
@@ -164,6 +170,8 @@ class Results:
     def fail(self, run: OperationRun, error: str, *, action: Action | None = None, logged: bool = False) -> None:
         """End an operation as failed; ``action`` defaults to the decided one; ``logged``: already logged."""
         self._end(run, Status.FAILED)
+        if not (run.step.noop or run.operation.step.error):
+            self.failed_entries.add(run.step.entry.index)
         self._skipping.add(run, str(run.step.reference))
         # The other half of a replacement may have failed before; a refresh may fail after a success.
         if not logged and self._reported.get(run.step.entry.index, "success") == "success":
@@ -311,11 +319,12 @@ class Refreshes:
         self._listeners = reverse(subscribes)
         #: Entry's index → the operation that creates or changes it.
         self._operation = {o.step.entry.index: o.number for o in plan.operations if not o.removal} if subscribes else {}
-        #: Indices of the entries whose resource will exist and can be refreshed.
+        handlers = plan.catalog.on_failure
+        #: Indices of the entries whose resource will exist and can be refreshed; no later run owes a refresh to others.
         self._refreshable = {
             index
             for index, number in self._operation.items()
-            if index in subscribes and is_refreshable(plan.operations[number].step)
+            if index in subscribes and is_refreshable(plan.operations[number].step) and index not in handlers
         }
         if not plan.complete:
             # A listener that is not among the targets is refreshed by a later run.

@@ -152,15 +152,15 @@ class Retry:
 
     def _call_due(self, call: Callable[[OperationRun], None]) -> None:
         """Make the scheduled calls when they are due, until none is left or the run is halted."""
-        while self._due and not self._is_halted():
+        while self._due and not self._is_halted([*self._due]):
             run = min(self._due, key=self._due.__getitem__)
             if self._wait(run, self._due.pop(run)) and not self._prerequisites.blocked(run.name):
                 call(run)
         self._due.clear()
 
-    def _is_halted(self) -> bool:
+    def _is_halted(self, runs: Sequence[OperationRun]) -> bool:
         context = self._transaction
-        return bool(context.halted() or context.run.stopping or self._prerequisites.halted())
+        return bool(context.halted(runs) or context.run.stopping or self._prerequisites.halted())
 
     def _wait(self, run: OperationRun, until: float) -> bool:
         """Wait for the next call of an operation; return False after an interrupt."""

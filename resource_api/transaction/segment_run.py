@@ -48,7 +48,8 @@ class SegmentRun:
         providers, calls = transaction.snapshot.providers, transaction.results.calls
         self._caller = ProviderCaller(self._definition, providers, transaction.positions, calls, check)
         failures, options = transaction.results.failures, transaction.plan.options
-        self._prerequisites = Prerequisites(runs, transaction.plan.waits, failures, fail_fast=options.fail_fast)
+        fail_fast = options.fail_fast and not runs[0].step.handles_failure
+        self._prerequisites = Prerequisites(runs, transaction.plan.waits, failures, fail_fast=fail_fast)
         self._verification = Verification(transaction.snapshot, self._definition)
 
     def carry_out(self) -> None:
@@ -268,7 +269,7 @@ class SegmentRun:
                 notified.append(run)
             elif not run.finished:
                 self._results.unchanged(run)
-        if halted := self._transaction.halted():
+        if halted := self._transaction.halted(self._runs):
             # A refresh that is not sent now is owed by the next run.
             for run in notified:
                 if not run.finished:

@@ -2,7 +2,8 @@
 
 In order, a segment is a series of consecutive operations of one type; with ``--parallel``, where relationships alone
 order, it has all operations of a type that wait for nothing else (``parallel``). An imperative resource and one with a
-timeout have a segment of their own; a segment is also split where an operation needs a value that another one yields.
+timeout have a segment of their own; a segment is also split where an operation needs a value that another one yields,
+and where it needs a failure.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class SegmentBuilder:
         if self.closed or _needs_own_call(operation):
             return False
         step, operations = operation.step, self._plan.operations
+        if step.entry.meta.on_failure != self.operations[0].step.entry.meta.on_failure:
+            return False
         if _name(operation) in self._names or self.operations[0].number < self._prune_begins <= operation.number:
             return False
         # A resource that goes with another one is read when that has gone.
@@ -130,7 +133,7 @@ def _is_plain(operation: Operation) -> bool:
     """Return whether an operation can share a call with any other plain one of its type; most can."""
     step = operation.step
     special = operation.removal or step.unknown or step.refreshed_by or step.entry.pending or step.decision.conditional
-    return not (special or step.decision.action is Action.FORGET or _needs_own_call(operation))
+    return not (special or step.handles_failure or step.decision.action is Action.FORGET or _needs_own_call(operation))
 
 
 def _needs_own_call(operation: Operation) -> bool:

@@ -8,10 +8,13 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.transaction.results import HALTED, INTERRUPTED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.provider.context import RunContext
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.events import Events
+    from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.provider_call import StepPositions
     from resource_api.transaction.recorder import Recorder
     from resource_api.transaction.results import Refreshes, Results
@@ -35,8 +38,13 @@ class TransactionContext(NamedTuple):
         """The context of the run that its providers get."""
         return self.snapshot.providers.run
 
-    def halted(self) -> str:
-        """Return the reason for which no further operation begins, or an empty text."""
+    def halted(self, runs: Sequence[OperationRun] = ()) -> str:
+        """Return the reason for which no further operation begins, or an empty text.
+
+        ``--fail-fast`` does not halt ``runs`` that are carried out for a failure.
+        """
         if self.run.cancelled:
             return INTERRUPTED
+        if runs and runs[0].step.handles_failure:
+            return ""
         return HALTED if self.plan.options.fail_fast and self.results.failures else ""
