@@ -280,8 +280,10 @@ MISTAKES = [
         f"3:39: Token[1]: before: Token[1] {ONLY}",
     ),
     (
-        "resources:\n  Widget[a]: {}\n  Widget[b]: {on_failure: 'Widget[a]'}\n"
-        + "  Widget[c]: {colour: '${Widget[b].serial}'}\n",
+        (
+            "resources:\n  Widget[a]: {}\n  Widget[b]: {on_failure: 'Widget[a]'}\n"
+            "  Widget[c]: {colour: '${Widget[b].serial}'}\n"
+        ),
         f"4:15: Widget[c]: colour: Widget[b] {ONLY}{SAME}",
     ),
     (
