@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
 
 
-def awaited_failures(edges: Iterable[Edge]) -> dict[int, set[int]]:
+def handled_failures(edges: Iterable[Edge]) -> dict[int, set[int]]:
     """Return index → the indexes of the resources of which one must have failed."""
-    awaited: dict[int, set[int]] = {}
+    handled: dict[int, set[int]] = {}
     for edge in edges:
         if edge.on_failure:
-            awaited.setdefault(edge.then, set()).add(edge.first)
-    return awaited
+            handled.setdefault(edge.then, set()).add(edge.first)
+    return handled
 
 
 def checked_edges(edges: Sequence[Edge], table: ResourceTable, scope: Scope, diagnostics: Diagnostics) -> list[Edge]:
@@ -36,43 +36,43 @@ def checked_edges(edges: Sequence[Edge], table: ResourceTable, scope: Scope, dia
 
     A resource with ``on_failure`` can be required by one that is only carried out together with it.
     """
-    awaited = awaited_failures(edges)
-    remaining = [edge for edge in edges if not (edge.automatic and _contradicts(edge, awaited))]
+    handled = handled_failures(edges)
+    remaining = [edge for edge in edges if not (edge.automatic and _contradicts(edge, handled))]
     before: dict[int, list[int]] = {}
     for edge in remaining:
         if not edge.on_failure:
             before.setdefault(edge.then, []).append(edge.first)
-            if _is_forbidden(edge, awaited):
-                _report_requirement(table.entries, edge, awaited[edge.first], diagnostics)
-    for index, failing in awaited.items():
+            if _is_forbidden(edge, handled):
+                _report_requirement(table.entries, edge, handled[edge.first], diagnostics)
+    for index, failing in handled.items():
         if failing <= descendants([index], before) - {index}:
             message = f"on_failure: it requires {_names(table.entries, failing)}, so it could never be done"
             diagnostics.resource_error(table.entries[index], "on_failure", message, "on_failure")
     for name, value in diagnostics.manifest.outputs.items():
-        for handler in _handlers_in(value, table, scope, awaited):
-            diagnostics.output_error(name, _sentence(table.entries, handler, awaited[handler.index]))
+        for handler in _handlers_in(value, table, scope, handled):
+            diagnostics.output_error(name, _sentence(table.entries, handler, handled[handler.index]))
     return remaining
 
 
 def _handlers_in(
-    value: Any, table: ResourceTable, scope: Scope, awaited: Mapping[int, Collection[int]]
+    value: Any, table: ResourceTable, scope: Scope, handled: Mapping[int, Collection[int]]
 ) -> Iterator[Entry]:
     """Yield the resources with ``on_failure`` that an output refers to; an invalid output has been reported."""
     with suppress(ValueError):
         roots = [path.root for path in scope.paths(value)]
         entries = dict.fromkeys(table.find(root) for root in roots if isinstance(root, Reference))
-        yield from (entry for entry in entries if entry is not None and entry.index in awaited)
+        yield from (entry for entry in entries if entry is not None and entry.index in handled)
 
 
-def _is_forbidden(edge: Edge, awaited: Mapping[int, Collection[int]]) -> bool:
+def _is_forbidden(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
     """Return whether an edge leads from a handler to a resource that may be carried out without it."""
-    if edge.first not in awaited:
+    if edge.first not in handled:
         return False
-    return not (edge.then in awaited and set(awaited[edge.then]) <= set(awaited[edge.first]))
+    return not (edge.then in handled and set(handled[edge.then]) <= set(handled[edge.first]))
 
 
-def _contradicts(edge: Edge, awaited: Mapping[int, Collection[int]]) -> bool:
-    return edge.first in awaited.get(edge.then, ()) or _is_forbidden(edge, awaited)
+def _contradicts(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
+    return edge.first in handled.get(edge.then, ()) or _is_forbidden(edge, handled)
 
 
 def _report_requirement(

@@ -90,12 +90,12 @@ def _after_failures(nodes: Sequence[_Node], on_failure: Mapping[int, Collection[
     numbers: dict[int, list[int]] = {}
     for number, (step, _) in enumerate(nodes):
         numbers.setdefault(step.entry.index, []).append(number)
-    for index, awaited in on_failure.items():
-        for first in (number for target in awaited for number in numbers.get(target, ())):
+    for index, handled in on_failure.items():
+        for first in (number for target in handled for number in numbers.get(target, ())):
             yield from (Edge(first, then, on_failure=True) for then in numbers.get(index, ()))
 
 
-def awaited_operations(
+def handled_operations(
     operations: Sequence[Operation], on_failure: Mapping[int, Collection[int]]
 ) -> Mapping[int, Sequence[int]]:
     """Return, by number, the operations that must have ended before one with ``on_failure``, successfully or not."""
@@ -103,8 +103,8 @@ def awaited_operations(
         return {}
     numbers = numbers_by_entry(operations)
     return {
-        number: [first for target in sorted(awaited) for first in numbers.get(target, ())]
-        for index, awaited in on_failure.items()
+        number: [first for target in sorted(handled) for first in numbers.get(target, ())]
+        for index, handled in on_failure.items()
         for number in numbers.get(index, ())
     }
 

@@ -112,7 +112,7 @@ class ExecutionPlan(NamedTuple):
         """The entries blocked by a step that failed in the plan: entry's index → reference of that step."""
         return ordering.blocked(self.operations, self.waits, self.prior.orphans, self.pruned)
 
-    def awaited_failures(self) -> Iterator[tuple[str, Sequence[str]]]:
+    def handled_failures(self) -> Iterator[tuple[str, Sequence[str]]]:
         """Yield each resource with ``on_failure``, and those of which one must fail before it is carried out."""
         for step in self.failure_handlers:
             indexes = sorted(self.catalog.on_failure[step.entry.index])

@@ -70,7 +70,7 @@ def _output_changes(changes: Sequence[Difference]) -> dict[str, Any]:
 
 def _failure_handlers(plan: ExecutionPlan) -> dict[str, Any]:
     """Return the resources that are carried out only if others fail, if any."""
-    handlers = [{"reference": name, "of": list(awaited)} for name, awaited in plan.awaited_failures()]
+    handlers = [{"reference": name, "of": list(handled)} for name, handled in plan.handled_failures()]
     return {"only_if_failed": handlers} if handlers else {}
 
 

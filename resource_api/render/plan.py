@@ -91,7 +91,7 @@ def lines(plan: ExecutionPlan, style: Style = _PLAIN, *, verbose: bool = False) 
     """Yield the lines of a plan; ``verbose``: also of resources in sync that a step before them may change."""
     steps = _step_documents(plan, plan.may_change() if verbose else {})
     outputs = plan.catalog.scope.stack_outputs
-    handlers = plan.awaited_failures()
+    handlers = plan.handled_failures()
     return document_lines(PlanDocument(steps, plan.summary, plan.drift, plan.output_changes, outputs, handlers), style)
 
 
@@ -112,8 +112,8 @@ def document_lines(document: PlanDocument, style: Style = _PLAIN) -> Iterator[st
 
 def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
     yield from (_step_lines(step, style) for step in document.steps)
-    for name, awaited in document.failure_handlers:
-        yield [f"? {style.paint(escape(name), _BOLD)} (only if {' or '.join(map(escape, awaited))} fails)"]
+    for name, handled in document.failure_handlers:
+        yield [f"? {style.paint(escape(name), _BOLD)} (only if {' or '.join(map(escape, handled))} fails)"]
     for drift in document.drift:
         yield list(_drift(drift, style))
     if document.output_changes:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from resource_api.catalog.graph import reverse
-from resource_api.plan.operation_order import awaited_operations
+from resource_api.plan.operation_order import handled_operations
 from resource_api.system import process_guard
 from resource_api.system.thread_pool import Abandoned, ThreadPool
 from resource_api.transaction.operation_run import OperationRun
@@ -116,8 +116,8 @@ class Schedule:
         """Begin with no operation begun."""
         self._plan = plan
         waits = {number: set(prerequisites) for number, prerequisites in plan.waits.items()}
-        for number, awaited in awaited_operations(plan.operations, plan.catalog.on_failure).items():
-            waits.setdefault(number, set()).update(awaited)
+        for number, handled in handled_operations(plan.operations, plan.catalog.on_failure).items():
+            waits.setdefault(number, set()).update(handled)
         self._dependents = reverse(waits)
         #: By number, the count of operations that it still waits for.
         self._waits_for = [len(waits.get(operation.number, ())) for operation in plan.operations]
