@@ -15,8 +15,10 @@ from resource_api.catalog.entries import EntryBuilder
 from resource_api.catalog.entry_values import Evaluator
 from resource_api.catalog.expression_scope import NameEvaluator
 from resource_api.catalog.graph import Edge
-from resource_api.catalog.resource_table import ResourceTable, has_unsuitable_identity
-from resource_api.model.entry import NO_META
+from resource_api.catalog.resource_table import LeftOuts, ResourceTable, has_unsuitable_identity
+from resource_api.catalog.targets import matching_entries
+from resource_api.model.attribute import RELATIONSHIPS
+from resource_api.model.entry import NO_META, ComponentInstance
 from resource_api.model.values import reference
 from resource_api.model.values.errors import ManifestError, Problem, nearest, reason
 from resource_api.model.values.reference import split_component
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.graph import Order
     from resource_api.catalog.resource_table import Definitions
     from resource_api.model.declaration import Manifest, ProviderInstance
-    from resource_api.model.entry import ComponentInstance, Entry
+    from resource_api.model.entry import Entry
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.reference import Reference
 
@@ -60,6 +62,8 @@ class Catalog(NamedTuple):
     missing: Mapping[str, str] = {}
     #: Index → the indexes of which one must have failed before it is carried out (contract §10.8).
     on_failure: Mapping[int, Collection[int]] = {}
+    #: The declarations whose conditions do not hold.
+    left_out: LeftOuts = LeftOuts()
 
 
 def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) -> Catalog:
@@ -82,16 +86,19 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     evaluator = Evaluator(table, diagnostics, scope)
     evaluator.check_named_values()
     evaluator.check_calls()
+    evaluator.check_without_resource()
     evaluator.check_components()
     evaluator.evaluate_entries()
     instances = provider_config.build_instances(table, evaluator, diagnostics, scope.calls)
-    edges = list(_EdgeBuilder(table, diagnostics).edges(evaluator.references))
+    builder = _EdgeBuilder(table, diagnostics)
+    edges = list(builder.edges(evaluator.references))
     if any(edge.on_failure for edge in edges):
         edges = failure_handlers.checked_edges(edges, table, scope, diagnostics)
     order = graph.order(len(table.entries), edges)
     _check_cycles(table.entries, order, diagnostics)
     _check_moves(manifest, table, diagnostics)
     _check_removals(manifest, table, diagnostics)
+    manifest = _with_chosen_outputs(manifest, table, diagnostics, scope)
     for name, value in manifest.outputs.items():
         try:
             evaluator.refuse_ephemeral(value)
@@ -104,7 +111,22 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
         _warn_of_missing(table, diagnostics)
         raise ManifestError(diagnostics.distinct)
     catalog = _catalog(manifest, table, order, scope)
-    return catalog._replace(warnings=diagnostics.warnings, instances=instances, missing=table.missing)
+    return catalog._replace(
+        warnings=diagnostics.warnings,
+        notes=[*catalog.notes, *builder.notes],
+        instances=instances,
+        missing=table.missing,
+        left_out=table.left_out,
+    )
+
+
+def _with_chosen_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Manifest:
+    """Return a manifest without the outputs whose conditions do not hold; report invalid conditions."""
+    if not manifest.output_conditions:
+        return manifest
+    from resource_api.catalog.for_each import choose_outputs
+
+    return choose_outputs(manifest, table, diagnostics, scope)
 
 
 def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
@@ -210,6 +232,10 @@ class _EdgeBuilder:
         self._diagnostics = diagnostics
         self._error = diagnostics.resource_error
         self._types = {entry.definition.name for entry in table.entries}
+        #: The relationships that are dropped.
+        self.notes: list[str] = []
+        #: Reference with wildcards → the resources that it names.
+        self._matched: dict[Reference, list[Entry]] = {}
         #: Reference as text → its resources. Many resources have relationships to the same few.
         self._resolved: dict[str, Sequence[Entry]] = {}
         #: The same for automatic relationships: (type, titles) → resources.
@@ -297,6 +323,11 @@ class _EdgeBuilder:
         if (component := self._table.components.get(name)) is not None:
             return component.members
         target = self._table.find(name)
+        if target is None and word in RELATIONSHIPS and (many := self._matching(declared, word, name)) is not None:
+            return many
+        if target is None and (left_out := self._table.left_out.find(name)) is not None:
+            self.notes.append(f"{declared.reference}: {word}: {name} is left out: {left_out.reason}")
+            return ()
         if target is None:
             if not self._table.is_broken(name.type):
                 names = () if self._diagnostics.many else self._table.references()
@@ -305,6 +336,25 @@ class _EdgeBuilder:
             return ()
         self._resolved[text] = [target]
         return self._resolved[text]
+
+    def _matching(self, declared: Entry | ComponentInstance, word: str, name: Reference) -> Sequence[Entry] | None:
+        """Return the resources that a reference with wildcards names, or None if it names one title or is a mistake.
+
+        A resource, or a component with its resources, does not name itself. It may name none where a
+        declaration of its type is left out, or made for each element of an empty collection.
+        """
+        if not {"*", "?"}.intersection(name.title):
+            return None
+        if name not in self._matched:
+            self._matched[name] = matching_entries(name, self._table.entries)
+        if entries := self._matched[name]:
+            subjects = declared.members if isinstance(declared, ComponentInstance) else [declared]
+            return [entry for entry in entries if entry not in subjects]
+        without = [left_out.declaration for left_out in self._table.left_out.all] + self._table.empty
+        if all(declaration.type != name.type for declaration in without):
+            return None
+        self.notes.append(f"{declared.reference}: {word}: nothing that is declared matches {name}")
+        return ()
 
     def _by_title(self, title: str, declared: Entry | ComponentInstance) -> str:
         """Return the hint with the resources of a title, for a reference without its type."""

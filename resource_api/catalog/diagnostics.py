@@ -25,6 +25,7 @@ class Diagnostics:
         self.warnings: list[Problem] = []
         #: The problems of defaults, and the indices of those that repeat one for another resource.
         self._of_defaults: set[tuple[str, str, str | None, str]] = set()
+        self._of_elements: set[tuple[str, str, str | None, str]] = set()
         self._repeated: set[int] = set()
 
     @property
@@ -65,14 +66,31 @@ class Diagnostics:
             if key in self._of_defaults:
                 self._repeated.add(len(self.problems))
             self._of_defaults.add(key)
-        self.problems.append(located)
+        self._append(declared, located)
+
+    def _append(self, declared: Declaration, problem: Problem) -> None:
+        """Add an error; one that repeats the error of another element of ``for_each`` is not shown."""
+        if (element := declared.element) is not None:
+            key = declared.file, declared.key, problem.attribute, problem.message
+            if key in self._of_elements:
+                self._repeated.add(len(self.problems))
+            self._of_elements.add(key)
+            problem = problem._replace(message=f"{problem.message} ({element.origin})")
+        self.problems.append(problem)
 
     def declaration_error(
-        self, declaration: Declaration, message: str, code: str, attribute: str | None = None
+        self,
+        declaration: Declaration,
+        message: str,
+        code: str,
+        attribute: str | None = None,
+        *inner: str | int,
+        hint: str = "",
     ) -> None:
-        """Add an error of a declaration without an entry."""
-        position = self.manifest.place(declaration, attribute)
-        self.problems.append(Problem(attribute, message, "error", str(declaration.reference), *position, code=code))
+        """Add an error of a declaration without an entry, or of an attribute of it, or of a key below that."""
+        position = self.manifest.place(declaration, attribute, *inner)
+        name = str(declaration.reference)
+        self._append(declaration, Problem(attribute, message, "error", name, *position, code=code, hint=hint))
 
     def provider_error(self, declared: ConfiguredProvider, path: tuple[str, ...], message: str) -> None:
         """Add an error of a configured provider; ``path`` leads to a value in it."""
@@ -82,16 +100,17 @@ class Diagnostics:
         """Add an error of a named value; ``path`` leads to a value in it."""
         self._add(self.manifest.place(("values", name, *path)), f"value '{name}': {message}", code)
 
-    def output_error(self, name: str, message: str) -> None:
-        """Add an error of an output."""
-        self._add(self.manifest.place(("outputs", name)), f"output '{name}': {message}", "expression")
+    def output_error(self, name: str, message: str, *path: str | int, hint: str = "") -> None:
+        """Add an error of an output; ``path`` leads to a key in it."""
+        position = self.manifest.place(("outputs", name, *path))
+        self._add(position, f"output '{name}': {message}", "expression", hint)
 
     def name_change_error(self, change: Moved | Removed, message: str, *path: str) -> None:
         """Add an error of an item under ``moved`` or ``removed``; ``path`` leads to a key in it."""
         self._add(change.origin.place(*path), message, "moved")
 
-    def _add(self, position: FilePosition, message: str, code: str) -> None:
-        self.problems.append(Problem(None, message, "error", "", *position, code=code))
+    def _add(self, position: FilePosition, message: str, code: str, hint: str = "") -> None:
+        self.problems.append(Problem(None, message, "error", "", *position, code=code, hint=hint))
 
     def location(self, subject: Entry | ComponentInstance) -> str:
         """Return ``site.yaml:14`` for a resource or component."""

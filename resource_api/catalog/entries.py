@@ -13,7 +13,7 @@ from resource_api.catalog.expression_scope import NameEvaluator, have_literal_na
 from resource_api.catalog.provider_config import select_instance, unknown_implementation
 from resource_api.catalog.resource_table import ResourceTable, add_namevars
 from resource_api.manifest.sections import ManifestBuilder
-from resource_api.model.attribute import METAPARAMETERS
+from resource_api.model.attribute import CARDINALITY, METAPARAMETERS
 from resource_api.model.entry import NO_META, ComponentInstance, Entry, make_meta
 from resource_api.model.values import expression, reference
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, nearest
@@ -29,7 +29,7 @@ from resource_api.model.values.reference import (
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown, leaves, parse_place, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
@@ -45,7 +45,6 @@ class EntryBuilder:
         """Build in ``table``."""
         self._table = table
         self._diagnostics = diagnostics
-        self._names = names
         self._expander = Expander(table, diagnostics, scope, names)
         #: Provider instance → its type, of all entries so far: a short way for thousands of resources of one type.
         self._definitions: dict[str, TypeDefinition] = {}
@@ -53,12 +52,8 @@ class EntryBuilder:
     def build(self, manifest: Manifest) -> None:
         """Add an entry for every declaration of a manifest, then the aliases."""
         literal = have_literal_names(manifest.resources)
-        for declaration in manifest.resources:
-            if (evaluated := declaration if literal else self._names.evaluate_declaration(declaration)) is not None:
-                self._add(evaluated, manifest)
-            else:
-                # Other declarations may refer to it.
-                self._table.incomplete.add(declaration.type)
+        for declaration in manifest.resources if literal else self._expander.evaluated(manifest.resources):
+            self._add(declaration, manifest)
         for entry in self._table.entries:
             for alias in entry.meta.aliases:
                 name = child_reference(entry.parent, entry.type, alias)
@@ -294,8 +289,28 @@ class Expander:
         component.document, component.outputs = document, builder.outputs
         self._check_outputs(component, loaded.definition)
         declarations = (declared._replace(parent=parent) for declared in builder.resources)
-        evaluated = filter(None, map(self._names.evaluate_declaration, declarations))
-        return [self._inherit(component, declared) for declared in evaluated]
+        return [self._inherit(component, declared) for declared in self.evaluated(declarations, component.inputs)]
+
+    def evaluated(
+        self, declarations: Iterable[Declaration], inputs: Mapping[str, Any] | None = None
+    ) -> Iterator[Declaration]:
+        """Yield the declarations that the written ones make, with their names evaluated.
+
+        ``inputs``: those of the component that declares them. Other declarations may refer to an invalid one.
+        """
+        maker: DeclarationMaker | None = None
+        for written in declarations:
+            made: Iterable[Declaration] = (written,)
+            if not CARDINALITY.isdisjoint(written.meta):
+                from resource_api.catalog.for_each import DeclarationMaker
+
+                maker = maker or DeclarationMaker(self._table, self._diagnostics, self._scope, inputs)
+                made = maker.make(written)
+            for declaration in made:
+                if (declared := self._names.evaluate_declaration(declaration)) is not None:
+                    yield declared
+                else:
+                    self._table.incomplete.add(declaration.type)
 
     def _report_inside(self, component: ComponentInstance, problems: Sequence[Problem]) -> None:
         for problem in problems:

@@ -6,6 +6,7 @@ report references that can never fit. Pure.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -212,7 +213,27 @@ class Evaluator:
                     message = f"defaults of {capitalize_type(type_name)}: {problem.message}"
                     self._diagnostics.problems.append(problem._replace(message=message, **position._asdict()))
 
-    def _default_problems(self, type_name: str, defaults: Mapping[str, Any]) -> Iterator[Problem]:
+    def check_without_resource(self) -> None:
+        """Report mistakes in declarations that make no resource; of their values, only literal ones are looked at.
+
+        The named values that they use are used: one that is valid for them alone is not reported (contract §10.6).
+        """
+        declarations = [*(left_out.declaration for left_out in self._table.left_out.all), *self._table.empty]
+        for declared in {
+            (declared.file, declared.key, declared.parent): declared for declared in declarations
+        }.values():
+            for value in declared.attributes.values():
+                with suppress(ValueError):
+                    list(self._paths(value))
+            for problem in self._default_problems(declared.type, declared.attributes, literal=True):
+                self._diagnostics.declaration_error(
+                    declared, problem.message, problem.code, problem.attribute, hint=problem.hint
+                )
+
+    def _default_problems(
+        self, type_name: str, defaults: Mapping[str, Any], *, literal: bool = False
+    ) -> Iterator[Problem]:
+        """Yield the problems of values that no resource has; ``literal``: values with expressions are not evaluated."""
         try:
             declared = AttributeSet(self._table.attributes(type_name))
         except DefinitionError as error:
@@ -224,7 +245,7 @@ class Evaluator:
                 yield Problem(name, f"unknown attribute '{name}'", code="unknown_attribute", hint=advice)
             elif declared.attributes[name].kind == "read_only":
                 yield Problem(name, f"'{name}' is read_only; it is reported, never set", code="read_only")
-            else:
+            elif written is not None and not (literal and _has_path(written)):
                 yield from self._default_value_problems(declared, name, written)
 
     def _default_value_problems(self, declared: AttributeSet, name: str, written: Any) -> Iterator[Problem]:
@@ -319,6 +340,9 @@ class Evaluator:
         target = self._find(path)
         if target is None:
             assert isinstance(path.root, Reference)
+            if (left_out := self._table.left_out.find(path.root)) is not None:
+                place = self._diagnostics.manifest.place(left_out.declaration).after(left_out.reason)
+                return f"{path}: {path.root} is left out: {place}"
             # An unknown output of a component is reported when it is looked up.
             if self._table.is_broken(path.root.type) or path.root in self._table.components:
                 return ""
@@ -410,6 +434,14 @@ def _ephemeral(name: str) -> str:
     """Return the message that an ephemeral input would be recorded."""
     rule = "only parameters, write_only attributes and configurations of providers can be made from it"
     return f"the input '{name}' is ephemeral, so that nothing of it is recorded: {rule}"
+
+
+def _has_path(value: Any) -> bool:
+    """Return whether a value holds an expression, or what begins like one."""
+    try:
+        return next(expression.find_paths(value), None) is not None
+    except ValueError:
+        return True
 
 
 def _written_values(entry: Entry) -> Resource:

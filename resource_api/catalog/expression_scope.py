@@ -6,12 +6,14 @@ The values of resources and the results of functions come in as plain functions,
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import canonicalize
 from resource_api.manifest.input_values import input_values
 from resource_api.manifest.sections import violations
-from resource_api.model.attribute import EVALUATED, RELATIONSHIPS
+from resource_api.model.attribute import CARDINALITY, EVALUATED, RELATIONSHIPS
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values import assets, document, expression, reference
 from resource_api.model.values.errors import Problem, hint, nearest
@@ -288,6 +290,9 @@ class Scope:
             return self._value(path, lookup)
         if path.root == "stacks":
             return self._stack_output(path)
+        if path.root == "each":
+            msg = f"{path}: each is known only in a resource or component with for_each"
+            raise ValueError(msg)
         if lookup.expand_components and path.root in self.components:
             return self._output(path, lookup)
         return lookup.of_resource(path)
@@ -427,7 +432,9 @@ def value_at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def have_literal_names(declarations: Sequence[Declaration]) -> bool:
-    """Whether no title or metaparameter of the declarations has an expression, in one check."""
+    """Whether no title or metaparameter of the declarations has an expression or a condition, in one check."""
+    if not CARDINALITY.isdisjoint(chain.from_iterable(map(attrgetter("meta"), declarations))):
+        return False
     values = [value for declared in declarations for value in declared.meta.values()]
     return expression.are_literal(values) and "${" not in "\n".join([declared.title for declared in declarations])
 
@@ -534,7 +541,9 @@ class NameEvaluator:
         try:
             name = self._scope.resolve_name(parse(value))
         except ValueError as error:
-            self._diagnostics.declaration_error(declared, f"{label or attribute}: {error}", "reference", attribute)
+            advice = "name one of its titles, or all of the type, as in User[*]" if "${each." in value else ""
+            message = f"{label or attribute}: {error}"
+            self._diagnostics.declaration_error(declared, message, "reference", attribute, hint=advice)
             return None
         return None if name is None else str(name)
 

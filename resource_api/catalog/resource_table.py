@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.provider_functions import canonical_name
 from resource_api.model.values.errors import DefinitionError
-from resource_api.model.values.reference import Reference, child_reference, split_instance
+from resource_api.model.values.reference import Reference, child_reference, enclosing_components, split_instance
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
 from resource_api.model.values.values import is_secret, is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    import re
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
     from resource_api.model.attribute import Attribute
+    from resource_api.model.declaration import Declaration
     from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import LoadedComponent, Name, TypeDefinition
@@ -37,6 +39,49 @@ class Definitions(NamedTuple):
     functions: Callable[[str], Sequence[str]] = lambda _name: ()
 
 
+class LeftOut(NamedTuple):
+    """A declaration whose condition does not hold, with the reason (contract §10.6)."""
+
+    declaration: Declaration
+    reason: str
+
+    @property
+    def reference(self) -> str:
+        """Its reference, as written where its title is not evaluated."""
+        return str(self.declaration.reference)
+
+
+class LeftOuts:
+    """The declarations that are left out, by their names."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.all: list[LeftOut] = []
+        #: Output → the reason that it is left out.
+        self.outputs: dict[str, str] = {}
+        self._by_name: dict[str, LeftOut] = {}
+        #: The patterns of titles that are not evaluated.
+        self._patterns: list[tuple[re.Pattern[str], LeftOut]] = []
+
+    def add(self, left_out: LeftOut, names: Iterable[str], pattern: re.Pattern[str] | None = None) -> None:
+        """Add a declaration under its references, or under the pattern of a title that is not evaluated."""
+        self.all.append(left_out)
+        for name in names:
+            self._by_name.setdefault(name, left_out)
+        if pattern is not None:
+            self._patterns.append((pattern, left_out))
+
+    def find(self, name: Reference) -> LeftOut | None:
+        """Return the declaration that is left out and has, or may have, this name; or that of its component."""
+        if not self.all:
+            return None
+        text = str(name)
+        for reference in (text, *enclosing_components(text.rpartition("]/")[0] + "]" if "]/" in text else "")):
+            if (left_out := self._by_name.get(reference)) is not None:
+                return left_out
+        return next((left_out for pattern, left_out in self._patterns if pattern.match(text)), None)
+
+
 class ResourceTable:
     """The symbol table of a manifest: entries and components by name, and the definitions that they use."""
 
@@ -49,6 +94,9 @@ class ResourceTable:
         self.by_name: dict[str, dict[Any, Entry]] = {}
         #: Components by reference and alias.
         self.components: dict[Reference, ComponentInstance] = scope.components
+        #: The declarations whose conditions do not hold, and those of empty collections.
+        self.left_out = LeftOuts()
+        self.empty: list[Declaration] = []
         #: The types and components of which a declaration is invalid: references to them are not reported.
         self.incomplete: set[str] = set()
         self._definitions = definitions

@@ -199,6 +199,14 @@ def aliases(catalog: Catalog) -> dict[str, str]:
     }
 
 
+def matching_entries(name: Reference, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries of a reference with wildcards, of its type or within a component of that (contract §10.5)."""
+    matches = matcher(str(name))
+    return [
+        entry for entry in entries if (entry.parent or entry.type == name.type) and any(map(matches, _names(entry)))
+    ]
+
+
 def _undeclared(records: Sequence[Record], option: str) -> str:
     """Return the records that an option matched instead of declared resources, and how to delete them."""
     verb, them = ("is", "it") if len(records) == 1 else ("are", "them")

@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.yaml_scalar import QUOTING, quoting_hint, quoting_hint_at
-from resource_api.model.attribute import EVALUATED, METAPARAMETERS, MISSING, OPERATIONS, RELATIONSHIPS
+from resource_api.model.attribute import CARDINALITY, EVALUATED, METAPARAMETERS, MISSING, OPERATIONS, RELATIONSHIPS
 from resource_api.model.declaration import (
     ConfiguredProvider,
     Declaration,
@@ -57,8 +57,8 @@ MAPPING: Final = "<mapping>"
 
 _PROVIDER_KEYS: Final = ("type", "version", "config", "implementation")
 _INPUT_KEYS: Final = ("type", "default", "docs", "sensitive", "ephemeral")
-#: An output that is a mapping of exactly these keys is a value and whether it is a secret.
-_OUTPUT_KEYS: Final = frozenset({"value", "sensitive"})
+#: An output that is a mapping of ``value`` and of one of these keys at least is in long form.
+_OUTPUT_KEYS: Final = frozenset({"sensitive", "when"})
 #: The sections whose items are left out if they are invalid.
 _DECLARATIONS: Final = frozenset({"resources", "moved", "removed"})
 #: The sections that the rest of a manifest may need.
@@ -93,6 +93,7 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
         moved=tuple(builder.moved),
         removed=tuple(builder.removed),
         outputs=builder.outputs,
+        output_conditions=builder.output_conditions,
         documents=tuple(documents),
         problems=tuple(builder.problems),
         incomplete=frozenset(builder.incomplete),
@@ -148,6 +149,7 @@ class ManifestBuilder:
         self.providers: dict[str, ConfiguredProvider] = {}
         self.values: dict[str, Any] = {}
         self.outputs: dict[str, Any] = {}
+        self.output_conditions: dict[str, Any] = {}
         self.resources: list[Declaration] = []
         self.moved: list[Moved] = []
         self.removed: list[Removed] = []
@@ -301,9 +303,14 @@ class ManifestBuilder:
 
     def _output(self, name: str, body: Any) -> Any:
         """Return the value of an output, which is secret if its declaration says so."""
-        if type(body) is not dict or body.keys() != _OUTPUT_KEYS:
+        if type(body) is not dict or "value" not in body or not {"value"} < body.keys() <= _OUTPUT_KEYS | {"value"}:
             return body
-        secret = self._flag(("outputs", name), body, "sensitive", "an output")
+        path: Path = ("outputs", name)
+        secret = self._flag(path, body, "sensitive", "an output")
+        if body.get("when") is not None:
+            self.output_conditions[name] = body["when"]
+            for violation in _when((*path, "when"), body["when"]):
+                self._report(violation)
         return Sensitive(body["value"]) if secret else body["value"]
 
     def _add_provider(self, name: str, body: Any) -> None:
@@ -347,8 +354,12 @@ class ManifestBuilder:
             elif type(body) is not dict:
                 self._error(path, "defaults must be a mapping of attributes")
             else:
-                if body.get("alias") is not None:
-                    self._error((*path, "alias"), "alias cannot be a default: it names one resource")
+                for key, reason in _NO_DEFAULTS.items():
+                    if body.get(key) is not None:
+                        self._error((*path, key), f"{key} cannot be a default: it {reason}")
+                if _EACH in repr(body):
+                    message = f"defaults of {document.quote_key(written)} cannot hold ${{each...}}"
+                    self._error(path, message, "write it in the resources with for_each")
                 metas[name] = self._meta(path, body, "")
                 defaults[name] = {k: v for k, v in body.items() if v is not None and k not in METAPARAMETERS}
         if defaults:
@@ -361,9 +372,17 @@ class ManifestBuilder:
         if not METAPARAMETERS.issuperset(body) or None in body.values():
             meta = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
         invalid = []
+        repeated = "for_each" in meta
+        if repeated and self._source.file.endswith(".py"):
+            self._error((*path, "for_each"), "for_each is for YAML and JSON", "write a loop in Python", str(subject))
         for key, value in meta.items():
-            if is_valid_reference(key, value) or (key in EVALUATED and expression.holds_expressions(value)):
-                continue  # the latter is checked once its value is known
+            by_element = repeated and key not in CARDINALITY and _EACH in repr(value)
+            if (
+                by_element
+                or is_valid_reference(key, value)
+                or (key in EVALUATED and expression.holds_expressions(value))
+            ):
+                continue  # the first and the last are checked once the value is known
             for violation in violations(key, value):
                 self.problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(subject)))
                 invalid.append(key)
@@ -460,6 +479,15 @@ class ManifestBuilder:
 
 
 Path = tuple[str | int, ...]
+
+#: Metaparameter → the reason that it is none of ``defaults``.
+_NO_DEFAULTS: Final = {
+    "alias": "names one resource",
+    "for_each": "makes resources of one declaration",
+    "when": "decides about one declaration",
+}
+#: The beginning of a reference to an element of ``for_each``.
+_EACH: Final = "${each."
 
 LOGLEVELS: Final = ("debug", "info", "notice", "warning", "err")
 REPLACEMENTS: Final = ("never", "delete_first", "create_first")
@@ -642,6 +670,19 @@ def _lifecycle(path: Path, value: Any) -> Iterator[Violation]:
             yield from check((*path, name), value[name])
 
 
+def _for_each(path: Path, value: Any) -> Iterator[Violation]:
+    if type(value) in {dict, list} or expression.is_reference_at(value, ()):
+        return
+    message = "for_each must be a mapping, a list, or one reference to such a value"
+    yield Violation(path, message, "write for_each: ${inputs.NAME}, or for_each: [a, b]")
+
+
+def _when(path: Path, value: Any) -> Iterator[Violation]:
+    from resource_api.manifest import conditions
+
+    yield from conditions.violations(path, value)
+
+
 _LIFECYCLE: Final[dict[str, Check]] = {
     "protect": _boolean,
     "retain": _boolean,
@@ -671,4 +712,6 @@ _METAPARAMETERS: Final[dict[str, Check]] = {
     "timeout": _timeout,
     "retry": _retry,
     "lifecycle": _lifecycle,
+    "for_each": _for_each,
+    "when": _when,
 }

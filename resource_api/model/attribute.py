@@ -26,9 +26,13 @@ Kind = Literal["namevar", "init_only", "read_only", "parameter"]
 KINDS: Final = ("namevar", "init_only", "read_only", "parameter")
 #: The metaparameters that order resources.
 RELATIONSHIPS: Final = frozenset({"require", "before", "notify", "subscribe", "on_failure"})
+#: The metaparameters that decide how many resources a declaration makes.
+CARDINALITY: Final = frozenset({"for_each", "when"})
 #: The keys of a resource that are not attributes.
-METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
+METAPARAMETERS: Final = frozenset(
     {
+        *RELATIONSHIPS,
+        *CARDINALITY,
         "noop",
         "tag",
         "loglevel",
@@ -44,7 +48,7 @@ METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
 EVALUATED: Final = frozenset({"noop", "tag", "loglevel", "timeout", "retry", "lifecycle"})
 #: The operations that can have a time limit of their own.
 OPERATIONS: Final = ("create", "update", "delete")
-RESERVED: Final = METAPARAMETERS - {"retry", "on_failure"} | {
+RESERVED: Final = METAPARAMETERS - CARDINALITY - {"retry", "on_failure"} | {
     "title",
     "audit",
     "consume",

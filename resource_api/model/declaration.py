@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.attribute import MISSING
 from resource_api.model.values.reference import Reference, child_reference, instance_name
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import escape
 from resource_api.model.values.values import nearest_place
 
 if TYPE_CHECKING:
@@ -110,13 +112,36 @@ class ConfiguredProvider(NamedTuple):
         return instance_name(self.type, self.name)
 
 
+class Element(NamedTuple):
+    """One element of the collection of ``for_each``: its key, its value, its number from 0.
+
+    ``key`` is ``MISSING`` for an element of a list that is neither a text nor a number.
+    """
+
+    key: Any
+    value: Any
+    number: int
+
+    @property
+    def origin(self) -> str:
+        """The words that name it in messages: ``from for_each, key 'alice'``."""
+        name = f"index {self.number}" if self.key is MISSING else f"key '{escape(str(self.key))}'"
+        return f"from for_each, {name}"
+
+
+class Derivation(NamedTuple):
+    """How ``for_each`` and ``when`` derive a declaration from a written one: for an element, or by ``when`` alone."""
+
+    element: Element | None = None
+
+
 class Declaration(NamedTuple):
     """One resource as written.
 
     ``type`` is the name of its file; ``title`` may contain ``${...}``. ``attributes`` and ``meta`` (metaparameters of
     checked shapes) may be shared with the document and with other declarations, and must not be changed. ``key`` is the
     resource's key in ``document``, by which its position is found. ``parent`` is the reference of the component that
-    declares it.
+    declares it. ``derivation`` is None where it has neither ``for_each`` nor ``when``.
     """
 
     type: str
@@ -126,6 +151,12 @@ class Declaration(NamedTuple):
     document: Document | None = None
     key: str = ""
     parent: str = ""
+    derivation: Derivation | None = None
+
+    @property
+    def element(self) -> Element | None:
+        """The element of ``for_each`` that it is made for, or None."""
+        return self.derivation.element if self.derivation is not None else None
 
     @property
     def file(self) -> str:
@@ -180,6 +211,8 @@ class Manifest(NamedTuple):
     problems: tuple[Problem, ...] = ()
     #: The types of which a resource, or an alias of one, is left out.
     incomplete: frozenset[str] = frozenset()
+    #: Output → its condition, of those that have one.
+    output_conditions: Mapping[str, Any] = {}
     #: The references of its resources in the initial order; empty means the order of the files.
     order: tuple[str, ...] = ()
 

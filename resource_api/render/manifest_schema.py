@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 #: The sections and metaparameters, which types are added to; a name of a type has no hyphen and cannot clash.
 _FRAME: Final = Path(__file__).with_suffix(".json")
 _META: Final = "metaparameter-"
+#: The metaparameters of single declarations.
+_NO_DEFAULTS: Final = frozenset({"alias", "for_each", "when"})
 _NULL: Final[Schema] = {"type": "null"}
 #: A title may hold any text, but not within quotes. (Without groups, because validators join patterns.)
 _TITLE: Final = rf"""\[(?!"[\s\S]*"\]{END}|'[\s\S]*'\]{END})[\s\S]+\]{END}"""
@@ -89,11 +91,11 @@ def _closed(properties: Schema) -> Schema:
 
 
 def _type(definition: TypeDefinition | ComponentDefinition, metaparameters: Iterable[str]) -> Schema:
-    """Return the definitions of a type's resources and of its defaults, which cannot have an alias."""
+    """Return the definitions of a type's resources and of its defaults, which cannot have some metaparameters."""
     resource = f"type-{definition.name}"
     attributes = {name: _attribute(attribute) for name, attribute in definition.attributes.items()}
     metas = {name: _ref(_META + name) for name in metaparameters}
-    shared = {name: _ref(f"{resource}/properties/{name}") for name in (*attributes, *metas) if name != "alias"}
+    shared = {name: _ref(f"{resource}/properties/{name}") for name in (*attributes, *metas) if name not in _NO_DEFAULTS}
     return {
         resource: _or_null(cleandoc(definition.docs), _closed(attributes | metas)),
         f"defaults-{definition.name}": _closed(shared),

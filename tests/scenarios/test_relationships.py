@@ -283,7 +283,7 @@ def test_a_missing_resource_is_not_refreshed(bench: Bench) -> None:
 
 def test_a_due_resource_runs_in_a_separate_call(bench: Bench) -> None:
     """A due resource is run and counts as a change, and one that is not due is not run."""
-    done = bench.stream("resources: {'Errand[a]': {says: x}, 'Errand[b]': {when: never}}", "--detailed-exitcodes")
+    done = bench.stream("resources: {'Errand[a]': {says: x}, 'Errand[b]': {awaits: never}}", "--detailed-exitcodes")
     assert done.code == 2
     assert bench.calls("errand", "set") == [["a", 1, "x"]]
     assert {name: end["action"] for name, end in done.ends().items()} == {"Errand[a]": "run"}
@@ -291,7 +291,7 @@ def test_a_due_resource_runs_in_a_separate_call(bench: Bench) -> None:
 
 def test_due_is_evaluated_right_before_the_run(bench: Bench) -> None:
     """A change of an earlier resource can make a later one due."""
-    done = bench.stream("resources: {'Widget[w]': {}, 'Errand[a]': {when: w}}")
+    done = bench.stream("resources: {'Widget[w]': {}, 'Errand[a]': {awaits: w}}")
     assert done.ends()["Errand[a]"]["status"] == "success"
     assert bench.calls("errand", "set") == [["a", 1, None]]
 
@@ -307,7 +307,7 @@ def test_a_failed_run_is_not_repeated(bench: Bench) -> None:
 
 def test_a_notified_resource_that_is_not_due_is_refreshed(bench: Bench) -> None:
     """A notified resource that is not due is refreshed and not run."""
-    bench.apply("resources: {'Widget[w]': {notify: 'Errand[a]'}, 'Errand[a]': {when: never}}")
+    bench.apply("resources: {'Widget[w]': {notify: 'Errand[a]'}, 'Errand[a]': {awaits: never}}")
     assert bench.calls("errand", "refresh") == [["a"]]
     assert bench.calls("errand", "set") == []
 

@@ -1,5 +1,7 @@
 """References in values: ``${inputs.x}``, ``${values.x}``, ``${facts.x.y}``, ``${host.x}``, those to resources, outputs.
 
+An element of ``for_each`` is ``${each.key}``, ``${each.value.x}``, ``${each.index}``.
+
 An output of another stack is ``${stacks.base.outputs.x}``, of another project ``${stacks.web/base.outputs.x}``.
 
 This is the only syntax within values: logic belongs in Python manifests. Looking paths up is for the caller; a value
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 _OPEN: Final = regex(r"\$\$\{|\$\{")
 #: The scopes whose paths can choose a key of another path.
-_KNOWN: Final = "inputs|values|facts|host"
+_KNOWN: Final = "inputs|values|facts|host|each"
 #: A key of a path: ``.name``, ``[0]``, ``[-1]``, or in quotes ``['a.b']``, ``["a.b"]``, where a quote is doubled.
 _STEP: Final = r"""\.[A-Za-z0-9_-]+|\[-?[0-9]+\]|\['(?:[^']|'')*'\]|\["(?:[^"]|"")*"\]"""
 _STEPS: Final = regex(rf"(?:{_STEP})+\Z")
@@ -36,7 +38,7 @@ _STACK: Final = regex(
     r"stacks\.((?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*)\.outputs"
     rf"(\.[A-Za-z0-9_-]+{_KEYS})\}}"
 )
-_SCOPES: Final = ("inputs", "values", "facts", "host", "stacks")
+_SCOPES: Final = ("inputs", "values", "facts", "host", "each", "stacks")
 _WORD: Final = regex(r"[A-Za-z_]+")
 _HEAD: Final = regex(r"[A-Za-z][a-z0-9_]*\[")
 _TAIL: Final = regex(r"\]\.([a-z_][a-z0-9_]*)")
@@ -75,7 +77,7 @@ class Choice(str):
 
 
 class ExpressionPath(NamedTuple):
-    """The content of one ``${...}``: a scope (inputs, values, facts, host, stacks) or a resource, then keys within it.
+    """The content of one ``${...}``: a scope, such as inputs or each, or a resource, then keys within it.
 
     The first key in ``stacks`` is the name of the stack, the second the output's.
     """

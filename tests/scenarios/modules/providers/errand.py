@@ -18,9 +18,9 @@ class Provider(BaseProvider):
         return []
 
     def due(self, context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:  # noqa: ARG002
-        """Return whether the widget of ``when`` exists."""
+        """Return whether the widget of ``awaits`` exists."""
         FILE.note("due", name)
-        wanted = should.get("when")
+        wanted = should.get("awaits")
         if wanted is None:
             return True
         return (True, f"{wanted} is there") if wanted in JsonFile("widget").rows() else False

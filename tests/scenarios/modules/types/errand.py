@@ -7,7 +7,7 @@ TYPE = TypeDefinition(
     docs="Something to be done.",
     attributes={
         "name": Attribute("String", "Which one.", kind="namevar"),
-        "when": Attribute("Optional[String]", "The widget that must exist, or 'never'.", kind="parameter"),
+        "awaits": Attribute("Optional[String]", "The widget that must exist, or 'never'.", kind="parameter"),
         "says": Attribute("Optional[String]", "What is written down.", kind="parameter"),
     },
     features={"imperative", "refreshable"},

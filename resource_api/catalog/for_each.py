@@ -1,0 +1,462 @@
+"""Make the declarations of ``for_each`` and ``when``: one for each element, none where the condition does not hold.
+
+The result is as if it were written by hand: references to the element are replaced by its values, everything else stays
+as written. A declaration that is left out is kept with the reason (contract §10.5, §10.6). Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.catalog.resource_table import LeftOut
+from resource_api.manifest import conditions
+from resource_api.manifest.conditions import ConditionError
+from resource_api.manifest.sections import violations
+from resource_api.model.attribute import CARDINALITY, EVALUATED, MISSING
+from resource_api.model.declaration import Derivation, Element
+from resource_api.model.values import document, expression
+from resource_api.model.values.errors import DefinitionError, hint
+from resource_api.model.values.expression import Choice, EvaluationError, Expression, ExpressionPath
+from resource_api.model.values.reference import Reference, child_reference
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_secret, is_unknown, leaves, map_leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.expression_scope import Scope
+    from resource_api.catalog.resource_table import ResourceTable
+    from resource_api.model.declaration import Declaration, Manifest
+
+    #: Returns a value with the references to an element replaced.
+    Template = Callable[[Element], Any]
+    Resolve = Callable[[ExpressionPath], Any]
+
+_EACH: Final = "each."
+#: The metaparameters that are texts: a number or a Boolean is written as in texts.
+_TEXTS: Final = frozenset({"tag", "alias"})
+#: The types of elements of a list that are their own keys.
+_KEY_TYPES: Final = frozenset({str, int, float})
+
+
+class DeclarationMaker:
+    """Makes the declarations of one manifest or component, and reports mistakes."""
+
+    def __init__(
+        self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope, inputs: Mapping[str, Any] | None = None
+    ) -> None:
+        """Evaluate collections and conditions in ``scope``; what is left out is added to ``table``.
+
+        ``inputs``: those of a component, whose declarations do not have the manifest's.
+        """
+        self._table = table
+        self._diagnostics = diagnostics
+        self._scope = scope
+        self._inputs = inputs
+        self._resolve_name = scope.resolver(_refuse_resource)
+
+    def _resolve(self, path: ExpressionPath) -> Any:
+        """Return the value of a path whose scope is known before anything is read. Raise ``ValueError``."""
+        if path.root != "inputs" or self._inputs is None:
+            return self._resolve_name(path)
+        if path.keys[0] not in self._inputs:
+            msg = f"{path}: the component has no input '{path.keys[0]}'{hint(path.keys[0], self._inputs)}"
+            raise ValueError(msg)
+        chosen, secret = expression.with_choices(path, self._resolve)
+        if chosen is None:
+            return UNKNOWN
+        path, value = chosen, self._inputs[path.keys[0]]
+        pending = any(isinstance(leaf, Expression) for _, leaf in leaves(value))
+        value = UNKNOWN if pending else expression.follow_keys(value, path, path.keys[1:])
+        return Sensitive(value) if secret else value
+
+    def make(self, written: Declaration) -> Iterator[Declaration]:
+        """Yield the declarations that a written one makes, their titles and metaparameters not evaluated yet."""
+        each, when = map(written.meta.get, ("for_each", "when"))
+        meta = {name: value for name, value in written.meta.items() if name not in CARDINALITY}
+        plain = written._replace(meta=meta, derivation=Derivation())
+        try:
+            condition = _parse(True if when is None else when, repeated=each is not None)
+            at_once = not conditions.uses_each(condition)
+            reason = conditions.judge(condition, self._resolve) if at_once else ""
+        except ConditionError as error:
+            self._error(plain, "when", error, *error.path)
+            return
+        if reason:
+            self._leave_out(plain, reason)
+        elif each is None:
+            yield plain
+        elif (elements := self._elements(plain, each)) is not None:
+            yield from self._repeated(plain, elements, conditions.TRUE if at_once else condition)
+
+    def _leave_out(self, declared: Declaration, reason: str) -> None:
+        """Keep a declaration whose condition does not hold under all of its names; nothing of it must be valid."""
+        try:
+            name = self._scope.resolve_name(Reference(declared.type, declared.title))
+        except ValueError:
+            name = None
+        if name is None:
+            self._table.left_out.add(LeftOut(declared, reason), (), _title_pattern(declared))
+            return
+        declared = declared._replace(title=name.title)
+        aliases = declared.meta.get("alias") or ()
+        titles = [name.title, *([aliases] if isinstance(aliases, str) else aliases), *self._names(declared)]
+        names = [str(child_reference(declared.parent, declared.type, title)) for title in titles]
+        self._table.left_out.add(LeftOut(declared, reason), names)
+
+    def _names(self, declared: Declaration) -> list[str]:
+        """Return the literal value of the only namevar of a declaration, which is a name of the resource too."""
+        namevars = self._namevars(declared)
+        value = declared.attributes.get(namevars[0]) if len(namevars) == 1 else None
+        return [value] if type(value) is str and expression.is_literal(value) else []
+
+    def _namevars(self, declared: Declaration) -> Sequence[str]:
+        """Return the namevars of a resource; none for a component, and for a type that is wrong, reported elsewhere."""
+        try:
+            component = self._table.component(declared.type)
+            return () if component is not None else self._table.provider(declared.type).definition.namevars
+        except DefinitionError:
+            return ()
+
+    def _elements(self, declared: Declaration, written: Any) -> list[Element] | None:
+        """Return the elements of a collection, or None for an invalid one, which is reported unless it is already."""
+        try:
+            value = expression.evaluate(written, self._resolve)
+            if self._scope.uses_invalid(written):
+                self._table.incomplete.add(declared.type)
+                return None
+            return list(_elements(value))
+        except ConditionError as error:
+            self._error(declared, "for_each", error)
+        except ValueError as error:
+            self._error(declared, "for_each", ConditionError(str(error)))
+        return None
+
+    def _repeated(
+        self, declared: Declaration, elements: Sequence[Element], condition: conditions.Condition
+    ) -> Iterator[Declaration]:
+        """Yield a declaration for each element for which the condition holds."""
+        if not self._names_each(declared):
+            message = "each is in neither the title nor a namevar, so that all elements make the same resource"
+            self._error(declared, "for_each", ConditionError(message, (), "write ${each.key} into the title"))
+            return
+        templates = _Templates(declared, elements, self._resolve)
+        for element in elements:
+            try:
+                made = templates.declaration(element)
+                reason = conditions.judge(condition, partial(templates.resolve, element))
+            except _TemplateError as error:
+                self._error(declared._replace(derivation=Derivation(element)), error.attribute, error.cause)
+            except ConditionError as error:
+                self._error(declared._replace(derivation=Derivation(element)), "when", error, *error.path)
+            else:
+                if reason:
+                    self._leave_out(made, reason)
+                else:
+                    self._check_meta(made, templates.names)
+                    yield made
+        if not elements:
+            self._table.empty.append(declared)
+
+    def _names_each(self, declared: Declaration) -> bool:
+        """Return whether the title or a namevar depends on the element."""
+        names = self._namevars(declared)
+        return _EACH in declared.title or any(_EACH in str(declared.attributes.get(name)) for name in names)
+
+    def _check_meta(self, declared: Declaration, names: Sequence[str]) -> None:
+        """Report metaparameters that the values of an element make invalid; ``names``: those that depend on it."""
+        for name in names:
+            value = declared.meta.get(name)
+            later = value is None or (name in EVALUATED and expression.holds_expressions(value))
+            for violation in () if later else violations(name, value):
+                error = ConditionError(violation.message, violation.path[1:], violation.hint)
+                self._error(declared, name, error, *error.path)
+
+    def _error(self, declared: Declaration, attribute: str | None, error: ValueError, *path: str | int) -> None:
+        """Report a mistake; references to the resources that are missing for it are not reported too."""
+        self._table.incomplete.add(declared.type)
+        advice = error.hint if isinstance(error, ConditionError) else ""
+        code = attribute if attribute in CARDINALITY else "expression"
+        self._diagnostics.declaration_error(declared, str(error), str(code), attribute, *path, hint=advice)
+
+
+def unmet_condition(when: Any, scope: Scope) -> str:
+    """Return the reason that a condition outside of ``for_each`` does not hold, or an empty string.
+
+    Raise ``ConditionError`` for one that is wrong; its ``path`` leads to the cause within the condition.
+    """
+    return conditions.judge(_parse(when, repeated=False), scope.resolver(_refuse_resource))
+
+
+def _parse(when: Any, *, repeated: bool) -> conditions.Condition:
+    condition = conditions.parse(when)
+    if conditions.uses_each(condition) and not repeated:
+        msg = "each is known only beside for_each"
+        raise ConditionError(msg)
+    return condition
+
+
+def choose_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Manifest:
+    """Return a manifest without the outputs whose conditions do not hold; report invalid conditions."""
+    outputs = dict(manifest.outputs)
+    for name, when in manifest.output_conditions.items():
+        try:
+            reason = unmet_condition(when, scope)
+        except ConditionError as error:
+            diagnostics.output_error(name, str(error), "when", *error.path, hint=error.hint)
+            continue
+        if reason:
+            table.left_out.outputs[name] = reason
+            del outputs[name]
+    return manifest._replace(outputs=outputs)
+
+
+def _refuse_resource(path: ExpressionPath) -> Any:
+    msg = f"{path}: it decides which resources there are, and cannot depend on a resource"
+    raise ConditionError(msg, (), "use an input, a value or a fact")
+
+
+def _elements(value: Any) -> Iterator[Element]:
+    """Yield the elements of a collection; none for null. Raise ``ConditionError`` for another value."""
+    if isinstance(value, Sensitive):
+        msg = "the collection is a secret, and its keys would be shown in titles"
+        raise ConditionError(msg, (), "mark only the secret members as Sensitive: Hash[String, Struct[{...}]]")
+    if is_unknown(value):
+        msg = "the collection is not known before anything is read"
+        raise ConditionError(msg, (), "use inputs, facts, and values that are made of them alone")
+    if value is not None and type(value) not in {dict, list}:
+        kind = "a text" if type(value) is str else "a Boolean" if type(value) is bool else "a number"
+        msg = f"for_each must be a mapping or a list, and its value is {kind}"
+        raise ConditionError(msg, (), 'a list of one is ["..."]')
+    mapping = type(value) is dict
+    for index, item in enumerate(value or ()):
+        member = value[item] if mapping else item
+        if isinstance(member, Sensitive):
+            msg = f"the element [{index}] is a secret as a whole"
+            raise ConditionError(msg, (), "mark only its secret members as Sensitive")
+        yield Element(item if mapping or type(item) in _KEY_TYPES else MISSING, member, index)
+
+
+def _title_pattern(declared: Declaration) -> re.Pattern[str] | None:
+    """Return the pattern of the references that a title may become, and of the resources within a component."""
+    try:
+        parsed = expression.parse(declared.title)
+    except ValueError:
+        return None
+    parts = parsed.parts if isinstance(parsed, Expression) else (parsed,)
+    title = "".join(re.escape(part) if isinstance(part, str) else ".*" for part in parts)
+    head = re.escape(str(child_reference(declared.parent, declared.type, "")).removesuffix("]"))
+    return re.compile(rf"{head}{title}\](?:/.*)?\Z", re.DOTALL)
+
+
+class _TemplateError(Exception):
+    """A value that cannot be made for an element; ``attribute`` is the one that holds the reference, None the title."""
+
+    def __init__(self, attribute: str | None, cause: ValueError) -> None:
+        super().__init__(str(cause))
+        self.attribute = attribute
+        self.cause = cause
+
+
+class _Templates:
+    """A declaration whose references to an element are found once, for all elements."""
+
+    def __init__(self, declared: Declaration, elements: Sequence[Element], resolve: Resolve) -> None:
+        self._declared = declared
+        self._resolve = resolve
+        self._elements = elements
+        self._title = self._template(declared.title)
+        self._attributes = self._of_mapping(declared.attributes)
+        self._meta = self._of_mapping(declared.meta)
+        #: The metaparameters that depend on the element.
+        self.names = [name for name, _ in self._meta]
+        #: The paths that at least one element has.
+        self._existing: dict[tuple[str, ...], bool] = {}
+
+    def _of_mapping(self, values: dict[str, Any]) -> list[tuple[str, Template]]:
+        pairs = ((name, self._template(value)) for name, value in values.items())
+        return [(name, template) for name, template in pairs if template is not None]
+
+    def declaration(self, element: Element) -> Declaration:
+        """Return the declaration for an element. Raise ``_TemplateError``."""
+        declared = self._declared
+        title = declared.title if self._title is None else self._made(None, self._title, element)
+        if self._title is not None:
+            title = self._title_text(title)
+        attributes = {name: self._made(name, template, element) for name, template in self._attributes}
+        meta = {name: _metaparameter(name, self._made(name, template, element)) for name, template in self._meta}
+        return declared._replace(
+            title=title,
+            attributes={**declared.attributes, **attributes} if attributes else declared.attributes,
+            meta={**declared.meta, **meta} if meta else declared.meta,
+            derivation=Derivation(element),
+        )
+
+    def _made(self, name: str | None, template: Template, element: Element) -> Any:
+        try:
+            return template(element)
+        except ValueError as error:
+            raise _TemplateError(name, error) from error
+
+    def _title_text(self, value: Any) -> str:
+        """Return a title of an element, in which other scopes are not evaluated yet. Raise ``_TemplateError``."""
+        if isinstance(value, (str, Expression)):
+            title, problem = str(value), ""
+        elif is_secret(value):
+            title, problem = "", "a title cannot hold a secret"
+        else:
+            try:
+                title, problem = expression.text_of(value, self._declared.title), ""
+            except ValueError as error:
+                title, problem = "", str(error)
+        problem = problem or document.character_problem(title, key=True, noun="a title")
+        problem = problem or ("" if title else "the title is empty")
+        if problem:
+            raise _TemplateError(None, ValueError(problem))
+        return title
+
+    def _template(self, value: Any) -> Template | None:
+        """Return the function that makes a value for an element, or None where it is the same for all."""
+        if type(value) is str:
+            return self._of_text(value) if _EACH in value and "${" in value else None
+        if type(value) is dict:
+            members = self._of_mapping(value)
+            return (lambda element: {**value, **{key: made(element) for key, made in members}}) if members else None
+        if type(value) is list:
+            items = [self._template(item) for item in value]
+            if not any(items):
+                return None
+            pairs = list(zip(value, items, strict=True))
+            return lambda element: [item if made is None else made(element) for item, made in pairs]
+        return None
+
+    def _of_text(self, text: str) -> Template | None:
+        try:
+            parsed = expression.parse(text)
+        except ValueError:
+            return None  # reported where the value is evaluated
+        if not isinstance(parsed, Expression):
+            return None
+        parts = [part if isinstance(part, str) else self._of_path(part) for part in parsed.parts]
+        if not any(map(callable, parts)):
+            return None
+        if len(parts) == 1:
+            return self._whole(parsed.parts[0])
+        return lambda element: _joined([part(element) if callable(part) else part for part in parts], parsed.parts)
+
+    def _of_path(self, path: ExpressionPath) -> Template | ExpressionPath:
+        """Return a path, or the function that makes a part of a text for an element."""
+        if path.root == "each":
+            return lambda element: self.member(path, element, whole=False)
+        title = self._template(path.root.title) if isinstance(path.root, Reference) else None
+        if title is None and not any(isinstance(key, Choice) and key.path.root == "each" for key in path.keys):
+            return path
+
+        def made(element: Element) -> ExpressionPath:
+            root = path.root if title is None else Reference(path.root[0], str(title(element)))
+            return path._replace(root=root, keys=tuple(self._key(key, element) for key in path.keys))
+
+        return made
+
+    def _key(self, key: str, element: Element) -> str:
+        """Return a key of a path that is evaluated later, chosen if the element chooses it."""
+        if not isinstance(key, Choice) or key.path.root != "each":
+            return key
+        value = self.member(key.path, element, whole=True)
+        if type(value) not in {str, int}:
+            msg = f"{key.path} must be a text or an integer to choose a key"
+            raise ValueError(msg)
+        return str(value)
+
+    def _whole(self, path: str | ExpressionPath) -> Template:
+        """Return the function for a value that is one whole reference, which keeps its data type."""
+        assert isinstance(path, ExpressionPath)
+        part = self._of_path(path)
+        assert callable(part)
+        if path.root == "each":
+            return lambda element: _literal(self.member(path, element, whole=True))
+        return lambda element: Expression((part(element),))
+
+    def resolve(self, element: Element, path: ExpressionPath) -> Any:
+        """Return the value of a path that is known before anything is read. Raise ``ValueError``."""
+        return self.member(path, element, whole=True) if path.root == "each" else self._resolve(path)
+
+    def member(self, written: ExpressionPath, element: Element, *, whole: bool) -> Any:
+        """Return the value of a path into an element.
+
+        A member that only other elements have is null where it is the ``whole`` value. Raise ``ValueError``.
+        """
+        path, secret = written, False
+        if any(isinstance(key, Choice) for key in written.keys):
+            chosen, secret = expression.with_choices(written, partial(self.resolve, element))
+            path = chosen or _refuse_resource(written)
+        value = self._member(path, element, whole=whole)
+        return Sensitive(value) if secret and not isinstance(value, Sensitive) else value
+
+    def _member(self, path: ExpressionPath, element: Element, *, whole: bool) -> Any:
+        first = path.keys[0]
+        if first == "key" and element.key is MISSING:
+            msg = f"{path}: the element [{element.number}] is neither a text nor a number, so that it has no key"
+            raise ConditionError(msg, (), "use a member, such as ${each.value.name}, or ${each.index}")
+        if first not in conditions.ELEMENT_KEYS:
+            msg = f"{path}: each has key, value and index{hint(first, conditions.ELEMENT_KEYS)}"
+            raise ValueError(msg)
+        try:
+            return expression.follow_keys(_part(element, first), path, path.keys[1:])
+        except EvaluationError as error:
+            if not self._exists(path):
+                raise
+            if whole:
+                return None
+            msg = f"{error}, which other elements have"
+            raise ConditionError(msg, (), "give it to all elements, or make it the whole value") from error
+
+    def _exists(self, path: ExpressionPath) -> bool:
+        """Return whether at least one element has the member of a path."""
+        if path.keys not in self._existing:
+            self._existing[path.keys] = any(_has(element, path) for element in self._elements)
+        return self._existing[path.keys]
+
+
+def _part(element: Element, name: str) -> Any:
+    return element[conditions.ELEMENT_KEYS.index(name)]
+
+
+def _has(element: Element, path: ExpressionPath) -> bool:
+    try:
+        expression.follow_keys(_part(element, path.keys[0]), path, path.keys[1:])
+    except EvaluationError:
+        return False
+    return True
+
+
+def _metaparameter(name: str, value: Any) -> Any:
+    """Return a metaparameter whose expressions are texts again, as they are evaluated like written ones."""
+
+    def text(leaf: Any) -> Any:
+        return expression.text_of(leaf) if name in _TEXTS and type(leaf) in {int, bool} else leaf
+
+    return map_leaves(value, lambda leaf: str(leaf) if isinstance(leaf, Expression) else text(leaf))
+
+
+def _literal(value: Any) -> Any:
+    """Return a value in which no path is found: a value of an element is never parsed again."""
+    if type(value) is str:
+        return expression.escape_expressions(value) if "${" in value else value
+    return value if type(value) in SCALAR_TYPES else expression.literal(value)
+
+
+def _joined(parts: list[Any], sources: Sequence[Any]) -> Any:
+    """Return a text of literal texts and values of an element, an expression where paths of other scopes are left."""
+    pieces = [
+        part
+        if isinstance(source, str) or isinstance(part, (Sensitive, ExpressionPath))
+        else expression.text_of(part, source)
+        for part, source in zip(parts, sources, strict=True)
+    ]
+    if any(isinstance(piece, ExpressionPath) for piece in pieces):
+        return Expression(tuple(pieces))
+    text = _literal("".join(map(expression.text_of, pieces)))
+    return Sensitive(text) if any(isinstance(piece, Sensitive) for piece in pieces) else text

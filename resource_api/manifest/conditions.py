@@ -1,0 +1,468 @@
+"""Conditions of ``when``: parse them to frozen values, and judge them over the names of a manifest (contract §10.6).
+
+A condition is true, false, one reference to a Boolean, or a mapping of paths to tests that all must hold. Its names are
+known before anything is read. Pure: the values of paths come in as a function.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.manifest.sections import Violation, unknown_keys
+from resource_api.model.datatypes.parser import PatternError, translate
+from resource_api.model.values import expression
+from resource_api.model.values.errors import nearest
+from resource_api.model.values.expression import EvaluationError, Expression, ExpressionPath
+from resource_api.model.values.start_up import NamedTuple, regex
+from resource_api.model.values.text import show
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_secret, is_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    KeyPath = tuple[str | int, ...]
+    Resolve = Callable[[ExpressionPath], Any]
+
+#: The scopes of paths: all of them are known before anything is read.
+SCOPES: Final = ("inputs", "values", "facts", "host", "each", "stacks")
+#: The scopes in which a missing path is no mistake.
+_OPEN_SCOPES: Final = frozenset({"facts", "stacks"})
+#: The parts of ``each``, in the order of the fields of ``Element``.
+ELEMENT_KEYS: Final = ("key", "value", "index")
+_ORDERINGS: Final[dict[str, tuple[str, Callable[[int], bool]]]] = {
+    "lt": ("less than", lambda order: order < 0),
+    "le": ("at most", lambda order: order <= 0),
+    "gt": ("more than", lambda order: order > 0),
+    "ge": ("at least", lambda order: order >= 0),
+}
+_OPERATORS: Final = ("not", "matches", *_ORDERINGS, "exists")
+_NUMBERS: Final = frozenset({int, float})
+_DOTTED: Final = regex(r"[0-9]+(?:\.[0-9]+)*\Z")
+_EXAMPLE: Final = "write true, false, ${inputs.NAME} or a mapping such as {facts.os.family: Debian}"
+
+
+class ConditionError(ValueError):
+    """A condition that is wrong; ``path`` leads to the cause within the condition."""
+
+    def __init__(self, message: str, path: KeyPath = (), hint: str = "") -> None:
+        """Keep the message for users, the path and the hint."""
+        super().__init__(message)
+        self.path = path
+        self.hint = hint
+
+
+class _Missing:
+    """The value of a path that does not exist; one instance, ``_MISSING``."""
+
+
+_MISSING: Final = _Missing()
+
+
+class _MissingValueError(Exception):
+    """A test needs a value where there is none."""
+
+
+# Tests: each returns the reason that a value fails, or an empty string
+
+
+class Equal(NamedTuple):
+    """The value equals a scalar; numbers and Booleans are different kinds."""
+
+    expected: Any
+
+    def failure(self, value: Any, name: str) -> str:
+        """Return the reason that the value differs, or an empty string."""
+        return "" if _equals(value, self.expected) else f"{name} is {show(value)}, not {show(self.expected)}"
+
+
+class OneOf(NamedTuple):
+    """The value equals one of these scalars."""
+
+    expected: tuple[Any, ...]
+
+    def failure(self, value: Any, name: str) -> str:
+        """Return the reason that the value is none of these, or an empty string."""
+        if any([_equals(value, item) for item in self.expected]):  # noqa: C419 - each is compared, in any order
+            return ""
+        return f"{name} is {show(value)}, none of {', '.join(map(show, self.expected))}"
+
+
+class Matches(NamedTuple):
+    """A regular expression is found in the text."""
+
+    source: str
+
+    def failure(self, value: Any, name: str) -> str:
+        """Return the reason that the text does not match, or an empty string."""
+        if type(_present(value)) is not str:
+            msg = f"{name} is no text, so that no regular expression can match it"
+            raise ConditionError(msg)
+        return (
+            ""
+            if translate(self.source).search(value)
+            else f"{name} is {show(value)}, without a match of /{self.source}/"
+        )
+
+
+class Ordered(NamedTuple):
+    """A number, or a text of dotted numbers, is less or more than another."""
+
+    operator: str
+    bound: Any
+
+    def failure(self, value: Any, name: str) -> str:
+        """Return the reason that the order is another, or an empty string."""
+        words, accepts = _ORDERINGS[self.operator]
+        if accepts(_compare(_present(value), self.bound, name)):
+            return ""
+        return f"{name} is {show(value)}, not {words} {show(self.bound)}"
+
+
+class Exists(NamedTuple):
+    """The path exists, and is not null; or does not."""
+
+    expected: bool
+
+    def failure(self, value: Any, name: str) -> str:
+        """Return the reason of the contrary, or an empty string."""
+        exists = value is not _MISSING and value is not None
+        return "" if exists is self.expected else f"{name} {'exists' if exists else 'does not exist'}"
+
+
+class Negated(NamedTuple):
+    """The test does not hold."""
+
+    test: Test
+
+    def failure(self, value: Any, name: str) -> str:
+        """Return the reason that the test holds, or an empty string."""
+        return "" if self.test.failure(value, name) else f"{name} is {show(value)}"
+
+
+class Every(NamedTuple):
+    """All tests hold."""
+
+    tests: tuple[Test, ...]
+
+    def failure(self, value: Any, name: str) -> str:
+        """Return the reason of the first test that fails, or an empty string."""
+        return next(filter(None, (test.failure(value, name) for test in self.tests)), "")
+
+
+Test = Equal | OneOf | Matches | Ordered | Exists | Negated | Every
+
+
+# Conditions
+
+
+class Constant(NamedTuple):
+    """``true`` or ``false``."""
+
+    holds: bool
+
+
+class Flag(NamedTuple):
+    """One reference to a Boolean."""
+
+    path: ExpressionPath
+
+
+class PathTest(NamedTuple):
+    """A test of the value at a path; ``keys`` lead to it within the condition."""
+
+    path: ExpressionPath
+    test: Test
+    keys: KeyPath
+
+
+class AllOf(NamedTuple):
+    """All conditions hold."""
+
+    conditions: tuple[Condition, ...]
+
+
+class AnyOf(NamedTuple):
+    """At least one condition holds."""
+
+    conditions: tuple[Condition, ...]
+
+
+class NotCondition(NamedTuple):
+    """The condition does not hold."""
+
+    condition: Condition
+
+
+Condition = Constant | Flag | PathTest | AllOf | AnyOf | NotCondition
+
+
+TRUE: Final = Constant(True)  # noqa: FBT003 - the value of a condition
+_FALSE: Final = Constant(False)  # noqa: FBT003 - the value of a condition
+
+
+def violations(path: KeyPath, value: Any) -> Iterator[Violation]:
+    """Yield everything that is wrong with a condition, at ``path``, whatever its names are."""
+    parser = _Parser()
+    parser.condition(path, value)
+    yield from parser.violations
+
+
+def parse(value: Any) -> Condition:
+    """Return the condition of a value without ``violations``. Raise ``ConditionError`` for another."""
+    parser = _Parser()
+    condition = parser.condition((), value)
+    if parser.violations:
+        violation = parser.violations[0]
+        raise ConditionError(violation.message, violation.path, violation.hint)
+    return condition
+
+
+def uses_each(condition: Condition) -> bool:
+    """Return whether a condition depends on an element of ``for_each``."""
+    if isinstance(condition, (AllOf, AnyOf)):
+        return any(map(uses_each, condition.conditions))
+    if isinstance(condition, NotCondition):
+        return uses_each(condition.condition)
+    return not isinstance(condition, Constant) and condition.path.root == "each"
+
+
+def judge(condition: Condition, resolve: Resolve) -> str:
+    """Return the reason that a condition does not hold, or an empty string if it holds.
+
+    ``resolve`` returns the value of a path, ``UNKNOWN`` if only a run yields it. Raise ``ConditionError`` for a missing
+    or secret value, and for one of a kind that a test does not take.
+    """
+    match condition:
+        case Constant():
+            return "" if condition.holds else "when is false"
+        case Flag():
+            return _judge_flag(condition.path, resolve)
+        case PathTest():
+            return _judge_test(condition, resolve)
+        case AllOf():
+            return next(filter(None, (judge(part, resolve) for part in condition.conditions)), "")
+        case AnyOf():
+            reasons = [judge(part, resolve) for part in condition.conditions]
+            return "; ".join(reasons) if all(reasons) else ""
+        case NotCondition():
+            return "" if judge(condition.condition, resolve) else "the condition under not holds"
+
+
+def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
+    try:
+        value = _checked(resolve(path), str(path))
+    except ConditionError:
+        raise
+    except ValueError as error:
+        raise ConditionError(str(error)) from error
+    if type(value) is not bool:
+        msg = f"{path} must be true or false, and it is {_kind(value)}"
+        raise ConditionError(msg, (), f"compare it: {{{str(path)[2:-1]}: VALUE}}")
+    return "" if value else f"{path} is false"
+
+
+def _judge_test(condition: PathTest, resolve: Resolve) -> str:
+    path, name = condition.path, str(condition.path)[2:-1]
+    try:
+        value, message = _look_up(path, resolve)
+        return condition.test.failure(_checked(value, name), name)
+    except ConditionError as error:
+        raise ConditionError(str(error), condition.keys, error.hint) from error
+    except _MissingValueError:
+        if path.root in _OPEN_SCOPES:
+            return f"{name} does not exist"
+        raise ConditionError(message, condition.keys, "to test that, write {exists: true}") from None
+    except ValueError as error:
+        raise ConditionError(str(error), condition.keys) from error
+
+
+def _look_up(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
+    """Return the value of a path; or ``_MISSING``, and the message about that. Raise ``ValueError`` as ``resolve``.
+
+    The first name must be declared, but for facts, properties of the host and other stacks.
+    """
+    chosen, secret = expression.with_choices(path, resolve)
+    if chosen is None or secret:
+        return (UNKNOWN if chosen is None else Sensitive(None)), ""
+    path, names = chosen, 2 if path.root == "stacks" else 1
+    try:
+        whole = resolve(path._replace(keys=path.keys[:names]))
+    except EvaluationError as error:
+        return _MISSING, str(error)
+    except ValueError as error:
+        if path.root not in {"facts", "host"}:
+            raise
+        return _MISSING, str(error)
+    try:
+        return expression.follow_keys(whole, path, path.keys[names:]), ""
+    except EvaluationError as error:
+        return _MISSING, str(error)
+
+
+def _checked(value: Any, name: str) -> Any:
+    """Return a value that may decide. Raise ``ConditionError`` for a secret, and for one that is not known."""
+    if is_secret(value):
+        msg = f"{name} is a secret, and what is left out would tell it"
+        raise ConditionError(msg, (), "test another value")
+    if is_unknown(value):
+        msg = f"{name} is not known before anything is read"
+        raise ConditionError(msg, (), "a condition takes inputs, facts and what is made of them alone")
+    return value
+
+
+def _present(value: Any) -> Any:
+    if value is _MISSING:
+        raise _MissingValueError
+    return value
+
+
+def _equals(value: Any, expected: Any) -> bool:
+    """Return whether a value equals a scalar. Raise ``ConditionError`` for text against a number."""
+    _present(value)
+    if type(value) is str and type(expected) in _NUMBERS:
+        msg = f"the value is the text {show(value)}, and {show(expected)} is a number"
+        raise ConditionError(msg, (), f'quote it: "{expected}"')
+    if type(value) in _NUMBERS and type(expected) is str:
+        msg = f"the value is the number {show(value)}, and {show(expected)} is a text"
+        raise ConditionError(msg, (), "write it without quotes")
+    return type(value) in SCALAR_TYPES and (type(value) is bool) is (type(expected) is bool) and bool(value == expected)
+
+
+def _compare(value: Any, bound: Any, name: str) -> int:
+    """Return a number below, above or equal to 0, as the value is less, more or equal. Raise ``ConditionError``."""
+    if type(value) in _NUMBERS and type(bound) in _NUMBERS:
+        return int(value > bound) - int(value < bound)
+    _equals(value, bound)
+    if type(value) is not str or not _DOTTED.match(value):
+        msg = f"{name} is {_kind(value)}, and only numbers and texts of dotted numbers have an order"
+        raise ConditionError(msg)
+    for left, right in zip_longest(value.split("."), bound.split("."), fillvalue="0"):
+        if int(left) != int(right):
+            return 1 if int(left) > int(right) else -1
+    return 0
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return "null" if value is None else show(value)
+
+
+def _literal(value: Any) -> Any:
+    return value.replace("$${", "${") if type(value) is str else value
+
+
+class _Parser:
+    """Parses conditions, and collects violations."""
+
+    def __init__(self) -> None:
+        self.violations: list[Violation] = []
+
+    def _violation(self, path: KeyPath, message: str, hint: str = "") -> None:
+        self.violations.append(Violation(path, message, hint))
+
+    def condition(self, path: KeyPath, value: Any) -> Condition:
+        """Return a condition; one with violations has any value."""
+        if type(value) is bool:
+            return Constant(value)
+        if type(value) is dict and value:
+            return AllOf(tuple(self._member((*path, key), key, item) for key, item in value.items()))
+        if type(value) is str and "${" in value:
+            return self._flag(path, value)
+        kind = "it is empty" if value in ({}, "") else f"this is {'a text' if type(value) is str else _kind(value)}"
+        self._violation(path, f"a condition must be true, false, a reference or a mapping; {kind}", _EXAMPLE)
+        return _FALSE
+
+    def _flag(self, path: KeyPath, value: str) -> Condition:
+        try:
+            parsed = expression.parse(value)
+        except ValueError as error:
+            self._violation(path, str(error))
+            return _FALSE
+        parts = parsed.parts if isinstance(parsed, Expression) else ()
+        if len(parts) != 1 or not isinstance(parts[0], ExpressionPath):
+            self._violation(path, "a condition in text must be one reference alone", _EXAMPLE)
+            return _FALSE
+        self._check_scope(path, parts[0])
+        return Flag(parts[0])
+
+    def _member(self, path: KeyPath, key: str, value: Any) -> Condition:
+        if key == "not":
+            return NotCondition(self.condition(path, value))
+        if key == "any":
+            if type(value) is list and value:
+                return AnyOf(tuple(self.condition((*path, number), item) for number, item in enumerate(value)))
+            self._violation(path, "any must be a list of conditions", "write any: [{...}, {...}]")
+            return _FALSE
+        if "${" in key:
+            self._violation(path, "a path in a condition is written without ${ and }", key.replace("${", "").strip("}"))
+            return _FALSE
+        try:
+            parsed = expression.parse(f"${{{key}}}")
+        except ValueError:
+            hint = nearest(key.partition(".")[0], (*SCOPES, "any", "not"), "scope")
+            hint = hint or f"a path begins with {', '.join(SCOPES)}, as in facts.os.family"
+            self._violation(path, f"{show(key)} is no path of a condition", hint)
+            return _FALSE
+        assert isinstance(parsed, Expression)
+        assert isinstance(parsed.parts[0], ExpressionPath)
+        self._check_scope(path, parsed.parts[0])
+        return PathTest(parsed.parts[0], self._test(path, value), path)
+
+    def _check_scope(self, path: KeyPath, target: ExpressionPath) -> None:
+        """Report a path to a resource, and an unknown member of ``each``."""
+        if not isinstance(target.root, str):
+            message = f"a condition cannot depend on a resource, such as {target.root}: it is judged before one is read"
+            self._violation(path, message, "test an input or a fact")
+        elif target.root == "each" and target.keys[0] not in ELEMENT_KEYS:
+            self._violation(path, f"each has {', '.join(ELEMENT_KEYS)}", nearest(target.keys[0], ELEMENT_KEYS))
+
+    def _test(self, path: KeyPath, value: Any) -> Test:
+        if type(value) is list:
+            for number, item in enumerate(value):
+                self._check_scalar((*path, number), item)
+            if not value:
+                self._violation(path, "a list of values is empty, and no value is one of them")
+            return OneOf(tuple(map(_literal, value)))
+        if type(value) is not dict:
+            self._check_scalar(path, value)
+            return Equal(_literal(value))
+        if not value:
+            self._violation(path, "a test is empty", f"write a value, a list, or one of {', '.join(_OPERATORS)}")
+        self.violations += unknown_keys(path, value, _OPERATORS, "test")
+        tests = {word: self._operator((*path, word), word, value[word]) for word in _OPERATORS if word in value}
+        # A value that does not exist is no mistake beside a test for that.
+        return Every(tuple(sorted(tests.values(), key=lambda test: not isinstance(test, Exists))))
+
+    def _operator(self, path: KeyPath, word: str, value: Any) -> Test:
+        if word == "not":
+            return Negated(self._test(path, value))
+        if word == "exists":
+            if type(value) is not bool:
+                self._violation(path, "exists must be true or false")
+            return Exists(value is True)
+        if word == "matches":
+            return self._matches(path, value)
+        if not (type(value) in _NUMBERS or (type(value) is str and _DOTTED.match(value))):
+            self._violation(path, f'{word} must be a number, or a text of dotted numbers such as "22.04"')
+        return Ordered(word, value)
+
+    def _matches(self, path: KeyPath, value: Any) -> Test:
+        if type(value) is not str or len(value) < 2 or value[0] != "/" or value[-1] != "/":  # noqa: PLR2004 - two slashes
+            text = value if type(value) is str else "RE"
+            self._violation(path, "matches must be a regular expression between slashes", f"write /{text.strip('/')}/")
+            return Matches("")
+        try:
+            translate(value[1:-1])
+        except PatternError as error:
+            self._violation(path, f"this is no regular expression: {error}, at character {error.offset + 2}")
+        return Matches(value[1:-1])
+
+    def _check_scalar(self, path: KeyPath, value: Any) -> None:
+        if type(value) not in SCALAR_TYPES:
+            self._violation(path, "a value in a test must be a text, a number, true, false or null")
+        elif type(value) is str and "${" in value.replace("$${", ""):
+            self._violation(
+                path, "a value in a test cannot hold ${...}", "write it out; logic belongs in a Python manifest"
+            )
