@@ -265,7 +265,7 @@ def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
 def _judge_test(condition: PathTest, resolve: Resolve) -> str:
     path, name = condition.path, str(condition.path)[2:-1]
     try:
-        value, message = _look_up(path, resolve)
+        value, message = _value_of(path, resolve)
         return condition.test.failure(_checked(value, name), name)
     except ConditionError as error:
         raise ConditionError(str(error), condition.keys, error.hint) from error
@@ -277,7 +277,7 @@ def _judge_test(condition: PathTest, resolve: Resolve) -> str:
         raise ConditionError(str(error), condition.keys) from error
 
 
-def _look_up(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
+def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
     """Return the value of a path; or ``_MISSING``, and the message about that. Raise ``ValueError`` as ``resolve``.
 
     The first name must be declared, but for facts, properties of the host and other stacks.
