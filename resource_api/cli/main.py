@@ -33,7 +33,7 @@ COMMAND_GROUPS: Final = {
     },
     "With a manifest": {
         "validate": "Check a manifest without touching the system.",
-        "inputs": "Show the inputs of a manifest, and where each is from.",
+        "inputs": "Show a manifest's inputs and their sources; edit encrypted files.",
         "eval": "Show what an expression comes to.",
         "plan": "Show what apply would do; change nothing.",
         "watch": "Plan again whenever a file of a manifest changes.",
@@ -67,7 +67,7 @@ COMMAND_GROUPS: Final = {
 #: Module of ``cli/commands/`` → the commands that it defines beside, or instead of, the one of its own name.
 _MODULES: Final = {
     "history": ("report",),
-    "manifest": ("validate", "inputs", "eval", "facts", "graph"),
+    "manifest": ("validate", "eval", "facts", "graph"),
     "plan": ("show",),
     "refresh": ("import",),
     "stack": ("output",),

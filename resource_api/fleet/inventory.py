@@ -332,7 +332,7 @@ class Selection:
     def _load(self, path: str) -> Inventory:
         if path not in self._inventories:
             inventory = read(path, self._reader) if suffix(path) in READERS else self._executed(path)
-            self._reader.check(path, inventory.values)
+            self._reader.check_programs(path, inventory.values)
             self._inventories[path] = inventory
         return self._inventories[path]
 

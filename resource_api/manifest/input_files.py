@@ -6,7 +6,7 @@ An encrypted file is decrypted in memory; its text is in no message (contract §
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.input_values import FileInput, LocatedValue
 from resource_api.manifest.read import READERS
@@ -16,8 +16,9 @@ from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.system import document_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
+    from resource_api.manifest.read import Reader
     from resource_api.model.values.document import Document
     from resource_api.system.age import Identities
     from resource_api.system.filesystem.code_trust import CodeTrust
@@ -28,6 +29,10 @@ def suffix(path: str) -> str:
     return os.path.splitext(path.removesuffix(AGE))[1].lower()
 
 
+#: The codes of problems whose messages never repeat the text of a file.
+_CONSTANT: Final = frozenset({"syntax", "inputs"})
+
+
 class InputFiles:
     """Reads files of inputs and the sources that they name."""
 
@@ -36,32 +41,21 @@ class InputFiles:
         self._trust = trust
         self._identities = identities
 
-    def document(self, path: str) -> Document:
-        """Return the content of a file, YAML unless it is called JSON.
-
-        Raise ``UsageError`` for an unreadable file and for an encrypted one without identities, ``ManifestError`` for a
-        wrong one.
-        """
-        try:
-            with open(path, "rb") as file:
-                raw = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            msg = f"cannot read {path}: {error.strerror or error}"
-            raise UsageError(msg) from error
-        return self.parse(raw, path)
-
     def parse(self, raw: bytes, path: str) -> Document:
-        """Return the document in the bytes of a file. Raise as ``document`` does."""
-        reader = READERS[".json" if suffix(path) == ".json" else ".yaml"]
+        """Return the document in the bytes of a file, YAML unless it is called JSON.
+
+        Raise ``UsageError`` for an encrypted file without identities, ``ManifestError`` for a wrong one.
+        """
         if not path.endswith(AGE):
-            return reader(raw, path)
+            return reader_of(path)(raw, path)
+        text = self.decrypt(raw, path)
         try:
-            return reader(self.decrypt(raw, path), path)
+            return reader_of(path)(text, path)
         except ManifestError as error:
-            raise ManifestError(map(_without_text, error.problems)) from None
+            raise without_text(error) from None
 
     def decrypt(self, raw: bytes, path: str) -> bytes:
-        """Return the content of an encrypted file. Raise as ``document`` does."""
+        """Return the content of an encrypted file. Raise as ``parse`` does."""
         if self._identities is None:
             msg = f"{path} is encrypted; name its key with --inputs-key age:PATH or RESOURCE_API_INPUTS_KEY"
             raise UsageError(msg)
@@ -72,26 +66,22 @@ class InputFiles:
             raise manifest_error(path, (0, 0), "inputs", message) from error
 
     def values(self, path: str) -> dict[str, LocatedValue]:
-        """Return the values of a file of inputs by name. Raise as ``document`` and ``check`` do."""
-        document = self.document(path)
-        document_schema.check("inputs", document, "inputs")
-        values = {name: LocatedValue(value, path, *document.position((name,))) for name, value in document.data.items()}
-        self.check(path, values.values())
+        """Return the values of a file of inputs by name.
+
+        Raise ``UsageError`` for an unreadable file, and as ``parse`` and ``check_programs`` do.
+        """
+        try:
+            with open(path, "rb") as file:
+                raw = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            msg = f"cannot read {path}: {error.strerror or error}"
+            raise UsageError(msg) from error
+        values = located_values(self.parse(raw, path))
+        self.check_programs(path, values.values())
         return values
 
-    def check(self, path: str, values: Collection[LocatedValue]) -> None:
-        """Check the sources in a file.
-
-        Raise ``ManifestError`` for malformed ones, ``UntrustedCode`` for one that names a program in a file that other
-        users can change.
-        """
-        problems = [
-            value.locate(Problem(None, message, code="input"))
-            for value in values
-            if (message := source_problem(value.value))
-        ]
-        if problems:
-            raise ManifestError(problems)
+    def check_programs(self, path: str, values: Iterable[LocatedValue]) -> None:
+        """Raise ``UntrustedCode`` for a file that names programs and that other users can change."""
         if any(kind_of(value.value) == "command" for value in values):
             try:
                 os.close(self._trust.open(path))
@@ -119,7 +109,30 @@ class InputFiles:
         return resolved
 
 
-def _without_text(problem: Problem) -> Problem:
-    """Return a problem of an encrypted file without a part of its text: only messages of the parser are constant."""
-    message = problem.message if problem.code == "syntax" else f"cannot be read here ({problem.code})"
-    return problem._replace(message=message, hint="", paste="")
+def located_values(document: Document) -> dict[str, LocatedValue]:
+    """Return the values of a document of inputs by name. Raise ``ManifestError``, also for malformed sources."""
+    document_schema.check("inputs", document, "inputs")
+    file = document.file
+    values = {name: LocatedValue(value, file, *document.position((name,))) for name, value in document.data.items()}
+    problems = [
+        value.locate(Problem(name, f"input '{name}': {message}", code="input"))
+        for name, value in values.items()
+        if (message := source_problem(value.value))
+    ]
+    if problems:
+        raise ManifestError(problems)
+    return values
+
+
+def reader_of(path: str) -> Reader:
+    """Return the reader of a file of inputs after decryption: YAML unless it is called JSON."""
+    return READERS[".json" if suffix(path) == ".json" else ".yaml"]
+
+
+def without_text(error: ManifestError) -> ManifestError:
+    """Return the error of an encrypted file without a part of its text: only messages of the parser are constant."""
+    return ManifestError(
+        problem._replace(message=message, hint="", paste="")
+        for problem in error.problems
+        for message in [problem.message if problem.code in _CONSTANT else f"cannot be read here ({problem.code})"]
+    )

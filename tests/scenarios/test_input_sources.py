@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import pyrage
 import pytest
-from pyrage import x25519
+
+from tests.scenarios.encrypted_inputs import SECRET, Site
 
 if TYPE_CHECKING:
-    from tests.scenarios.conftest import Bench, Outcome
+    from tests.scenarios.conftest import Bench
 
 _USERS: Final = """
     project: p
@@ -39,49 +39,6 @@ def test_beside_a_sensitive_member_only_that_leaf_is_secret(bench: Bench) -> Non
     assert "{alice: {shell: /bin/zsh, hash: <sensitive>}}" in shown
 
 
-_SITE: Final = """
-    project: p
-    inputs:
-      port: {type: Integer}
-      token: {type: "Sensitive[String]"}
-      limits: {type: "Hash[String, Any]", default: {}}
-    resources:
-      Widget[a]: {size: "${inputs.port}"}
-      Account[b]: {password: "${inputs.token}"}
-    outputs: {limits: "${inputs.limits}"}
-"""
-_SECRET: Final = "sesame-4711"
-
-
-class Site:
-    """A manifest with its stack's file, other files of inputs, and keys."""
-
-    def __init__(self, bench: Bench) -> None:
-        """Write the manifest and two identities."""
-        self.bench = bench
-        bench.write("site.yaml", _SITE)
-        self.identities = [x25519.Identity.generate() for _ in range(2)]
-        for name, identity in zip(("key", "foreign"), self.identities, strict=True):
-            bench.write(name, f"# created: today\n{identity}\n").chmod(0o600)
-
-    def encrypt(self, name: str, text: str, *, armoured: bool = False) -> Path:
-        """Write a file that the first identity opens."""
-        path = self.bench.write(name, "")
-        path.write_bytes(pyrage.encrypt(text.encode(), [self.identities[0].to_public()], armored=armoured))
-        return path
-
-    def apply(self, *options: str, **environment: str) -> Outcome:
-        """Apply the manifest; the secret is in no output."""
-        done = self.bench.run("apply", "site.yaml", *options, **environment)
-        assert _SECRET not in done.out + done.err
-        return done
-
-    @property
-    def values(self) -> tuple[int, str]:
-        """The port and the token that were applied."""
-        return self.bench.things("widget")["a"]["size"], self.bench.things("account")["b"]["password"]
-
-
 @pytest.fixture
 def site(bench: Bench) -> Site:
     """Return a new site."""
@@ -101,20 +58,20 @@ def site(bench: Bench) -> Site:
 def test_a_value_is_read_from_its_source_beside_the_file(site: Site, name: str, source: dict[str, Any]) -> None:
     """A path is relative to the file, a program runs there without a shell, and one final newline is dropped."""
     above = Path(name).parent
-    site.bench.write(f"{above}/token.txt", f"{_SECRET}\n")
+    site.bench.write(f"{above}/token.txt", f"{SECRET}\n")
     site.bench.write(f"{above}/token.sh", '#!/bin/sh\n[ "$1" = "a b" ] && cat token.txt\n').chmod(0o755)
     site.bench.write(name, json.dumps({"port": {"command": ["echo", "80"]}, "token": source}))
     options = () if name.startswith("stacks") else ("--inputs", name)
-    done = site.apply(*options, TOKEN=f"{_SECRET}\n")
+    done = site.apply(*options, TOKEN=f"{SECRET}\n")
     assert done.code == 0, done.err
-    assert site.values == (80, _SECRET)
+    assert site.values == (80, SECRET)
 
 
 def test_a_literal_mapping_of_one_of_these_keys_is_written_as_value(site: Site) -> None:
     """What is beneath ``value`` is no source, and deeper mappings never are."""
-    site.bench.write("i.yaml", f"port: 1\ntoken: {_SECRET}\nlimits: {{value: {{file: /etc/passwd}}}}")
+    site.bench.write("i.yaml", f"port: 1\ntoken: {SECRET}\nlimits: {{value: {{file: /etc/passwd}}}}")
     assert site.apply("--inputs", "i.yaml").code == 0
-    site.bench.write("i.yaml", f"port: 1\ntoken: {_SECRET}\nlimits: {{a: {{env: HOME}}, b: {{file: x}}}}")
+    site.bench.write("i.yaml", f"port: 1\ntoken: {SECRET}\nlimits: {{a: {{env: HOME}}, b: {{file: x}}}}")
     assert "limits: {a: {env: HOME}, b: {file: x}}" in site.apply("--inputs", "i.yaml").out
 
 
@@ -122,34 +79,34 @@ def test_a_source_that_another_value_replaces_is_not_read(site: Site) -> None:
     """A program of the stack's file does not run where ``--inputs`` has the value."""
     site.bench.write("stacks/default.yaml", "port: {command: [touch, ran]}\ntoken: {file: missing}")
     site.bench.write("i.yaml", "port: 2\ntoken: {env: TOKEN}")
-    assert site.apply("--inputs", "i.yaml", TOKEN=_SECRET).code == 0
+    assert site.apply("--inputs", "i.yaml", TOKEN=SECRET).code == 0
     assert not (site.bench.home / "stacks/ran").exists()
-    assert site.values == (2, _SECRET)
+    assert site.values == (2, SECRET)
 
 
 @pytest.mark.parametrize("armoured", [False, True])
 @pytest.mark.parametrize("name", ["stacks/default.yaml.age", "secrets.yaml.age", "secrets.json.age"])
 def test_an_encrypted_file_is_decrypted_in_memory(site: Site, name: str, *, armoured: bool) -> None:
     """The key comes from the option or the environment, also where state has another; sources work in it."""
-    text = json.dumps({"port": {"command": "echo 81"}, "token": _SECRET})
+    text = json.dumps({"port": {"command": "echo 81"}, "token": SECRET})
     site.encrypt(name, text, armoured=armoured)
     options = () if name.startswith("stacks") else ("--inputs", name)
     assert site.apply(*options, "--inputs-key", "age:key").code == 0
     assert site.apply(*options, RESOURCE_API_INPUTS_KEY="age:key").code == 0
-    assert site.values == (81, _SECRET)
+    assert site.values == (81, SECRET)
     shown = site.bench.run("inputs", "show", "site.yaml", *options, "--inputs-key", "age:key")
     assert f"token: <sensitive>  {name}:1" in shown.out
-    assert not any(_SECRET in path.read_text(errors="replace") for path in site.bench.home.glob("**/*.yaml*"))
+    assert not any(SECRET in path.read_text(errors="replace") for path in site.bench.home.glob("**/*.yaml*"))
 
 
 def test_the_keys_of_inputs_and_of_state_are_independent(site: Site) -> None:
     """State is encrypted with ``--key``, the inputs with theirs; in no file is the secret readable."""
-    site.encrypt("stacks/default.yaml.age", f"port: 1\ntoken: {_SECRET}")
+    site.encrypt("stacks/default.yaml.age", f"port: 1\ntoken: {SECRET}")
     assert site.bench.run("new", "key", "state.key").code == 0
     state = f"sqlite:{site.bench.home}/state.db"
     options = ("--key", "file:state.key", "--state", state)
     assert site.apply(*options, "--inputs-key", "age:key").code == 0
-    assert _SECRET.encode() not in (site.bench.home / "state.db").read_bytes()
+    assert SECRET.encode() not in (site.bench.home / "state.db").read_bytes()
     refused = site.apply(*options, "--inputs-key", "file:state.key")
     assert refused.code == 64
     assert "'file:state.key' is no key of inputs: write age:PATH" in refused.err

@@ -1,4 +1,4 @@
-"""``validate``, ``inputs``, ``eval``, ``facts``, ``graph``: a manifest's values and relationships, without a plan."""
+"""``validate``, ``eval``, ``facts``, ``graph``: a manifest's values and relationships, without a plan."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from resource_api.model.values.text import show as show_value
 from resource_api.model.values.values import is_unknown
 from resource_api.render import graph as rendering
 from resource_api.render import text
-from resource_api.runtime.manifest_values import expression_value, list_inputs
+from resource_api.runtime.manifest_values import expression_value
 from resource_api.system.facts import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from resource_api.cli.session import Session
     from resource_api.render.graph import Form
     from resource_api.runtime.manifest_compiler import Source
-    from resource_api.runtime.manifest_values import InputValue
 
 
 @options.command(examples=("resource-api validate site.yaml",))
@@ -46,38 +45,6 @@ def validate(session: Session, manifest: str, **_settings: Any) -> int:
         lambda: f"{file} is valid: {count} resource{'' if count == 1 else 's'}.",
     )
     return 0
-
-
-#: The width up to which places stand in one column.
-_WIDEST: Final = 60
-
-
-@options.group(examples=("resource-api inputs show site.yaml", "resource-api inputs show site.yaml --stack production"))
-def inputs() -> None:
-    """Show the inputs of a manifest, and where each is from."""
-
-
-@inputs.command("show", examples=("resource-api inputs show site.yaml",))
-@options.manifest
-@options.manifest_inputs
-@options.stack
-@options.common
-@with_session()
-def show_inputs(session: Session, manifest: str, **_settings: Any) -> None:
-    """Show the value of each input of MANIFEST, and where it is from; secrets are masked."""
-    values = list_inputs(session.runtime, session.source(manifest), session.inputs.values, session.inputs.located)
-    session.console.show(lambda: [_input_document(value) for value in values], lambda: _input_lines(values))
-
-
-def _input_document(value: InputValue) -> dict[str, Any]:
-    return {**value._asdict(), "place": value.place or None}
-
-
-def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:
-    cells = [f"{escape(value.name)}: {show_value(value.value) if value.place else '(not given)'}" for value in values]
-    width = max((len(cell) for cell in cells if len(cell) <= _WIDEST), default=0)
-    for cell, value in zip(cells, values, strict=True):
-        yield f"{cell:{width}}  {escape(value.place)}".rstrip()
 
 
 @options.command(

@@ -5,12 +5,15 @@ Programs that manage resources are run by ``process``.
 
 from __future__ import annotations
 
+import errno
 import os
 import pty
 import select
 import shlex
+import shutil
 import signal
 import subprocess
+import tempfile
 import termios
 import time
 import tty
@@ -49,7 +52,45 @@ def edit(path: str, command: str, stdout: int) -> int:
     """
     editor = subprocess.Popen([*shlex.split(command), path], stdout=stdout)  # noqa: S603 - the user's own choice
     with _interrupts_ignored():
-        return editor.wait()
+        try:
+            return editor.wait()
+        except BaseException:
+            _end(editor)
+            raise
+
+
+#: Removes a directory at the end of its input: it has a session of its own, and outlives this process by that.
+_REMOVER: Final = ("/bin/sh", "-c", 'trap "" HUP INT TERM; cat >/dev/null; rm -rf -- "$1"', "sh")
+
+
+@contextmanager
+def memory_directory() -> Iterator[str]:
+    """Yield a new private directory in memory (tmpfs), removed at the end, also when this process is killed.
+
+    Raise ``OSError`` if no file system in memory can be written to.
+    """
+    path = tempfile.mkdtemp(prefix="resource-api-", dir=_memory())
+    silent = subprocess.DEVNULL
+    with subprocess.Popen(  # noqa: S603 - constant
+        [*_REMOVER, path], stdin=subprocess.PIPE, stdout=silent, stderr=silent, start_new_session=True
+    ):
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path)
+
+
+def _memory() -> str:
+    """Return a directory of a file system in memory. Raise ``OSError``."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
+        fields = [line.split(" ") for line in mounts]
+    devices = {mount[2] for mount in fields if mount[mount.index("-") + 1] in {"tmpfs", "ramfs"}}
+    for path in (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm", "/run"):  # noqa: S108 - a new directory beneath
+        if os.access(path, os.W_OK | os.X_OK):
+            device = os.stat(path).st_dev
+            if f"{os.major(device)}:{os.minor(device)}" in devices:
+                return path
+    raise OSError(errno.ENODEV, "no file system in memory (tmpfs) can be written to, such as /dev/shm")
 
 
 def shell(command: str, text: str = "") -> int:

@@ -1,0 +1,174 @@
+"""``inputs``: show the inputs of a manifest, and edit encrypted files of inputs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from resource_api.cli import options
+from resource_api.cli.editor import edit_until_valid
+from resource_api.cli.help import CommandGroup
+from resource_api.cli.session import with_session
+from resource_api.manifest.input_files import located_values, reader_of, without_text
+from resource_api.model.values.document import AGE
+from resource_api.model.values.errors import ManifestError, ResourceAPIError, ResourceError, UsageError
+from resource_api.model.values.text import escape
+from resource_api.model.values.text import show as show_value
+from resource_api.runtime.manifest_values import list_inputs
+from resource_api.system import age
+from resource_api.system.filesystem import edit as edit_file
+from resource_api.system.process import interactive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from resource_api.cli.session import Session
+    from resource_api.runtime.manifest_values import InputValue
+
+#: The width up to which places stand in one column.
+_WIDEST: Final = 60
+#: Ends the name of the file with the recipients of an encrypted file.
+_RECIPIENTS: Final = ".recipients"
+#: The mode of a new encrypted file.
+_MODE: Final = 0o600
+#: The text of a new file before it is edited.
+_NEW: Final = "# NAME: VALUE\n"
+
+
+class _Inputs(CommandGroup):
+    """The commands about inputs; ``inputs MANIFEST`` is ``inputs show MANIFEST``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the remaining arguments, after ``show`` where no command is named."""
+        named = not args or args[0] in {*self.commands, *ctx.help_option_names}
+        return super().parse_args(ctx, args if named else ["show", *args])
+
+
+@click.group(
+    cls=_Inputs,
+    examples=("resource-api inputs site.yaml", "resource-api inputs site.yaml --stack production"),
+)
+def inputs() -> None:
+    """Show the inputs of a manifest, and where each is from; edit encrypted files of inputs."""
+
+
+@inputs.command("show", examples=("resource-api inputs show site.yaml",))
+@options.manifest
+@options.manifest_inputs
+@options.stack
+@options.common
+@with_session()
+def show_inputs(session: Session, manifest: str, **_settings: Any) -> None:
+    """Show the value of each input of MANIFEST, and where it is from; secrets are masked."""
+    values = list_inputs(session.runtime, session.source(manifest), session.inputs.values, session.inputs.located)
+    session.console.show(lambda: [_input_document(value) for value in values], lambda: _input_lines(values))
+
+
+def _input_document(value: InputValue) -> dict[str, Any]:
+    return {**value._asdict(), "place": value.place or None}
+
+
+def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:
+    cells = [f"{escape(value.name)}: {show_value(value.value) if value.place else '(not given)'}" for value in values]
+    width = max((len(cell) for cell in cells if len(cell) <= _WIDEST), default=0)
+    for cell, value in zip(cells, values, strict=True):
+        yield f"{cell:{width}}  {escape(value.place)}".rstrip()
+
+
+@inputs.command("edit", examples=("resource-api inputs edit stacks/production.yaml.age",))
+@click.argument("file", type=click.Path(dir_okay=False))
+@options.inputs_key
+@options.common
+@with_session()
+def edit(session: Session, file: str, **_settings: Any) -> None:
+    """Edit the encrypted FILE in $VISUAL or $EDITOR, and encrypt it again for the recipients in FILE.recipients.
+
+    The text is in memory only. A FILE that does not exist is created.
+    """
+    if not file.endswith(AGE):
+        msg = f"{file}: an encrypted file ends in {AGE}; another can be edited as it is"
+        raise UsageError(msg)
+    recipients = _recipients(file)
+    path = os.path.abspath(file)
+    encrypted = _encrypted(path, file)
+    text = (
+        _NEW if encrypted is None else session.inputs.reader.decrypt(encrypted, file).decode(errors="surrogateescape")
+    )
+    edited = _edited(session, file, text)
+    if edited is None:
+        session.console.show(lambda: {"file": file, "written": False}, list)
+        return
+    armoured = (encrypted or b"").startswith(age.ARMOUR)
+    _replace(path, encrypted, age.encrypt(edited.encode(errors="surrogateescape"), recipients, armoured=armoured))
+    _warn_of_lost_key(session, path, file)
+    count = f"{len(recipients)} recipient{'' if len(recipients) == 1 else 's'}"
+    session.console.show(lambda: {"file": file, "written": True}, lambda: f"{escape(file)}: encrypted for {count}.")
+
+
+def _recipients(file: str) -> Sequence[Any]:
+    """Return the recipients of an encrypted file. Raise ``UsageError``, before anything is decrypted."""
+    path = file + _RECIPIENTS
+    if not os.path.lexists(path):
+        advice = "write the recipients into it, one a line; 'age-keygen -y KEY' prints yours"
+        msg = f"{path} is missing, so nobody could open {file} again: {advice}"
+        raise UsageError(msg)
+    if recipients := age.read_recipients(path):
+        return recipients
+    msg = f"{path}: there is no recipient in it"
+    raise UsageError(msg)
+
+
+def _encrypted(path: str, file: str) -> bytes | None:
+    """Return the content of an encrypted file, or None where there is none. Raise ``UsageError``."""
+    try:
+        return edit_file.read_content(path)
+    except OSError as error:
+        msg = f"cannot read {file}: {error.strerror or error}"
+        raise UsageError(msg) from error
+
+
+def _edited(session: Session, file: str, text: str) -> str | None:
+    """Return a text as it has been edited and can be read, or None without a change."""
+
+    def accept(edited: str) -> str:
+        located_values(reader_of(file)(edited.encode(errors="surrogateescape"), file))
+        return edited
+
+    try:
+        with interactive.memory_directory() as directory:
+            path = f"{directory}/{os.path.basename(file).removesuffix(AGE)}"
+            return edit_until_valid(session, "inputs edit", path, text, accept)
+    except ManifestError as error:
+        raise without_text(error) from None
+    except OSError as error:
+        msg = f"{file} cannot be edited: {error.strerror or error}"
+        raise ResourceAPIError(msg) from error
+
+
+def _replace(path: str, before: bytes | None, after: bytes) -> None:
+    """Replace an encrypted file atomically, with its owner and mode. Raise ``ResourceError``."""
+
+    def change(content: bytes) -> bytes:
+        if content != (before or b""):
+            msg = f"{path} was changed while it was edited, and is left as it is; edit it again"
+            raise ResourceError(msg)
+        return after
+
+    try:
+        edit_file.edit(path, change, mode=_MODE)
+    except OSError as error:
+        msg = f"{path} cannot be written: {error.strerror or error}"
+        raise ResourceError(msg) from error
+
+
+def _warn_of_lost_key(session: Session, path: str, file: str) -> None:
+    """Warn where the key of this call does not open the file any more."""
+    identities = session.settings["inputs_key"]
+    try:
+        if identities is not None:
+            identities.decrypt(edit_file.read_content(path) or b"")
+    except ValueError:
+        text = f"the key age:{identities.path} does not open it any more: it is not in {file}{_RECIPIENTS}"
+        session.log.write("warning", file, text)
