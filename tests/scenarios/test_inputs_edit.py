@@ -123,7 +123,9 @@ def test_a_mistake_is_shown_in_the_copy_and_nowhere_else(desk: Desk) -> None:
     """The editor opens the text again with the message above it, until it is right."""
     again = f"Path('note').write_text(text); file.write_text('a' if '#!' not in text else {_TEXT!r} + 'a: 1')"
     assert desk.edit(again).code == 0
-    assert (desk.bench.home / "note").read_text().startswith(f"#! {FILE}:1:1: inputs must be a mapping of name to value\n")
+    assert (
+        (desk.bench.home / "note").read_text().startswith(f"#! {FILE}:2:1: inputs must be a mapping of name to value\n")
+    )
     assert desk.text().endswith("a: 1")
     assert "#!" not in desk.text()
 
