@@ -53,9 +53,12 @@ class Diagnostics:
         file, name = component.document.file, str(component.reference)
         self.problems.append(Problem(None, message, "error", name, file, line, column, code, hint))
 
-    def add(self, subject: Entry | ComponentInstance, problem: Problem) -> None:
-        """Add a problem of a resource or component that has no position yet; a warning is kept apart."""
-        position = self.manifest.place(subject.declaration, problem.attribute)
+    def add(self, subject: Entry | ComponentInstance, problem: Problem, *inner: str | int) -> None:
+        """Add a problem of a resource or component that has no position yet; a warning is kept apart.
+
+        ``inner``: keys below the attribute.
+        """
+        position = self.manifest.place(subject.declaration, problem.attribute, *inner)
         located = problem._replace(reference=str(subject.reference), **position._asdict())
         if problem.severity != "error":
             self.warnings.append(located)

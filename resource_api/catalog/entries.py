@@ -26,7 +26,16 @@ from resource_api.model.values.reference import (
     parse,
     title_problem,
 )
-from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown, leaves, parse_place, reveal
+from resource_api.model.values.values import (
+    SCALAR_TYPES,
+    UNKNOWN,
+    Sensitive,
+    attribute_of,
+    is_unknown,
+    leaves,
+    parse_place,
+    reveal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,6 +43,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
     from resource_api.model.attribute import Attribute
+    from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.declaration import Declaration, Manifest
     from resource_api.model.type_definition import ComponentDefinition, LoadedComponent, TypeDefinition
 
@@ -156,6 +166,11 @@ class EntryBuilder:
         """Report unknown attributes in ``lifecycle``: to ignore one would have no effect."""
         lifecycle, attributes = entry.meta.lifecycle, entry.definition.attributes
         self._check_former_names(entry)
+        for number, text in enumerate(lifecycle.ignore_changes):
+            if reason := self._reason_without_effect(entry, text):
+                message = f"lifecycle.ignore_changes: '{text}' can never have an effect: {reason}"
+                problem = Problem("lifecycle", message, "warning", code="lifecycle", hint="take it away")
+                self._diagnostics.add(entry, problem, "ignore_changes", number)
         if "*" in lifecycle.ignore_changes:
             lifecycle = lifecycle._replace(ignore_changes=entry.definition.managed)
             entry.meta = entry.meta._replace(lifecycle=lifecycle)
@@ -168,6 +183,23 @@ class EntryBuilder:
                     message = f"lifecycle.{key}: unknown attribute '{name}'"
                     hint = nearest(name, attributes)
                     self._diagnostics.resource_error(entry, "lifecycle", message, "unknown_attribute", hint)
+
+    def _reason_without_effect(self, entry: Entry, text: str) -> str:
+        """Return the reason that a key path in ``ignore_changes`` ignores nothing, or an empty text."""
+        name, path = attribute_of(text), text[len(attribute_of(text)) :]
+        attribute = entry.definition.attributes.get(name)
+        if attribute is None:
+            return ""
+        if reason := _NEVER_CHANGED.get(attribute.kind or ""):
+            return reason
+        if path and not attribute.datatype.holds_collections:
+            return f"its data type {attribute.datatype.text} has no parts"
+        defaults = self._diagnostics.manifest.defaults_of(entry.declaration)
+        stated = entry.declaration.attributes.get("ensure", defaults.get("ensure"))
+        is_kept = stated == "absent" or (type(stated) is str and "${" in stated)
+        if name == "ensure" and not is_kept and len(_words(attribute.datatype) - {"absent"}) == 1:
+            return "what exists is present, and what does not is created"
+        return ""
 
     def _attributes_of(self, entry: Entry, key: str, key_paths: Sequence[str]) -> Iterator[str]:
         """Yield the attribute of each key path in a member of ``lifecycle``; report an invalid key path."""
@@ -239,6 +271,22 @@ class EntryBuilder:
             msg = f"{value} is known by {' and '.join(namevars)}; refer to one: ${{{value}.{namevars[0]}}}"
             raise ValueError(msg)
         return expression.Expression((expression.ExpressionPath(parse(value), namevars),))
+
+
+#: Kind of an attribute → the reason that ignoring its changes has no effect.
+_NEVER_CHANGED: Final[Mapping[str, str]] = {
+    "parameter": "a parameter is never read, and no reason to change anything",
+    "read_only": "a read_only attribute is reported, never set",
+    "namevar": "a namevar is the resource's identity",
+}
+
+
+def _words(datatype: DataType) -> set[str | bool | None]:
+    """Return the words of an ``Enum``, also of an optional one; of any other data type None beside them."""
+    words: set[str | bool | None] = set()
+    for leaf in datatype.leaves:
+        words |= set(leaf.words) if leaf.kind == "Enum" else {None} if leaf.kind != "Undef" else set()
+    return words
 
 
 def _may_inherit_retry(entry: Entry) -> bool:
