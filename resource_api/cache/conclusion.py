@@ -141,7 +141,14 @@ def conclude(plan: ExecutionPlan) -> Conclusion | None:
         for instance, entries in groups.items()
     ]
     recorded, providers = sorted(plan.prior.records), len(plan.prior.instances.recorded)
-    return Conclusion(keys, rows, recorded, providers, reverse(catalog.requires), dict(_named_entries(catalog)))
+    return Conclusion(
+        keys,
+        rows,
+        recorded,
+        providers=providers,
+        dependents=reverse(catalog.requires),
+        references=dict(_named_entries(catalog)),
+    )
 
 
 def row_digests(rows: Iterable[Mapping[str, Any]]) -> list[str]:

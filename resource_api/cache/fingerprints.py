@@ -89,7 +89,7 @@ def take_fingerprints(
         if (declared := _type(providers.registry, name)) is None:
             return None
         types[name] = declared
-    return Fingerprints(_environment(), code, directories, files, types, providers.chosen())
+    return Fingerprints(_environment(), code, directories, files=files, types=types, chosen=providers.chosen())
 
 
 # The process: its interpreter and code

@@ -211,8 +211,18 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
         f"{table.entries[edge.first].reference} before {table.entries[edge.then].reference}" for edge in order.yielded
     )
     notes = [f"the automatic relationship {pair} gives way to explicit ones that contradict it" for pair in pairs]
-    catalog = Catalog(manifest, entries, requires, subscribes, automatic, scope, table.find, table.components)
-    return catalog._replace(notes=notes, on_failure=on_failure)
+    return Catalog(
+        manifest,
+        entries,
+        requires,
+        subscribes=subscribes,
+        automatic=automatic,
+        scope=scope,
+        find=table.find,
+        components=table.components,
+        notes=notes,
+        on_failure=on_failure,
+    )
 
 
 #: Metaparameter → whether its target comes first, and whether it refreshes.

@@ -51,7 +51,9 @@ class Diagnostics:
         assert component.document is not None
         line, column = component.document.position(("outputs", output))
         file, name = component.document.file, str(component.reference)
-        self.problems.append(Problem(None, message, "error", name, file, line, column, code, hint))
+        self.problems.append(
+            Problem(None, message, "error", reference=name, file=file, line=line, column=column, code=code, hint=hint)
+        )
 
     def add(self, subject: Entry | ComponentInstance, problem: Problem, *inner: str | int) -> None:
         """Add a problem of a resource or component that has no position yet; a warning is kept apart.

@@ -171,7 +171,9 @@ class _InstanceBuilder:
         else:
             user = users[0].declaration if users else ("values", self._callers[name])
             position = self._diagnostics.manifest.place(user)
-        return ProviderInstance(name, position, version, checked, pending, stated, ephemeral)
+        return ProviderInstance(
+            name, position, version, config=checked, pending=pending, implementation=stated, ephemeral=ephemeral
+        )
 
     def _evaluate(
         self,

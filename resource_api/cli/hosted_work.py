@@ -81,7 +81,17 @@ def prepare(
     if (key := settings.get("key")) is not None:
         job_options["key"] = key.url
     empty = dict[str, Any]()
-    work = Work(command, hosts, (), {}, inputs, dict.fromkeys(hosts, empty), _plain(job_options), {}, "")
+    work = Work(
+        command,
+        hosts,
+        (),
+        files={},
+        arguments=inputs,
+        inputs=dict.fromkeys(hosts, empty),
+        options=_plain(job_options),
+        plans={},
+        project="",
+    )
     if manifest is None:
         return work
     if command == "apply" and manifest != "-" and (plans := _saved_plans(session, manifest, hosts)) is not None:

@@ -221,7 +221,7 @@ class _HostResult:
         code = end.get("code")
         code = code if type(code) is int else None
         status, error = self._outcome(str(end.get("status")), code, str(end.get("error") or ""))
-        return HostReport(self._host.name, status, self.summary, error, code, seconds, batch)
+        return HostReport(self._host.name, status, self.summary, error=error, code=code, seconds=seconds, batch=batch)
 
     def _outcome(self, ended: str, code: int | None, error: str) -> tuple[str, str]:
         if ended == UNREACHABLE:

@@ -204,7 +204,15 @@ class ManifestBuilder:
         # In a resource the path is: resources, its key, the attribute.
         attribute = str(violation.path[2]) if subject and len(violation.path) > 2 else None  # noqa: PLR2004
         return Problem(
-            attribute, violation.message, "error", subject, self._source.file, line, column, code, violation.hint
+            attribute,
+            violation.message,
+            "error",
+            reference=subject,
+            file=self._source.file,
+            line=line,
+            column=column,
+            code=code,
+            hint=violation.hint,
         )
 
     def _error(self, path: Path, message: str, hint: str = "", subject: str = "") -> None:
@@ -407,7 +415,7 @@ class ManifestBuilder:
                 attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
         if metas and metas.get(resource.type):
             meta = {name: value for name, value in metas[resource.type].items() if name not in body} | meta
-        declared = Declaration(resource.type, resource.title, attributes, meta, self._source, key)
+        declared = Declaration(resource.type, resource.title, attributes, meta=meta, document=self._source, key=key)
         titles = self._titles.get(resource.type) or self._titles.setdefault(resource.type, {})
         first = titles.setdefault(resource.title, declared)
         if first is declared:

@@ -133,6 +133,11 @@ class Difference(NamedTuple):
     excluded: bool = False
 
     @property
+    def values(self) -> tuple[Any, Any]:
+        """Both values: ``is_`` and ``should``."""
+        return self.is_, self.should
+
+    @property
     def undecided(self) -> bool:
         """Whether it is not known yet if the values differ."""
         return not self.excluded and is_undecided(self.is_, self.should)
@@ -140,7 +145,7 @@ class Difference(NamedTuple):
 
 def difference_kind(difference: Difference) -> str:
     """Return how the value differs: ``add``, ``update`` or ``delete``."""
-    return _kind(*(_present(difference.attribute, value) for value in (difference.is_, difference.should)))
+    return _kind(*(_present(difference.attribute, value) for value in difference.values))
 
 
 def _kind(before: object, after: object) -> str:
@@ -269,7 +274,7 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
     if message:
         return f"{attribute}: {message}"
     verb = f"{attribute}: changed" if colon else f"{attribute} changed"
-    _, is_, should, *_ = conceal_difference(definition, difference)
+    is_, should = conceal_difference(definition, difference).values
     parts = () if isinstance(is_, Sensitive) else nested_parts(Difference(attribute, is_, should))
     if 0 < len(parts) <= _FEW and parts[0].attribute != attribute:
         return "; ".join(describe_difference(definition, part, colon=colon) for part in parts)
@@ -284,23 +289,22 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
 
 def is_text_change(difference: Difference) -> bool:
     """Return whether a difference is shown line by line: one of its values is a text of two or more lines."""
-    values = difference[1:3]
-    if not all(value is None or isinstance(value, str) for value in values):
+    if not all(value is None or isinstance(value, str) for value in difference.values):
         return False
     # One line break at the end does not count.
-    return any(value is not None and value.find("\n", 0, -1) >= 0 for value in values)
+    return any(value is not None and value.find("\n", 0, -1) >= 0 for value in difference.values)
 
 
 def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:
     """Return a difference whose values are too large for a log line as they are; None for any other, and a secret."""
-    large = any(isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in difference[1:3])
+    large = any(isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in difference.values)
     if difference.message or not (large or is_text_change(difference)) or _is_secret(definition, difference):
         return None
     return difference
 
 
 def _is_secret(definition: TypeDefinition, difference: Difference) -> bool:
-    return any(map(is_secret, conceal_difference(definition, difference)[1:3]))
+    return any(map(is_secret, conceal_difference(definition, difference).values))
 
 
 def conceal_difference(definition: TypeDefinition, difference: Difference) -> Difference:
@@ -309,20 +313,19 @@ def conceal_difference(definition: TypeDefinition, difference: Difference) -> Di
     In a value that contains secrets by its data type, only those are wrapped.
     """
     declared = definition.attributes.get(difference.attribute)
-    values: Sequence[Any] = difference[1:3]
     if declared is not None and declared.datatype.sensitive:
-        values = [declared.datatype.conceal(value) for value in values]
-        difference = difference._replace(is_=values[0], should=values[1])
-    if not ((declared is not None and declared.write_only) or any(isinstance(v, Sensitive) for v in values)):
+        is_, should = map(declared.datatype.conceal, difference.values)
+        difference = difference._replace(is_=is_, should=should)
+    if not ((declared is not None and declared.write_only) or any(isinstance(v, Sensitive) for v in difference.values)):
         return difference
-    is_, should = (value if isinstance(value, Sensitive) else Sensitive(value) for value in values)
+    is_, should = (value if isinstance(value, Sensitive) else Sensitive(value) for value in difference.values)
     return difference._replace(is_=is_, should=should)
 
 
 def difference_fields(definition: TypeDefinition, difference: Difference) -> Mapping[str, Any]:
     """Return the fields of a log event about a difference."""
-    attribute, is_, should, *_ = conceal_difference(definition, difference)
-    return {"attribute": attribute, "is": is_, "should": should}
+    concealed = conceal_difference(definition, difference)
+    return {"attribute": concealed.attribute, "is": concealed.is_, "should": concealed.should}
 
 
 #: The number of side effects of one action that are named; removals are always named.

@@ -196,8 +196,18 @@ def plan(
     drift = find_drift(prior, queries.observation, read)
     outputs, problems = planner.outputs()
     planned = ExecutionPlan(
-        catalog, prior, options, steps, operations, waits, selected is None, outputs, drift=drift, in_sync=bulk.in_sync
-    )._replace(failure_handlers=handlers)
+        catalog,
+        prior,
+        options,
+        steps=steps,
+        operations=operations,
+        waits=waits,
+        complete=selected is None,
+        outputs=outputs,
+        drift=drift,
+        in_sync=bulk.in_sync,
+        failure_handlers=handlers,
+    )
     if problems:
         return planned._replace(problems=problems)
     if not (outputs or prior.state.outputs) or not (planned.complete and planned.applicable):
@@ -250,7 +260,15 @@ class _Planner:
         else:
             row, decision = decided
             record = self.prior.records.get(entry.index)
-            step = Step(entry, row, entry.should, decision, self.options.noop, self._context, record)
+            step = Step(
+                entry,
+                row,
+                entry.should,
+                decision=decision,
+                noop=self.options.noop,
+                context=self._context,
+                record=record,
+            )
         if "refreshable" in entry.definition.features:
             step = self._with_refresh(step)
         self.steps[entry.index] = step

@@ -137,7 +137,17 @@ def match(
             moved_keys.append(record.key)
     orphans, undeclared = sort_unclaimed(catalog, records, unclaimed, prune=prune)
     catalog, kinds = add_orphans(catalog, orphans, functions)
-    return catalog, Prior(state, records, predecessors, undeclared, kinds, moved_keys, recovery, errors, instances)
+    return catalog, Prior(
+        state,
+        records,
+        predecessors,
+        undeclared=undeclared,
+        orphans=kinds,
+        moved_keys=moved_keys,
+        recovery=recovery,
+        errors=errors,
+        instances=instances,
+    )
 
 
 def _unclaimed(

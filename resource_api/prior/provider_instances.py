@@ -77,7 +77,9 @@ def provider_record(instance: ProviderInstance, config: Mapping[str, Any], salt:
     if instance.ephemeral:
         inputs["ephemeral"] = list(instance.ephemeral)
     durable = {name: value for name, value in config.items() if name not in instance.ephemeral}
-    return Record(PROVIDER_TYPE, instance.name, instance.name, inputs, seal_secrets(durable, salt), {})
+    return Record(
+        PROVIDER_TYPE, instance.name, instance.name, inputs=inputs, should=seal_secrets(durable, salt), is_={}
+    )
 
 
 def match_instances(
@@ -196,7 +198,9 @@ class _Matcher:
         """Return the instances that were matched."""
         state = self._state._replace(records=self._resources)
         commit = Commit(list(self._put.values()), list(self._drop))
-        return ProviderInstances(state, self.configs, self.refused, commit, self._replaced, self.recorded)
+        return ProviderInstances(
+            state, self.configs, self.refused, commit=commit, replaced=self._replaced, recorded=self.recorded
+        )
 
     def _keep_older(self, before: Record, cause: str) -> None:
         """Keep a recorded instance with its resources under the name of an older one."""

@@ -183,7 +183,16 @@ def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, Re
         if not intent.makes or (key in declared and key not in former and not intent.protect):
             continue
         if record is None:
-            record = Record(intent.type, intent.name, intent.title, {}, {}, None, owned=True, provider=intent.provider)
+            record = Record(
+                intent.type,
+                intent.name,
+                intent.title,
+                inputs={},
+                should={},
+                is_=None,
+                owned=True,
+                provider=intent.provider,
+            )
             record = record._replace(changed_at=intent.changed_at)
             record = record._replace(lifecycle=RecordedLifecycle(protect=intent.protect), parent=intent.parent)
         elif record.status != "pending":

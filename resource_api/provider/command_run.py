@@ -44,7 +44,7 @@ def invocation(
     account = None if user is None else _account(name, user)
     environment = trusted_path.environment(name, {**(account.variables if account else {}), **variables})
     directory, another = "/" if cwd is None else os.fspath(cwd), None if account is None or account.is_own else account
-    return Invocation("", argv, environment, directory, trusted_path.stdin(name, stdin), another)
+    return Invocation("", argv, environment, cwd=directory, input=trusted_path.stdin(name, stdin), identity=another)
 
 
 def _account(name: str, user: str) -> identity.Identity:

@@ -114,6 +114,6 @@ def log_lines(event: LogEvent, style: Style, most: int = SCREEN) -> str:
     if event.change is not None and is_text_change(event.change):
         under = [f"  {line}" for line in text_diff(event.change, style, most=most)]
     elif event.change is not None:
-        for whole in (style.mask(show_attribute(value)) for value in event.change[1:3]):
+        for whole in (style.mask(show_attribute(value)) for value in event.change.values):
             text = text.replace(whole, style.cut(whole), 1)
     return "\n".join((line(event._replace(text=text), color=style.color), *under))

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import Action
-from resource_api.model.change import conceal_difference
+from resource_api.model.change import Difference, conceal_difference
 from resource_api.model.codec import plain
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.version import __version__
 from resource_api.render import json as documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.model.change import Difference
-    from resource_api.model.report import ProviderCall, RunReport
+    from resource_api.model.report import ProviderCall, RunReport, StepReport
     from resource_api.model.step import Step
     from resource_api.model.values.masking import Mask
     from resource_api.plan.planner import ExecutionPlan
@@ -30,6 +31,20 @@ FORMAT_VERSION: Final = 1
 _LONGEST: Final = 50_000
 _CALL: Final = ("worker", "provider", "method", "started", "seconds", "resources", "first")
 _CHANGE: Final = ("attribute", "is", "should", "message")
+
+
+class StepGroup(NamedTuple):
+    """Consecutive steps with the same outcome in the compact form: their shared fields, and their references."""
+
+    action: str
+    status: str
+    changes: list[Difference]
+    error: str
+    corrective: bool
+    #: The index of the call of the provider, or None.
+    call: int | None
+    seconds: float
+    references: list[str]
 
 
 def encode(plan: ExecutionPlan, report: RunReport, run_fields: Mapping[str, Any], mask: Mask) -> str:
@@ -56,23 +71,32 @@ def encode(plan: ExecutionPlan, report: RunReport, run_fields: Mapping[str, Any]
     return json.dumps(mask.document(plain(document)), separators=(",", ":"))
 
 
-def _groups(report: RunReport, mask: Mask) -> list[list[Any]]:
-    """Return groups of consecutive steps: the shared fields, then the references."""
-    groups: list[list[Any]] = []
+def _groups(report: RunReport, mask: Mask) -> list[StepGroup]:
     call_of = {
         operation.step.entry.index: call
         for call, provider_call in enumerate(report.calls)
         for operation in provider_call.operations
     }
-    last: tuple[Any, ...] = ()
-    for step, action, status, changes, error, seconds, *_ in report.steps:
-        entry = step.entry
-        shared = (action, status, changes, error, step.corrective, call_of.get(entry.index))
-        if shared != last:
-            last = shared
-            groups.append([action, status, _concealed(step, changes, mask), *shared[3:], 0.0, []])
-        groups[-1][-2] = round(seconds, 6)
-        groups[-1][-1].append(entry.reference_text)
+
+    def shared_fields(step: StepReport) -> tuple[object, ...]:
+        call = call_of.get(step.step.entry.index)
+        return step.action, step.status, step.changes, step.error, step.step.corrective, call
+
+    groups = list[StepGroup]()
+    for _, consecutive in groupby(report.steps, shared_fields):
+        *_, last = steps = list(consecutive)
+        groups.append(
+            StepGroup(
+                last.action,
+                last.status,
+                _concealed(last.step, last.changes, mask),
+                error=last.error,
+                corrective=last.step.corrective,
+                call=call_of.get(last.step.entry.index),
+                seconds=round(last.seconds, 6),
+                references=[step.step.entry.reference_text for step in steps],
+            )
+        )
     return groups
 
 
@@ -164,11 +188,11 @@ def document(text: str | bytes) -> dict[str, Any]:
         msg = "it was written by another version of this program"
         raise ValueError(msg)
     positions, calls = document.pop("places"), document.pop("calls")
-    groups, drifted = document.pop("groups"), document.pop("drift")
+    groups, drifted = [StepGroup(*group) for group in document.pop("groups")], document.pop("drift")
     return {
         "kind": "run",
         **document,
-        "steps": [_step(reference, group, positions) for group in groups for reference in group[-1]],
+        "steps": [_step(reference, group, positions) for group in groups for reference in group.references],
         "calls": [dict(zip(_CALL, call, strict=True)) for call in calls],
         "drift": [
             {
@@ -181,18 +205,21 @@ def document(text: str | bytes) -> dict[str, Any]:
     }
 
 
-def _step(reference: str, group: Sequence[Any], positions: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    action, status, changes, error, corrective, call, seconds, _ = group
+def _step(reference: str, group: StepGroup, positions: Mapping[str, Sequence[object]]) -> dict[str, object]:
     file, line = positions.get(reference, (None, None))
+    differences = [Difference(*change) for change in group.changes]
     return {
         "reference": reference,
-        "action": action,
-        "status": status,
-        "changes": [dict(zip(_CHANGE, (*change[:3], change[3] or None), strict=True)) for change in changes],
-        "error": error or None,
-        "corrective": corrective,
-        "seconds": seconds,
-        "call": call,
+        "action": group.action,
+        "status": group.status,
+        "changes": [
+            dict(zip(_CHANGE, (change.attribute, *change.values, change.message or None), strict=True))
+            for change in differences
+        ],
+        "error": group.error or None,
+        "corrective": group.corrective,
+        "seconds": group.seconds,
+        "call": group.call,
         "file": file,
         "line": line,
     }

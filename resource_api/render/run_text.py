@@ -120,7 +120,8 @@ def chart(runs: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
     titles = " ".join(f"{title:>7}{space}" for title in ("seconds", "changed", "drifted"))
     yield f"{'started (UTC)':16} {'run':{name_width}} {titles} command"
     for run, row in zip(runs, rows, strict=True):
-        cells = [f"{row[0]:7.1f}", f"{row[1]:7d}", f"{row[2]:7d}"]
+        seconds, changed, drifted = row
+        cells = [f"{seconds:7.1f}", f"{changed:7d}", f"{drifted:7d}"]
         bars = [f" {_bar(value, most):{_BAR}}" if wide else "" for value, most in zip(row, largest, strict=True)]
         columns = " ".join(cell + drawn for cell, drawn in zip(cells, bars, strict=True))
         when, name = text.time_of(run.get("started"))[:16], escape(str(run.get("run", "")))[:name_width]
@@ -191,7 +192,7 @@ def difference_lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"~ {escape(difference['reference'])}"
         for name in _COMPARED:
             if name in difference:
-                yield f"    {name}: {show_attribute(difference[name][0])} → {show_attribute(difference[name][1])}"
+                yield f"    {name}: {' → '.join(map(show_attribute, difference[name]))}"
         for attribute, pair in difference.get("attributes", {}).items():
             for sign, change in zip("-+", pair, strict=True):
                 lines = change_lines([change]) if change else [f"{escape(attribute)}: not changed"]

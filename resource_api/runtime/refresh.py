@@ -344,9 +344,9 @@ def _imported_record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], sta
         entry.type,
         entry.name,
         entry.title,
-        recorded_inputs(entry, entry.should, state.salt),
-        seal_secrets({key: value for key, value in declared.items() if key not in entry.pending}, state.salt),
-        seal_secrets(recorded_state(entry.definition, entry.should, row), state.salt),
+        inputs=recorded_inputs(entry, entry.should, state.salt),
+        should=seal_secrets({key: value for key, value in declared.items() if key not in entry.pending}, state.salt),
+        is_=seal_secrets(recorded_state(entry.definition, entry.should, row), state.salt),
         owned=True,
         requires=[str(catalog.entries[index].reference) for index in catalog.requires.get(entry.index, ())],
         lifecycle=RecordedLifecycle(

@@ -84,7 +84,7 @@ class Lock:
     def write_holder(self, command: str) -> None:
         """Note this process and its ``command``; a failure is ignored."""
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        holder = Holder(os.getpid(), _user(), command, since, _boot_id(), _start_time(os.getpid()))
+        holder = Holder(os.getpid(), _user(), command, since=since, boot=_boot_id(), started=_start_time(os.getpid()))
         with suppress(OSError):
             fd = os.open(self._note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, _PRIVATE)
             with os.fdopen(fd, "wb") as file:

@@ -125,10 +125,10 @@ def _process_state() -> _ProcessState:
         directory,
         _umask(),
         _ENVIRONMENT.copy(),
-        list(sys.path),
-        sys.getrecursionlimit(),
-        (sys.stdin, sys.stdout, sys.stderr),
-        tuple(map(signal.getsignal, _SIGNALS)),
+        path=list(sys.path),
+        recursion=sys.getrecursionlimit(),
+        streams=(sys.stdin, sys.stdout, sys.stderr),
+        handlers=tuple(map(signal.getsignal, _SIGNALS)),
     )
 
 

@@ -114,7 +114,16 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
         neighbours: Sequence[Neighbour] | str | None,
     ) -> Examples:
         """Return all examples as one value."""
-        return Examples(present, updated, others, world, config, neighbours, self.listing_size, self.slowest_get)
+        return Examples(
+            present,
+            updated,
+            others,
+            world=world,
+            config=config,
+            neighbours=neighbours,
+            listing_size=self.listing_size,
+            slowest_get=self.slowest_get,
+        )
 
     @pytest.fixture
     def harness(self, registry: Registry, examples: Examples, request: pytest.FixtureRequest) -> Iterator[Harness]:

@@ -37,5 +37,15 @@ def rehearse(
     """
     file = os.fsdecode(manifest)
     registry = Registry.from_path(*module_path, os.path.dirname(os.path.abspath(file)))
-    request = rehearsal.Request(file, inputs or {}, {}, Isolation(size, network), tests, destroy, orders, damage, kills)
+    request = rehearsal.Request(
+        file,
+        inputs or {},
+        {},
+        isolation=Isolation(size, network),
+        tests=tests,
+        destroy=destroy,
+        orders=orders,
+        damage=damage,
+        kills=kills,
+    )
     return rehearsal.rehearse(Runtime(registry), request, lambda _report: None)

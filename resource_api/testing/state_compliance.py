@@ -98,7 +98,9 @@ def histories(draw: st.DrawFn) -> list[Write]:
 def record(name: Any = "/a", **changes: Any) -> Record:
     """Return a small record."""
     values = {"ensure": "present", "content": "hi"}
-    return Record("file", name, str(name), values, values, values, owned=True, requires=[])._replace(**changes)
+    return Record("file", name, str(name), inputs=values, should=values, is_=values, owned=True, requires=[])._replace(
+        **changes
+    )
 
 
 def content(state: StackState) -> str:

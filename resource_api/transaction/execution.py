@@ -45,7 +45,13 @@ class Execution:
         """Prepare the stages; ``is_shown``: errors of the plan are not logged, because they have been shown already."""
         refreshes = Refreshes(plan, results.changed)
         self._transaction = TransactionContext(
-            plan, snapshot, results, refreshes, events, recorder, StepPositions(plan)
+            plan,
+            snapshot,
+            results,
+            refreshes=refreshes,
+            events=events,
+            recorder=recorder,
+            positions=StepPositions(plan),
         )
         self._plan = plan
         self._results = results

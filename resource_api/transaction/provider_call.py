@@ -150,9 +150,9 @@ class ProviderCaller:
                 entry.title,
                 entry.meta.loglevel,
                 entry.parent,
-                _hidden(run, hidden) if hidden else (),
-                action or run.decision.action,
-                entry.declaration,
+                hidden=_hidden(run, hidden) if hidden else (),
+                action=action or run.decision.action,
+                declaration=entry.declaration,
             )
             for run, entry in ((run, run.step.entry) for run in runs)
         }
@@ -179,7 +179,9 @@ class ProviderCaller:
         finally:
             operations, seconds = [run.operation for run in running.runs], time.monotonic() - running.started
             instance = self._definition.instance
-            self._calls.append(ProviderCall(instance, method, operations, running.started, seconds, get_ident()))
+            self._calls.append(
+                ProviderCall(instance, method, operations, started=running.started, seconds=seconds, thread=get_ident())
+            )
             _note_reports(running.runs, context)
         return None
 

@@ -106,14 +106,14 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
         session.source(manifest),
         session.inputs.values,
         options.run_options(settings),
-        isolation,
-        settings["tests"],
-        settings["destroy"],
-        settings["orders"],
-        settings["damage"],
-        settings["kills"],
-        _terminal() if settings["shell"] else None,
-        settings["keep"],
+        isolation=isolation,
+        tests=settings["tests"],
+        destroy=settings["destroy"],
+        orders=settings["orders"],
+        damage=settings["damage"],
+        kills=settings["kills"],
+        terminal=_terminal() if settings["shell"] else None,
+        keep=settings["keep"],
     )
     result = rehearsal.rehearse(session.runtime, request, show)
     session.console.show(result.to_dict, lambda: result.lines(session.output.columns))

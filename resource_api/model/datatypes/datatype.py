@@ -201,7 +201,7 @@ def make(kind: str, check: Check, arguments: list[str], **facts: Any) -> DataTyp
     secret = kind == "Sensitive" or any(part.sensitive for part in parts)
     text = f"{kind}[{', '.join(arguments)}]" if arguments else kind
     accepts = predicates.ignoring_wrappers(check)
-    return DataType(kind, text, accepts, check(None), secret, check, **facts)
+    return DataType(kind, text, accepts, optional=check(None), sensitive=secret, check=check, **facts)
 
 
 ANY: Final = make("Any", predicates.is_json, [])

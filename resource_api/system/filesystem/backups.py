@@ -77,7 +77,7 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[Backup]:
             path, sha256, *numbers, seconds = json.loads(line)
             size, mode, uid, gid = map(int, numbers)
             if isinstance(path, str) and path.startswith("/") and _DIGEST.fullmatch(sha256):
-                yield Backup(path, sha256, size, mode, uid, gid, float(seconds))
+                yield Backup(path, sha256, size, mode=mode, uid=uid, gid=gid, time=float(seconds))
 
 
 class BackupStore:
@@ -153,7 +153,9 @@ class BackupStore:
         self._size += 0 if digest in self._stored else size
         self._stored.add(digest)
         mode = stat.S_IMODE(status.st_mode)
-        self._pending.append(Backup(path, digest, size, mode, status.st_uid, status.st_gid, time.time()))
+        self._pending.append(
+            Backup(path, digest, size, mode=mode, uid=status.st_uid, gid=status.st_gid, time=time.time())
+        )
 
     def discard(self, path: str) -> None:
         """Discard the unflushed backups of ``path`` and of all files beneath it, which were not changed."""

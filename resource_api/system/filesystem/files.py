@@ -446,7 +446,7 @@ class Batch:
             if error.errno not in in_place.UNWRITABLE or not in_place.can_overwrite(directory, name, old):
                 raise
             whole = in_place.checked(content, check)
-            self._staged.append(_Staged(path, directory.path, "", name, old, should, whole))
+            self._staged.append(_Staged(path, directory.path, "", name=name, old=old, should=should, content=whole))
             return
         try:
             try:
@@ -461,7 +461,7 @@ class Batch:
         except BaseException:
             discard(directory.fd, temporary)
             raise
-        self._staged.append(_Staged(path, directory.path, temporary, name, old, should))
+        self._staged.append(_Staged(path, directory.path, temporary, name=name, old=old, should=should))
 
     def make_directory(
         self, path: str, *, mode: int | None = None, uid: int | None = None, gid: int | None = None

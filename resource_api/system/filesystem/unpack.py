@@ -160,7 +160,9 @@ def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRe
         _check_conflicts(directories, path, members, before, force=options.force)
         inner = {name for name, state in members.items() if state.kind == "directory"}
         new = {name for name in inner if _kind(_stat(directories, path, name)) != "directory"}
-    after = UnpackRecord(archive.sha256, options.mode, options.uid, options.gid, members, before.created | new)
+    after = UnpackRecord(
+        archive.sha256, options.mode, options.uid, gid=options.gid, members=members, created=before.created | new
+    )
     after._replace(sha256="", members={**before.members, **members}).write(path)
     gone = [name for name in before.members if name not in members]
     with files.Batch() as batch:

@@ -81,9 +81,17 @@ def _written(status: os.stat_result) -> Written:
     mode, uid, gid = status.st_mode, status.st_uid, status.st_gid
     if stat.S_ISDIR(mode):
         # No version: writing a file in a directory changes the directory's times too.
-        return Written("directory", mode, uid, gid, 0, 0, (0, 0))
+        return Written("directory", mode, uid, gid=gid, size=0, modified=0, version=(0, 0))
     kind: Kind = "deleted" if stat.S_ISCHR(mode) and status.st_rdev == _WHITEOUT else "file"
-    return Written(kind, mode, uid, gid, status.st_size, status.st_mtime_ns, (status.st_ino, status.st_ctime_ns))
+    return Written(
+        kind,
+        mode,
+        uid,
+        gid=gid,
+        size=status.st_size,
+        modified=status.st_mtime_ns,
+        version=(status.st_ino, status.st_ctime_ns),
+    )
 
 
 _FORMAT: Final = tarfile.PAX_FORMAT

@@ -59,7 +59,7 @@ def find(user: str) -> Identity:
     """Return the identity of an account. Raise ``KeyError`` for an unknown name."""
     account = pwd.getpwnam(user)
     groups = tuple(os.getgrouplist(user, account.pw_gid))
-    return Identity(user, account.pw_uid, account.pw_gid, groups, account.pw_dir, account.pw_shell)
+    return Identity(user, account.pw_uid, account.pw_gid, groups=groups, home=account.pw_dir, shell=account.pw_shell)
 
 
 def is_own(user: str) -> bool:
