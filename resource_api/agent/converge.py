@@ -102,7 +102,7 @@ def _no_version(agent: Agent, error: ResourceAPIError | None) -> SourceVersion:
     return SourceVersion(None, (), _run_fields(agent, _trust(error), error), error)
 
 
-def record(agent: Agent, version: SourceVersion, document: Mapping[str, Any], code: int, began: float) -> None:
+def record(agent: Agent, version: SourceVersion, document: Mapping[str, object], code: int, began: float) -> None:
     """Record the end of a run for ``agent status`` and for the schedule. Raise ``OSError``."""
     moment = loop.now()
     status.record(

@@ -44,7 +44,7 @@ def last_run(directory: str) -> dict[str, Any] | None:
     return _read(f"{directory}/{_STATUS}", _RUN)
 
 
-def record(directory: str, run: Mapping[str, Any]) -> None:
+def record(directory: str, run: Mapping[str, object]) -> None:
     """Record the last run. Raise ``OSError``."""
     _write(f"{directory}/{_STATUS}", run)
 
@@ -103,7 +103,7 @@ def of_document(document: Mapping[str, Any], directory: str | None) -> dict[str,
     }
 
 
-def _location(problem: Mapping[str, Any], directory: str | None) -> str:
+def _location(problem: Mapping[str, object], directory: str | None) -> str:
     """Return the location of a problem, ``site.yaml:3:1: ``, or ""."""
     file = problem.get("file")
     parts = (str(file).removeprefix(f"{directory}/"), problem.get("line"), problem.get("column"))
@@ -163,6 +163,6 @@ def _read(path: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
     return document
 
 
-def _write(path: str, document: Mapping[str, Any]) -> None:
+def _write(path: str, document: Mapping[str, object]) -> None:
     text = json.dumps({"format": _FORMAT, **document}, indent=1, default=str)
     files.replace(path, text.encode() + b"\n", mode=0o600)

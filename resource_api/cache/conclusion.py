@@ -151,7 +151,7 @@ def conclude(plan: ExecutionPlan) -> Conclusion | None:
     )
 
 
-def row_digests(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def row_digests(rows: Iterable[Mapping[str, object]]) -> list[str]:
     """Return a digest of each row; empty for a row that holds more than plain data."""
     digests = []
     for row in rows:
@@ -226,7 +226,7 @@ def _in_outputs(catalog: Catalog) -> Iterator[Entry]:
                 yield entry
 
 
-def _texts(meta: Any) -> Iterator[str]:
+def _texts(meta: object) -> Iterator[str]:
     """Yield every text in the metaparameters, at any depth; any of them may be a reference."""
     waiting = [meta]
     while waiting:
@@ -246,5 +246,5 @@ def _find(catalog: Catalog, text: str) -> Entry | None:
         return None
 
 
-def _name(name: Any) -> Name:
+def _name(name: object) -> Name:
     return tuple(name) if type(name) is list else name

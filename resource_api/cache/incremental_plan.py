@@ -218,13 +218,13 @@ def saved_documents(files: Sequence[Any]) -> list[Document]:
     return [_document(*file) for file in files]
 
 
-def _document(file: str, data: Any, heads: Mapping[str, Mapping[str, Any]]) -> Document:
+def _document(file: str, data: object, heads: Mapping[str, Mapping[str, object]]) -> Document:
     raw, _ = reading.read_file(file)
     index = lambda: reading.parse(raw, file).root or Node((1, 1), {})  # noqa: E731 - of this file
     return Document(data, file, raw, index, _positions(heads, tuple))
 
 
-def _positions(heads: Mapping[str, Mapping[str, Any]], kind: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
+def _positions(heads: Mapping[str, Mapping[str, object]], kind: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
     """Return positions as lists, which JSON has, or as tuples."""
     return {section: {key: kind(position) for key, position in heads[section].items()} for section in heads}
 

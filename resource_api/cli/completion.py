@@ -374,7 +374,7 @@ def inputs(context: click.Context, incomplete: str) -> Items:
     )
 
 
-def _input_type(declared: Mapping[str, Any]) -> str:
+def _input_type(declared: Mapping[str, object]) -> str:
     """Return the data type of an input as text, ``Sensitive[...]`` also where another key declares that."""
     written = str(declared.get("type") or "Any")
     return f"Sensitive[{written}]" if True in map(declared.get, ("sensitive", "ephemeral")) else written

@@ -95,7 +95,7 @@ class Display:
         if self._json:
             self._emit("host_start", {"host": host.name, "batch": batch})
 
-    def host_event(self, host: str, document: Mapping[str, Any]) -> None:
+    def host_event(self, host: str, document: Mapping[str, object]) -> None:
         """Emit a document with its host, or show its lines at once."""
         kind = document["type"]
         if kind == "result" and self._out is not None:
@@ -250,14 +250,14 @@ class Display:
                 yield paint("Outputs:", text.BOLD)
             yield from text.group(host_names.fold(group.hosts), len(group.hosts), lines, paint)
 
-    def _lines(self, document: Mapping[str, Any], *, color: bool = False) -> Iterable[str]:
+    def _lines(self, document: Mapping[str, object], *, color: bool = False) -> Iterable[str]:
         """Return the lines of a document, or an error for another form: hosts may send anything."""
         try:
             return list(self._lines_of(document, color=color))
         except (*UNEXPECTED, OSError) as error:  # that of a time which the system cannot show
             return [text.error(f"it sent what cannot be shown: {describe_unexpected(error)}")]
 
-    def _lines_of(self, document: Mapping[str, Any], *, color: bool) -> Iterable[str]:
+    def _lines_of(self, document: Mapping[str, object], *, color: bool) -> Iterable[str]:
         if document["type"] != "result":
             return text.document_lines(document, color=color)
         result = document.get("document")
@@ -285,17 +285,17 @@ class Display:
             if not report.succeeded:
                 self._session.output.error_text(text.error(f"{report.name}: {report.error or report.status}"))
 
-    def _print_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _print_rows(self, rows: Sequence[Mapping[str, object]]) -> None:
         output = self._session.output
         if self._session.settings.get("form") == "csv":
             output.print(table.comma_separated(rows, terminal=output.stdout.isatty()))
         elif rows:
             output.print(table.table(rows, output.columns))
 
-    def _emit(self, kind: str, body: Mapping[str, Any]) -> None:
+    def _emit(self, kind: str, body: Mapping[str, object]) -> None:
         self._session.output.emit(documents.line(kind, body))
 
-    def _save(self, host: str, plan: Any) -> None:
+    def _save(self, host: str, plan: object) -> None:
         """Write the saved plan of a host. Raise ``ResourceAPIError``."""
         path = f"{self._out}/{host}.json"
         try:
@@ -305,7 +305,7 @@ class Display:
             raise ResourceAPIError(msg) from error
 
 
-def plan_lines(document: Mapping[str, Any], registry: Registry, style: Style) -> Iterable[str]:
+def plan_lines(document: Mapping[str, object], registry: Registry, style: Style) -> Iterable[str]:
     """Return the lines of a plan that a host has sent, or an error for a document of another form."""
     try:
         plan = {**NO_HOST, **document}

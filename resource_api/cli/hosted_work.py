@@ -147,7 +147,7 @@ def _saved_plans(session: Session, path: str, hosts: Mapping[str, Inventory]) ->
     return plans
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return options as JSON data."""
     if isinstance(value, dict):
         return {name: _plain(member) for name, member in value.items()}

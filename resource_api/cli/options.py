@@ -104,7 +104,7 @@ class _Directory(click.Path):
 class Choice(click.Choice[str]):
     """One of a set of words; the message about another one suggests the nearest."""
 
-    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
         """Return click's message and the suggestion."""
         message = super().get_invalid_choice_message(value, ctx).removesuffix(".")
         hint = nearest(str(value), self.choices)
@@ -155,7 +155,7 @@ _POSITIVE: Final = click.FloatRange(min=0, min_open=True)
 _CODE: Final = _Directory(exists=True, file_okay=False)
 
 
-def _option(group: str, text: str, *flags: str, variable: str | None = None, **settings: Any) -> dict[str, Any]:
+def _option(group: str, text: str, *flags: str, variable: str | None = None, **settings: object) -> dict[str, Any]:
     """Return the settings of an option: its group and text in the help, its flags unless its name, its variable."""
     own_flags = {"flags": flags} if flags else {}
     return {**own_flags, "group": group, "help": text, "envvar": variable, **settings}
@@ -328,7 +328,7 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
 _RANKS: Final = {name: rank for rank, name in enumerate(_TABLE, 1)}
 
 
-def shared(*names: str, **changes: Any) -> Callable[[F], F]:
+def shared(*names: str, **changes: object) -> Callable[[F], F]:
     """Return a decorator that adds options of the table to a command; ``changes`` are settings that differ there."""
 
     def option(name: str) -> Callable[[F], F]:
@@ -339,7 +339,7 @@ def shared(*names: str, **changes: Any) -> Callable[[F], F]:
     return together(*map(option, names))
 
 
-def rare(*flags: str, **settings: Any) -> Callable[[F], F]:
+def rare(*flags: str, **settings: object) -> Callable[[F], F]:
     """Return a decorator that adds an option of one command, which ``--help`` leaves out."""
     return click.option(*flags, cls=GroupedOption, rare=True, **settings)
 
@@ -385,7 +385,7 @@ rerun = shared("rerun")
 # Parameters of a command
 
 
-def is_hosted(settings: Mapping[str, Any]) -> bool:
+def is_hosted(settings: Mapping[str, object]) -> bool:
     """Return whether a command is for other hosts.
 
     Raise ``UsageError`` for an option that needs ``--on``, and for an empty one: a variable that is not set must
@@ -404,12 +404,12 @@ def is_hosted(settings: Mapping[str, Any]) -> bool:
     return False
 
 
-def run_options(settings: Mapping[str, Any]) -> dict[str, Any]:
+def run_options(settings: Mapping[str, object]) -> dict[str, Any]:
     """Return the options of ``Runtime``'s methods from a command's parameters."""
     return {name: settings[name] for name in RUN_OPTIONS if name in settings}
 
 
-def saved_plan_options(settings: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+def saved_plan_options(settings: Mapping[str, object], document: Mapping[str, object]) -> dict[str, Any]:
     """Return the options with which a saved plan is applied.
 
     Raise ``UsageError`` for an option that decides a plan's content, and for another stack or project.

@@ -83,7 +83,7 @@ class Reporting:
 
     @staticmethod
     def failure_document(
-        settings: Mapping[str, Any], command: str, began: float, code: int, problems: Iterable[Problem]
+        settings: Mapping[str, object], command: str, began: float, code: int, problems: Iterable[Problem]
     ) -> dict[str, Any]:
         """Return the document of a run that ended before it had one."""
         run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": command}

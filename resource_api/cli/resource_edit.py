@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.cli.editor import edit_until_valid
 from resource_api.manifest import yaml_reader
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FILE: Final = "resources.yaml"
 
 
-def edit(session: Session, listed: Listed, providers: Mapping[str, Any]) -> int:
+def edit(session: Session, listed: Listed, providers: Mapping[str, object]) -> int:
     """Let the user edit resources, apply those that have changed as ``ATTR=VALUE`` would, and return the exit code.
 
     ``providers`` is that section of a manifest, with the only provider of the resources; empty: they need none. A
@@ -39,7 +39,7 @@ def edit(session: Session, listed: Listed, providers: Mapping[str, Any]) -> int:
     return code or 0
 
 
-def _manifest(text: str, before: Mapping[str, Any], providers: Mapping[str, Any]) -> Manifest:
+def _manifest(text: str, before: Mapping[str, object], providers: Mapping[str, object]) -> Manifest:
     """Return the manifest of the resources whose declaration is not as before. Raise ``ManifestError``."""
     document = yaml_reader.read(text.encode(errors="surrogateescape"), _FILE)
     data = document.data

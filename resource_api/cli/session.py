@@ -190,7 +190,7 @@ class Session:
         self.console.show_report(report, code, interrupted=self.interrupts.came)
         return code
 
-    def set_document(self, document: Mapping[str, Any]) -> None:
+    def set_document(self, document: Mapping[str, object]) -> None:
         """Set the document of the command's run or plan, which reporters receive."""
         if self.reporting is not None:
             self.reporting.document = document
@@ -286,7 +286,7 @@ def with_session(*, runs: bool = False) -> Callable[[Callable[..., int | None]],
 
     def decorate(function: Callable[..., int | None]) -> Callable[..., int]:
         @wraps(function)
-        def command(**settings: Any) -> int:
+        def command(**settings: object) -> int:
             # A plan that is only saved is no run.
             session = Session(settings, runs=runs and settings.get("out") is None)
             return session.execute(lambda: function(session, **settings))

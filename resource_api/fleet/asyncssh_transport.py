@@ -215,7 +215,7 @@ class AsyncsshTransport:
             self._identities[path] = self.library.load_keypairs([path])
         return list(map(copy, self._identities[path]))
 
-    def _settings(self, seconds: float, known_hosts: Any, refused_keys: list[str]) -> dict[str, Any]:
+    def _settings(self, seconds: float, known_hosts: object, refused_keys: list[str]) -> dict[str, Any]:
         """Return the arguments that override the configuration; ``refused_keys`` receives fingerprints."""
         return {
             "client_factory": partial(self._client, refused_keys),

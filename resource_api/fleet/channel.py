@@ -7,7 +7,7 @@ checked, and about that host alone. All connections use this module and behave a
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet import job as jobs
 from resource_api.fleet.archives import boot_arguments
@@ -106,7 +106,7 @@ class HostChannel:
             error = f"needs all of Python's standard library (Debian: the package python3): {missing[1]}"
         return [self._end(LOST if self.sent else UNREACHABLE, error=error)]
 
-    def _answer(self, kind: str, body: Mapping[str, Any]) -> list[HostEvent]:
+    def _answer(self, kind: str, body: Mapping[str, object]) -> list[HostEvent]:
         if kind in {"need", "have"} and not self.sent:
             if self._interrupted:
                 return self.close("interrupted before the job was sent")
@@ -119,7 +119,7 @@ class HostChannel:
         msg = f"a frame '{kind}' at the wrong time"
         raise ValueError(msg)
 
-    def _supply(self, kind: str, body: Mapping[str, Any]) -> None:
+    def _supply(self, kind: str, body: Mapping[str, object]) -> None:
         """Send the requested archives, once, then the job."""
         if kind == "have":
             self._outgoing.append(jobs.encode(self._job))
@@ -134,7 +134,7 @@ class HostChannel:
             raw = self._bytes_of(digest)
             self._outgoing += [b"%d\n" % len(raw), raw]
 
-    def _event(self, kind: str, document: Any) -> HostEvent:
+    def _event(self, kind: str, document: object) -> HostEvent:
         self._events += 1
         if self._events > MAX_EVENTS:
             msg = f"more than {MAX_EVENTS} events"
@@ -149,7 +149,7 @@ class HostChannel:
         self._refused = self._refused or document["type"] == "refused"
         return HostEvent(self.host, document)
 
-    def _ended(self, code: Any) -> HostEvent:
+    def _ended(self, code: object) -> HostEvent:
         if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - the largest exit code
             msg = "no exit code"
             raise ValueError(msg)

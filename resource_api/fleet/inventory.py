@@ -213,7 +213,7 @@ class _Builder:
         inputs = settings.get("inputs", {}).items()
         return HostSettings(connection, {name: self._value(value, (*path, "inputs", name)) for name, value in inputs})
 
-    def _value(self, value: Any, path: tuple[str, ...]) -> LocatedValue:
+    def _value(self, value: object, path: tuple[str, ...]) -> LocatedValue:
         if message := source_problem(value):
             self._add(path, message)
         return LocatedValue(value, self._source.file, *self._source.position(path))
@@ -233,7 +233,7 @@ class _Builder:
         self.problems.append(document.problem(self._source.file, position, "inventory", message, hint))
 
 
-def _members(hosts: Mapping[str, Membership], groups: Mapping[str, Any]) -> dict[str, list[str]]:
+def _members(hosts: Mapping[str, Membership], groups: Mapping[str, object]) -> dict[str, list[str]]:
     members: dict[str, list[str]] = {name: [] for name in groups}
     for host, (_, host_groups) in hosts.items():
         for group in host_groups:

@@ -71,7 +71,11 @@ def with_id(job: HostJob, key: bytes = b"") -> HostJob:
 
 
 def for_host(
-    shared: HostJob, host: Mapping[str, Any], inputs: Mapping[str, Any], options: Mapping[str, Any], key: bytes = b""
+    shared: HostJob,
+    host: Mapping[str, object],
+    inputs: Mapping[str, object],
+    options: Mapping[str, object],
+    key: bytes = b"",
 ) -> HostJob:
     """Return the job of one host: ``shared`` with its inputs, and with its ``options`` added.
 
@@ -143,7 +147,7 @@ def _manifest_texts(job: HostJob) -> Mapping[str, str]:
 def _digest(job: HostJob, key: bytes) -> str:
     from hashlib import blake2b, sha256  # only the controller needs it
 
-    def digested(value: Any) -> Any:
+    def digested(value: object) -> Any:
         """Return a value with sorted keys and with secrets replaced by their keyed digests."""
         if isinstance(value, Sensitive):
             text = protocol.encode(_KIND, {"value": digested(value.reveal())})

@@ -49,7 +49,7 @@ def read_documents(path: str, open_code: Callable[[str], int] | None = None) -> 
     return documents
 
 
-def file_contents(documents: Sequence[Document], inputs: Mapping[str, Any]) -> dict[str, bytes]:
+def file_contents(documents: Sequence[Document], inputs: Mapping[str, object]) -> dict[str, bytes]:
     """Return the contents of the files for a manifest's assets and archives, by their paths in the manifest.
 
     A directory is under its path with a slash: the list of its members, whose files have entries of their own. A name
@@ -83,7 +83,7 @@ def _python_document(raw: bytes, file: str) -> Document:
     return Document({} if names is None else {"include": names}, file, raw)
 
 
-def _patterns_in_data(value: Any) -> Iterator[str]:
+def _patterns_in_data(value: object) -> Iterator[str]:
     """Yield the patterns of local files and directories of the assets and archives in a value."""
     if isinstance(value, dict):
         word = next(iter(value)) if len(value) == 1 else ""

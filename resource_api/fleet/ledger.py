@@ -105,7 +105,7 @@ class Ledger:
             self._connection.execute("INSERT OR REPLACE INTO generation VALUES (?, ?)", (project, number))
         return number
 
-    def begin(self, request: Mapping[str, Any], digest: str, hosts: Iterable[tuple[str, bytes]]) -> str:
+    def begin(self, request: Mapping[str, object], digest: str, hosts: Iterable[tuple[str, bytes]]) -> str:
         """Record a new run with hosts and the digests of their inputs; return its id."""
         run = secrets.token_hex(8)
         with self._transaction():
@@ -173,12 +173,12 @@ class Ledger:
             raise StateError(msg) from error
 
 
-def digest_of(values: Mapping[str, Any] | Sequence[Any], key: bytes) -> bytes:
+def digest_of(values: Mapping[str, object] | Sequence[object], key: bytes) -> bytes:
     """Return the keyed digest of values, which cannot be guessed from it without the key."""
     return blake2b(repr(_revealed(values)).encode(errors="surrogatepass"), key=key, digest_size=16).digest()
 
 
-def _revealed(value: Any) -> Any:
+def _revealed(value: object) -> Any:
     if isinstance(value, dict):
         return [(str(name), _revealed(value[name])) for name in sorted(value, key=str)]
     if isinstance(value, (list, tuple)):

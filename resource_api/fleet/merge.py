@@ -167,7 +167,7 @@ class _HostResult:
         #: The outputs of its stack as JSON, literally and with placeholders, or None.
         self.outputs: tuple[str, str] | None = None
 
-    def add(self, document: Mapping[str, Any]) -> None:
+    def add(self, document: Mapping[str, object]) -> None:
         """Add a document."""
         kind = document["type"]
         if kind == "summary":
@@ -184,11 +184,11 @@ class _HostResult:
                 document = {"type": kind, "document": _comparable(document.get("document"))}
             self._store({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS})
 
-    def _is_printed(self, kind: str, document: Mapping[str, Any]) -> bool:
+    def _is_printed(self, kind: str, document: Mapping[str, object]) -> bool:
         level = document.get("level")
         return kind != "log" or (level in _LEVELS and _LEVELS.index(str(level)) >= self._lowest)
 
-    def _add_result(self, result: Any) -> None:
+    def _add_result(self, result: object) -> None:
         """Add the counts in the only document of a command."""
         if not isinstance(result, dict):
             return
@@ -197,7 +197,7 @@ class _HostResult:
             self.add({**counts, "type": "summary"})
         self.changed = self.changed or bool(result.get("refreshed") or result.get("output_changes"))
 
-    def _store(self, document: Mapping[str, Any]) -> None:
+    def _store(self, document: Mapping[str, object]) -> None:
         exact, text = self._texts(document)
         for digest, form in ((self._exact, exact), (self._nameless, text)):
             digest.update(f"{form}\n".encode(errors="surrogatepass"))
@@ -207,7 +207,7 @@ class _HostResult:
         else:
             self.more += 1
 
-    def _texts(self, value: Any) -> tuple[str, str]:
+    def _texts(self, value: object) -> tuple[str, str]:
         """Return a value as JSON, literally and with placeholders for the host's name."""
         exact, name = _text(value), self._host.name
         if name not in exact:
@@ -216,7 +216,7 @@ class _HostResult:
             map_leaves(value, lambda leaf: _replaced(leaf, name, _OWN_NAME) if type(leaf) is str else leaf)
         )
 
-    def report(self, end: Mapping[str, Any], seconds: float, batch: int) -> HostReport:
+    def report(self, end: Mapping[str, object], seconds: float, batch: int) -> HostReport:
         """Return the report of the host from its last document."""
         code = end.get("code")
         code = code if type(code) is int else None
@@ -284,12 +284,12 @@ class Merge:
         self._results[host.name] = _HostResult(host, self._lowest)
         self._indices[host.name] = len(self._indices)
 
-    def add(self, host: str, document: Mapping[str, Any]) -> None:
+    def add(self, host: str, document: Mapping[str, object]) -> None:
         """Add a document of a running host; documents of other hosts are ignored."""
         if (result := self._results.get(host)) is not None:
             result.add(document)
 
-    def end(self, host: Host, document: Mapping[str, Any], seconds: float, batch: int) -> HostReport:
+    def end(self, host: Host, document: Mapping[str, object], seconds: float, batch: int) -> HostReport:
         """Return the report of a finished host."""
         result = self._results.pop(host.name)
         report = result.report(document, seconds, batch)
@@ -375,7 +375,7 @@ def _is_part(character: str) -> bool:
     return character.isalnum() or character in _PARTS
 
 
-def _comparable(result: Any) -> Any:
+def _comparable(result: object) -> Any:
     """Return the only document of a command without the fields that differ in equal plans."""
     if not isinstance(result, dict) or not isinstance(result.get("steps"), list):
         return result
@@ -383,16 +383,16 @@ def _comparable(result: Any) -> Any:
     return {**{key: value for key, value in result.items() if key not in _HOST_FIELDS}, "steps": steps}
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def count(value: Any) -> int:
+def count(value: object) -> int:
     """Return a count from a host, 0 for an invalid value."""
     return value if type(value) is int and 0 <= value < _LARGEST else 0
 
 
-def _messages(problems: Any) -> list[str]:
+def _messages(problems: object) -> list[str]:
     """Return the messages of problems with their locations."""
     messages = list[str]()
     for problem in problems if isinstance(problems, list) else ():

@@ -9,7 +9,7 @@ import re
 import time
 from bisect import bisect_right
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from resource_api.fleet.connections import ENDED, LOST, UNREACHABLE
 from resource_api.fleet.merge import SUCCEEDED, UNEXPECTED, describe_unexpected
@@ -171,7 +171,7 @@ class Observer(Protocol):
     def host_started(self, host: Host, batch: int) -> None:
         """A job was sent to a host."""
 
-    def host_event(self, host: str, document: Mapping[str, Any]) -> None:
+    def host_event(self, host: str, document: Mapping[str, object]) -> None:
         """A document arrived from a host."""
 
     def host_ended(self, report: HostReport) -> None:
@@ -305,7 +305,7 @@ class FleetRun:
             message = f"it sent what is no event: {describe_unexpected(error)}"
             self._end(running, {"type": "end", "status": LOST, "code": None, "error": message})
 
-    def _end(self, running: _Running, document: Mapping[str, Any]) -> None:
+    def _end(self, running: _Running, document: Mapping[str, object]) -> None:
         name = running.host.name
         del self._running[name]
         if self._late.pop(name, None) is not None:

@@ -146,7 +146,7 @@ def check_interface(definition: TypeDefinition, provider: builtins.type[Any], pr
         raise DefinitionError("\n".join(f"{prefix}{problem}" for problem in problems))
 
 
-def by_preference(providers: Mapping[str, Any]) -> Mapping[str, Any]:
+def by_preference(providers: Mapping[str, object]) -> Mapping[str, Any]:
     """Return the providers of a type by name, those of the highest ``priority`` first; equals keep their order."""
     return dict(sorted(providers.items(), key=lambda pair: -getattr(pair[1], "priority", 0)))
 
@@ -182,7 +182,7 @@ def _defined(path: str, module: ModuleType, constant: str, expected: type[Any]) 
     return value
 
 
-def _is_candidate(value: Any, expected: type[Any], module: ModuleType) -> bool:
+def _is_candidate(value: object, expected: type[Any], module: ModuleType) -> bool:
     """Whether a value of a module may be the definition that its file lacks, under another name."""
     if expected is not type:
         return isinstance(value, expected)
@@ -219,14 +219,16 @@ def _type_from_json(path: str, data: bytes) -> TypeDefinition:
         raise DefinitionError(msg) from error
 
 
-def _mapping(path: str, label: str, value: Any) -> Mapping[str, Any]:
+def _mapping(path: str, label: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         msg = f"{path}: {label} must be an object, not {type(value).__name__}"
         raise DefinitionError(msg)
     return value
 
 
-def _members(path: str, word: str, values: Any, make: Callable[[str, str, Mapping[str, Any]], Any]) -> dict[str, Any]:
+def _members(
+    path: str, word: str, values: object, make: Callable[[str, str, Mapping[str, Any]], Any]
+) -> dict[str, Any]:
     """Return the values of an object, each built by ``make``, with errors that name their position."""
     members = {}
     for name, value in _mapping(path, word, values).items():

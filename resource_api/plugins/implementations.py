@@ -83,7 +83,7 @@ class Implementations:
         """Return the name of the implementation that manages a resource, or "" before the choice."""
         return self._assigned().get(name, self.chosen)
 
-    def add_all(self, providers: Mapping[str, Any]) -> None:
+    def add_all(self, providers: Mapping[str, object]) -> None:
         """Use these providers, which exist already, in the order of their ``priority``."""
         self._made.update(providers)
         self._names = tuple(by_preference(providers))
@@ -130,11 +130,11 @@ class Implementations:
         for implementation, part in self._by_implementation(names).items():
             self._call(context, implementation, "refresh", part)
 
-    def due(self, context: Context, name: Name, should: Mapping[str, Any]) -> Any:
+    def due(self, context: Context, name: Name, should: Mapping[str, object]) -> Any:
         """Return whether an imperative resource is due."""
         return self._call(context, self._assigned().get(name, ""), "due", name, should)
 
-    def preflight(self, context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[Any]:
+    def preflight(self, context: Context, changes: Mapping[Name, Mapping[str, object]]) -> Iterator[Any]:
         """Return the needs of the changes that this machine lacks, as each implementation reports them."""
         return self._reports(context, "preflight", changes)
 
@@ -142,11 +142,11 @@ class Implementations:
         """Return the side effects of the changes, as each implementation reports them."""
         return self._reports(context, "side_effects", changes)
 
-    def _reports(self, context: Context, method: str, changes: Mapping[Name, Any]) -> Iterator[Any]:
+    def _reports(self, context: Context, method: str, changes: Mapping[Name, object]) -> Iterator[Any]:
         for implementation, part in self._by_implementation(changes).items():
             yield from self._call(context, implementation, method, {name: changes[name] for name in part}) or ()
 
-    def configure(self, context: Context, config: Mapping[str, Any]) -> None:
+    def configure(self, context: Context, config: Mapping[str, object]) -> None:
         """Configure the implementation that manages this instance's resources; each other one at its first call."""
         self._config = config
         self._usable(context, "")
@@ -195,7 +195,7 @@ class Implementations:
             return assigned.get(self._definition.name_of(row), "") == implementation
         return True
 
-    def _call(self, context: Context, implementation: str, method: str, *arguments: Any, **inputs: Any) -> Any:
+    def _call(self, context: Context, implementation: str, method: str, *arguments: object, **inputs: object) -> Any:
         """Call a method of an implementation; an empty name means the one that is chosen by this machine."""
         provider = self._usable(context, implementation)
         with context.activate(provider):

@@ -46,7 +46,7 @@ _IS: Final = regex(r"\.is\b")
 _KINDS: Final = {"types", "providers", "components", "policies", "lib"}
 
 
-def execute_in(module: ModuleType, path: str, builtin_names: Mapping[str, Any], read: ReadCode | None) -> None:
+def execute_in(module: ModuleType, path: str, builtin_names: Mapping[str, object], read: ReadCode | None) -> None:
     """Execute a file in a new module; ``builtin_names`` replaces the built-in names of Python for this module.
 
     The module stays in ``sys.modules`` under its name, where tracebacks, pickles and dataclasses look it up.

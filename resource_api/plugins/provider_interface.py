@@ -172,7 +172,7 @@ def _signature_problems(features: Collection[str], provider: type[Any]) -> Itera
         yield "set takes 'noop' but its type does not declare the feature 'noop_handler'"
 
 
-def _get_problems(features: Collection[str], get: Any) -> Iterator[str]:
+def _get_problems(features: Collection[str], get: object) -> Iterator[str]:
     """Yield the problems of the parameter ``names``: passed with the feature only, and None for all resources."""
     if not inspect.isfunction(get):
         return

@@ -101,7 +101,7 @@ class ProviderPool:
         """Use one implementation for all resources of each of these instances."""
         self.required.update({instance: name for instance, name in required.items() if name})
 
-    def implementation(self, instance: str, name: Any, recorded: str | None = None) -> str | None:
+    def implementation(self, instance: str, name: object, recorded: str | None = None) -> str | None:
         """Return the implementation that manages a resource, or None where the type has one provider.
 
         Before the choice, it is the ``recorded`` one.
@@ -123,7 +123,7 @@ class ProviderPool:
         with process_guard.contained():
             return implementations.suitability(Context(definition, self.run, answering=True))
 
-    def configure(self, instance: str, config: Mapping[str, Any]) -> None:
+    def configure(self, instance: str, config: Mapping[str, object]) -> None:
         """Set the configuration of an instance; a different one closes the instance, to be made again."""
         self._unavailable.pop(instance, None)
         if config != self._configs.get(instance):
@@ -185,7 +185,7 @@ class ProviderPool:
             return ProviderFunctions(definition, {}, missing=str(error))
         return functions
 
-    def call_function(self, call: FunctionCall, inputs: Mapping[str, Any], secret: bool) -> Any:  # noqa: FBT001 - part of the call
+    def call_function(self, call: FunctionCall, inputs: Mapping[str, object], secret: bool) -> Any:  # noqa: FBT001 - part of the call
         """Return the result of a function that a type declares; the same inputs are passed once in a transaction.
 
         A function reads: it is called like ``get``, and its result is checked against its data type. The result is
@@ -197,7 +197,7 @@ class ProviderPool:
             self._function_results[key] = self._call_function(call, inputs, secret=secret)
         return deepcopy(self._function_results[key])
 
-    def _call_function(self, call: FunctionCall, inputs: Mapping[str, Any], *, secret: bool) -> Any:
+    def _call_function(self, call: FunctionCall, inputs: Mapping[str, object], *, secret: bool) -> Any:
         datatype, run = call.function.datatype, self.run
         run.log.mask.add(inputs)
         try:
@@ -449,7 +449,7 @@ class _PureCalls:
                 resource[key] = Sensitive(resource[key])
         return canonical
 
-    def validate(self, resources: Sequence[Mapping[str, Any]]) -> Iterator[list[Problem] | Exception]:
+    def validate(self, resources: Sequence[Mapping[str, object]]) -> Iterator[list[Problem] | Exception]:
         """Yield the problems of each resource, or the exception that its check raised."""
         self._mask_secrets(resources)
         flat = are_flat(resources)
@@ -467,7 +467,7 @@ class _PureCalls:
                 outcome = error
             yield outcome
 
-    def _mask_secrets(self, resources: Iterable[Mapping[str, Any]]) -> None:
+    def _mask_secrets(self, resources: Iterable[Mapping[str, object]]) -> None:
         if self._definition.secret:
             self._mask.add([(resource, declared_secrets(self._definition, resource)) for resource in resources])
 
@@ -489,11 +489,11 @@ class _PureCalls:
         compare = self._provider().insync
         return [compare(self.context, name, attribute, is_, should) for attribute in attributes]
 
-    def plan(self, name: Name, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Any:
+    def plan(self, name: Name, is_: Mapping[str, object] | None, should: Mapping[str, object]) -> Any:
         """Return the provider's prediction for a change."""
         return self._call("plan", *deepcopy((name, is_, should)))
 
-    def upgrade(self, version: int, values: Mapping[str, Any]) -> Any:
+    def upgrade(self, version: int, values: Mapping[str, object]) -> Any:
         """Return recorded values in the form of the type's schema version; ``version`` is the version of ``values``."""
         return self._call("upgrade", version, deepcopy(dict(values)))
 
@@ -514,7 +514,7 @@ class _PureCalls:
         if not self._definition.config.attributes or (self._class is not None and not hasattr(self._class, method)):
             return None
 
-        def call(*configs: Mapping[str, Any]) -> Any:
+        def call(*configs: Mapping[str, object]) -> Any:
             self._mask.add(configs)
             return self._call(method, *configs)
 
@@ -533,7 +533,7 @@ class _PureCalls:
             raise
 
 
-def _not_the_resources(type_name: str, answer: Any, count: int) -> str:
+def _not_the_resources(type_name: str, answer: object, count: int) -> str:
     """Return the error message for a wrong answer of ``canonicalize`` to ``count`` resources."""
     must = f"canonicalize of type '{type_name}' must return"
     if answer is None:
@@ -546,7 +546,7 @@ def _not_the_resources(type_name: str, answer: Any, count: int) -> str:
     return f"{must} mappings of attribute to value, not {kind}"
 
 
-def _problems(answer: Any) -> list[Problem]:
+def _problems(answer: object) -> list[Problem]:
     """Return the answer of ``validate`` as problems. Raise ``ProviderError`` for another answer or severity."""
     answers = validation_answers(answer)
     return [answer.checked() if isinstance(answer, Problem) else Problem(None, answer) for answer in answers]

@@ -282,7 +282,7 @@ class _Monitor:
         """Return the number of the current write of state, or 0."""
         return int(_NUMBER.unpack_from(self._memory)[0])
 
-    def write(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    def write(self, method: Callable[..., Any], *arguments: object, **options: object) -> Any:
         """Call a method that writes state."""
         self._count += 1
         _NUMBER.pack_into(self._memory, 0, self._count)

@@ -143,7 +143,7 @@ class Compared:
         paths = contents.differing(before, after) - self._gone
         return {path for path in paths if self._part(path, before.get(path)) != self._part(path, after.get(path))}
 
-    def _part(self, path: str, entry: Any) -> Any:
+    def _part(self, path: str, entry: object) -> Any:
         """Return the part of a path's contents that is compared; None for nothing."""
         fields = contents.comparable(entry)
         if fields is None:
@@ -208,7 +208,7 @@ class Damager:
     def _changed(self) -> set[str]:
         return {path for path in self._read() if not side_effects.is_cache(path)}
 
-    def _set(self, step: Step, body: Mapping[str, Any], *, replaced: bool = False) -> str:
+    def _set(self, step: Step, body: Mapping[str, object], *, replaced: bool = False) -> str:
         """Apply ``body`` to a resource, ``replaced``: by a new creation; return why that failed, or ""."""
         reference = str(Reference(step.definition.name, step.entry.title))
         runtime = Runtime(self._runtime.registry, run=self._runtime.run, facts=self._runtime.facts)
@@ -246,7 +246,7 @@ class Damager:
         return contents.differing(self._before, self._contents)
 
 
-def other_values(datatype: DataType, value: Any, candidates: Iterable[Any] = ()) -> list[Any]:
+def other_values(datatype: DataType, value: object, candidates: Iterable[object] = ()) -> list[Any]:
     """Return values other than ``value`` that the data type accepts, ``candidates`` first, then the likeliest."""
     values: list[Any] = []
     words = [word for leaf in datatype.leaves for word in leaf.words]
@@ -257,7 +257,7 @@ def other_values(datatype: DataType, value: Any, candidates: Iterable[Any] = ())
     return values[:_MOST_VALUES]
 
 
-def _near(value: Any) -> Iterator[Any]:
+def _near(value: object) -> Iterator[Any]:
     """Yield values that differ from one in a small part."""
     if isinstance(value, bool):
         yield not value

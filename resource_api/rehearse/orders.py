@@ -331,7 +331,7 @@ def _may_require(then: Declared, first: Declared, relationships: Relationships) 
     )
 
 
-def _members(declared: Any) -> Sequence[Entry]:
+def _members(declared: object) -> Sequence[Entry]:
     return getattr(declared, "members", None) or [declared]
 
 

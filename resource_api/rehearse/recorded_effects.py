@@ -100,10 +100,10 @@ def _call(activity: Any, changes: Sequence[PathChange]) -> RecordedCall:
     return RecordedCall(list(declared) or [activity.subject], declared, changes)
 
 
-def _paths(values: Iterable[Any]) -> list[str]:
+def _paths(values: Iterable[object]) -> list[str]:
     return [path for value in values if (path := _path(value))]
 
 
-def _path(value: Any) -> str:
+def _path(value: object) -> str:
     """Return a value that is an absolute path, or ""."""
     return value.rstrip("/") if isinstance(value, str) and value.startswith("/") else ""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.change import is_text_change
 from resource_api.model.values.line_diff import count_changes, is_compared, unified
@@ -40,11 +40,11 @@ class Style(NamedTuple):
         """Return text in a colour, if colours are wanted."""
         return f"\x1b[{code}m{text}\x1b[0m" if self.color and code else text
 
-    def value(self, value: Any) -> str:
+    def value(self, value: object) -> str:
         """Return a value on one line; ``(none)`` for None. A long one is cut and ends in its length."""
         return self.cut(self.mask(show_attribute(value)))
 
-    def pair(self, is_: Any, should: Any) -> str:
+    def pair(self, is_: object, should: object) -> str:
         """Return ``is → should``; two long values begin shortly before their first difference."""
         texts = [self.mask(show_attribute(value)) for value in (is_, should)]
         if self.diff == "full" or min(map(len, texts)) <= _WIDEST:

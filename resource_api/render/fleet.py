@@ -63,7 +63,7 @@ def error(reason: str, paint: Callable[[str, str], str] = _plain) -> str:
     return paint(f"Error: {escape(reason)}", _RED)
 
 
-def document_lines(document: Mapping[str, Any], *, color: bool = False) -> Iterator[str]:
+def document_lines(document: Mapping[str, object], *, color: bool = False) -> Iterator[str]:
     """Yield the lines of a document of a run: a line of the log, or a problem."""
     kind = document["type"]
     if kind == "log":
@@ -73,7 +73,7 @@ def document_lines(document: Mapping[str, Any], *, color: bool = False) -> Itera
         yield escape(diagnostic(document))
 
 
-def diagnostic(document: Mapping[str, Any]) -> str:
+def diagnostic(document: Mapping[str, object]) -> str:
     """Return a problem as one line: ``site.yaml:14:5: Warning: File[/etc/motd]: …``."""
     words = {key: str(document.get(key) or "") for key in ("message", "hint", "reference", "file")}
     position = [number if type(number) is int else 0 for number in (document.get("line"), document.get("column"))]
@@ -115,12 +115,12 @@ def prefixed(name: str, lines: Iterable[str]) -> Iterator[str]:
     return (f"{escape(name)}: {text}" for text in lines)
 
 
-def outputs(values: Mapping[str, Any]) -> Iterator[str]:
+def outputs(values: Mapping[str, object]) -> Iterator[str]:
     """Return the lines of the outputs of a host's stack, sorted by name; a host may give them any names."""
     return text.outputs({escape(str(name)): value for name, value in values.items()})
 
 
-def result_lines(command: str, result: Any) -> Iterable[str]:
+def result_lines(command: str, result: object) -> Iterable[str]:
     """Return the lines of a command's only document; plans and refreshes have other renderers."""
     if command == "validate" and isinstance(result, dict):
         count = result.get("resources")
@@ -139,7 +139,7 @@ def result_lines(command: str, result: Any) -> Iterable[str]:
     return []
 
 
-def _recorded(item: Any) -> str:
+def _recorded(item: object) -> str:
     """Return the line of a recorded resource, or of a finished run."""
     if isinstance(item, dict) and "reference" in item:
         return escape(str(item["reference"]))

@@ -136,7 +136,7 @@ def drift(reference: str, changes: Sequence[Difference]) -> dict[str, Any]:
     }
 
 
-def _expression(value: Any) -> Any:
+def _expression(value: object) -> Any:
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     if isinstance(value, list):
@@ -217,7 +217,7 @@ def report(report: RunReport) -> dict[str, Any]:
     }
 
 
-def line(type_: str, body: Mapping[str, Any]) -> dict[str, Any]:
+def line(type_: str, body: Mapping[str, object]) -> dict[str, Any]:
     """Return one object of ``apply --json``: its type, the present time, and the body."""
     return {"type": type_, "timestamp": datetime.now(UTC).isoformat(), **body}
 

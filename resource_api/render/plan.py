@@ -350,7 +350,7 @@ def _origin(manifest: Manifest, entry: Entry, name: str) -> Iterator[str]:
     yield from (f"from {source.reference}" for source in entry.sources.get(name, ()))
 
 
-def _sources(value: Any) -> Iterator[str]:
+def _sources(value: object) -> Iterator[str]:
     """Yield the inputs, values and facts that a value refers to; the entry has the resources."""
     for path in dict.fromkeys(find_paths(value)):
         if isinstance(path.root, str):

@@ -47,7 +47,7 @@ class StepGroup(NamedTuple):
     references: list[str]
 
 
-def encode(plan: ExecutionPlan, report: RunReport, run_fields: Mapping[str, Any], mask: Mask) -> str:
+def encode(plan: ExecutionPlan, report: RunReport, run_fields: Mapping[str, object], mask: Mask) -> str:
     """Return the compact form of a run as JSON; ``run_fields`` is its line of the history.
 
     Every secret in it is ``<sensitive>``; ``mask`` finds secrets inside other texts.
@@ -106,7 +106,7 @@ def _concealed(step: Step, changes: Sequence[Difference], mask: Mask) -> list[Di
     return [change._replace(is_=_cut(change.is_, mask), should=_cut(change.should, mask)) for change in concealed]
 
 
-def _cut(value: Any, mask: Mask) -> Any:
+def _cut(value: object, mask: Mask) -> Any:
     if not isinstance(value, str) or len(value) <= _LONGEST:
         return value
     # Masked before it is cut: a part of a secret would not be found.
@@ -232,7 +232,7 @@ def history_document(run: Mapping[str, Any]) -> dict[str, Any]:
     return {"kind": "run", "format_version": FORMAT_VERSION, **run, "seconds": seconds, **empty, "problems": []}
 
 
-def located(problem: Mapping[str, Any], message: str) -> str:
+def located(problem: Mapping[str, object], message: str) -> str:
     """Return a message after the file and line of a step or a problem, as far as they are known."""
     line = f":{problem['line']}" if problem.get("line") else ""
     return f"{problem['file']}{line}: {message}" if problem.get("file") else message

@@ -83,7 +83,7 @@ _PREFIX: Final = "resource_api"
 _UNCHANGED: Final = frozenset(("unchanged", "failed", "skipped"))
 
 
-def metrics(document: Mapping[str, Any]) -> str:
+def metrics(document: Mapping[str, object]) -> str:
     """Return the document of a run or a plan as gauges, labelled with project, stack and command."""
     return "".join(f"{line}\n" for line in _metric_lines(document))
 

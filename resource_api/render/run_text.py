@@ -134,7 +134,7 @@ def _command(run: Mapping[str, Any]) -> str:
     return escape(str(run.get("command", ""))) + (f": {bad}" if bad else "")
 
 
-def _seconds(run: Mapping[str, Any]) -> float:
+def _seconds(run: Mapping[str, object]) -> float:
     started, ended = run.get("started"), run.get("ended")
     return max(0.0, ended - started) if isinstance(started, (int, float)) and isinstance(ended, (int, float)) else 0.0
 
@@ -167,7 +167,7 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str
     }
 
 
-def _about(run: Mapping[str, Any]) -> dict[str, Any]:
+def _about(run: Mapping[str, object]) -> dict[str, Any]:
     return {name: run.get(name) for name in ("run", "command", "started", "ended", "seconds", "summary")}
 
 

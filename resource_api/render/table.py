@@ -60,12 +60,12 @@ def _columns(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name, value in row.items() if value is not None))
 
 
-def _cell(value: Any, widest: int | None) -> str:
+def _cell(value: object, widest: int | None) -> str:
     text = escape(_value(value))
     return text if widest is None or len(text) <= widest else f"{text[: widest - 1]}…"
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)

@@ -72,13 +72,13 @@ def planned_counts(summary: Summary) -> str:
     return f"{counts or 'nothing to do'}; {summary.unchanged} unchanged"
 
 
-def outputs(values: Mapping[str, Any]) -> Iterator[str]:
+def outputs(values: Mapping[str, object]) -> Iterator[str]:
     """Yield the lines of a stack's outputs, sorted by name."""
     for name, value in sorted(values.items()):
         yield f"{name}: {show(value)}"
 
 
-def output(value: Any, *, terminal: bool) -> str:
+def output(value: object, *, terminal: bool) -> str:
     """Return one output for scripts: text as it is, but escaped on a terminal; any other value as JSON."""
     if isinstance(value, str):
         return escape_lines(value) if terminal else value
@@ -103,12 +103,12 @@ def record(urn: str, record: Record) -> Iterator[str]:
         yield from (f"    {escape(name)}: {show(value)}" for name, value in sorted(values.items()))
 
 
-def run(run: Mapping[str, Any]) -> str:
+def run(run: Mapping[str, object]) -> str:
     """Return a finished run of the history on one line: when it began, its number, its command, and its counts."""
     return f"{time_of(run.get('started'))}  {escape(str(run.get('run', '')))}  {run_outcome(run)}"
 
 
-def with_projects(runs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def with_projects(runs: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, Any]]:
     """Return finished runs with the project in the command, ``apply web``, if the projects differ."""
     if len({run.get("project") for run in runs}) <= 1:
         return runs
@@ -126,7 +126,7 @@ def run_outcome(run: Mapping[str, Any]) -> str:
     return f"{command}: {changes or 'nothing changed'}{f' (exit code {code})' if code else ''}"
 
 
-def time_of(seconds: Any) -> str:
+def time_of(seconds: object) -> str:
     """Return a time in UTC, given in seconds since 1970; another value unchanged."""
     if not isinstance(seconds, (int, float)):
         return str(seconds or "")

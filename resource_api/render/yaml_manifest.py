@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values import reference
 from resource_api.model.values.assets import Content
@@ -33,7 +33,7 @@ _NO_MEMBERS: Final[Mapping[str, Collection[str]]] = {}
 _NON_PRINTABLE: Final = regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U00010000-\U0010ffff]")
 
 
-def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
     """Yield the lines of a manifest that declares ``rows``, sorted by title.
 
     ``read_only`` values are comments, and so is the reason that a resource or value cannot be declared. Resources of a
@@ -43,7 +43,7 @@ def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> 
 
 
 def manifest(
-    listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, Any]]]],
+    listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, object]]]],
     unlisted: Mapping[str, str] = _NONE,
     declared: Mapping[str, Collection[str]] = _NO_MEMBERS,
 ) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _resource(
     definition: TypeDefinition,
     attributes: Sequence[tuple[str, Attribute]],
     text: str,
-    row: Mapping[str, Any],
+    row: Mapping[str, object],
     declared: Mapping[str, Collection[str]],
 ) -> Iterator[str]:
     lines = list(_attributes(attributes, text if len(definition.namevars) == 1 else None, row, declared))
@@ -87,7 +87,7 @@ def _resource(
 def _attributes(
     attributes: Sequence[tuple[str, Attribute]],
     title: str | None,
-    row: Mapping[str, Any],
+    row: Mapping[str, object],
     declared: Mapping[str, Collection[str]],
 ) -> Iterator[str]:
     """Yield the lines of one resource, without a namevar that equals the title."""
@@ -111,7 +111,7 @@ def _attributes(
     yield from comments
 
 
-def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, Any]) -> str:
+def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, object]) -> str:
     """Return the reason that no manifest can declare a resource: its title or a mandatory value; or ""."""
     try:
         reference.parse(str(Reference(definition.name, title)))
@@ -126,7 +126,7 @@ def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, Any]
     )
 
 
-def _value_problem(value: Any) -> str:
+def _value_problem(value: object) -> str:
     """Return the reason that no manifest can hold a value, or an empty string."""
     if isinstance(value, str):
         return character_problem(value, key=False)
@@ -138,14 +138,14 @@ def _value_problem(value: Any) -> str:
     return next(filter(None, map(_value_problem, value)), "") if isinstance(value, list) else ""
 
 
-def _holds_content(value: Any) -> bool:
+def _holds_content(value: object) -> bool:
     """Return whether a value is or contains an asset or an archive: only its digest is known."""
     if isinstance(value, dict):
         value = list(value.values())
     return isinstance(value, Content) or (isinstance(value, list) and any(map(_holds_content, value)))
 
 
-def _comment(value: Any) -> str:
+def _comment(value: object) -> str:
     if isinstance(value, Content):
         return escape(str(value))
     return escape(
@@ -153,7 +153,7 @@ def _comment(value: Any) -> str:
     )
 
 
-def _entry(key: str, value: Any, indent: str) -> Iterator[str]:
+def _entry(key: str, value: object, indent: str) -> Iterator[str]:
     quoted = key if _bare(key) else _quoted(key)
     if isinstance(value, dict) and value:
         yield f"{indent}{quoted}:"
@@ -190,7 +190,7 @@ def _bare(text: str) -> bool:
     return _PLAIN.match(text) is not None and text.lower() not in _WORDS
 
 
-def _scalar(value: Any) -> str:
+def _scalar(value: object) -> str:
     if isinstance(value, str):
         return text if _bare(text := value.replace("${", "$${")) else _quoted(value)
     if value is None:
@@ -198,7 +198,7 @@ def _scalar(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def _flow(value: Any) -> str:
+def _flow(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_quoted(str(k))}: {_flow(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):

@@ -70,8 +70,8 @@ class ProviderSelector:
         type_name: str,
         provider: str | None,
         manifest: Source | None,
-        inputs: Mapping[str, Any],
-        config: Mapping[str, Any] | None,
+        inputs: Mapping[str, object],
+        config: Mapping[str, object] | None,
     ) -> SelectedProvider:
         """Return the provider of that name, or the default one of a type with the configuration ``config``.
 
@@ -96,7 +96,7 @@ class ProviderSelector:
             return self._from_manifest(type_name, provider, declared, inputs, providers)
 
     def _from_config(
-        self, type_name: str, config: Mapping[str, Any] | None, providers: ProviderPool
+        self, type_name: str, config: Mapping[str, object] | None, providers: ProviderPool
     ) -> SelectedProvider:
         if config is None and (declared := self._find(type_name)) is not None:
             return self._from_manifest(type_name, type_name, declared, {}, providers)
@@ -112,7 +112,7 @@ class ProviderSelector:
         return SelectedProvider(type_name, provider_config.default_config(functions, values))
 
     def _from_manifest(
-        self, type_name: str, provider: str, source: Source, inputs: Mapping[str, Any], pool: ProviderPool
+        self, type_name: str, provider: str, source: Source, inputs: Mapping[str, object], pool: ProviderPool
     ) -> SelectedProvider:
         manifest = self._compiler.read(source, inputs, pool)
         try:
@@ -167,7 +167,7 @@ class _Configurations:
             msg = f"{instance.position}: {error}"
             raise ProviderError(msg) from error
 
-    def _call(self, call: FunctionCall, inputs: Mapping[str, Any]) -> Any:
+    def _call(self, call: FunctionCall, inputs: Mapping[str, object]) -> Any:
         if call.instance in self._begun:
             msg = f"the provider '{call.instance}' needs the result of its own function to be configured"
             raise ValueError(msg)
@@ -204,7 +204,7 @@ def _resource_values(manifest: Manifest) -> Iterator[Problem]:
             yield Problem(None, f"value '{name}': {message}", "error", "", *manifest.place(("values", name)))
 
 
-def _resource_paths(value: Any) -> list[str]:
+def _resource_paths(value: object) -> list[str]:
     try:
         paths = list(expression.find_paths(value))
     except ValueError:

@@ -138,22 +138,22 @@ class RunEnvironment(ResourceReader):
 
     # Compilation
 
-    def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
+    def compile(self, source: Source, inputs: Mapping[str, object] | None = None) -> Catalog:
         """Return the catalog of a manifest."""
         with ProviderPool(self.registry, self.run) as providers, gc_paused(), process_guard.protected():
             return self.catalog(source, inputs, providers)
 
-    def catalog(self, source: Source, inputs: Mapping[str, Any] | None, providers: ProviderPool) -> Catalog:
+    def catalog(self, source: Source, inputs: Mapping[str, object] | None, providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest for one run with ``providers``; report its warnings, mask its secrets."""
         with self.log.bind(phase="compile"):
             return self._reported(self.compiler.compile(source, inputs or {}, providers))
 
-    def catalog_of_providers(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
+    def catalog_of_providers(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest without its resources, as ``catalog`` does."""
         with self.log.bind(phase="compile"):
             return self._reported(self.compiler.compile_providers(source, inputs, providers))
 
-    def read_python(self, raw: bytes, file: str, inputs: Mapping[str, Any]) -> Document:
+    def read_python(self, raw: bytes, file: str, inputs: Mapping[str, object]) -> Document:
         """Return the document of a Python manifest, which is executed. Raise ``ManifestError``."""
         return self.compiler.read_python(raw, file, inputs)
 

@@ -75,7 +75,7 @@ class ManifestCompiler:
     def compile(
         self,
         source: Source,
-        inputs: Mapping[str, Any],
+        inputs: Mapping[str, object],
         providers: ProviderPool,
         *,
         from_file: bool = False,
@@ -90,7 +90,7 @@ class ManifestCompiler:
         from_file = from_file or catalog.manifest.file == reading.STDIN
         return self._warn_of_readers(self._warn_of_writers(catalog) if from_file else catalog)
 
-    def compile_providers(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
+    def compile_providers(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest without its resources, as ``destroy`` needs it: its configured providers.
 
         Where these cannot be compiled, the recorded configurations must do. Raise as ``compile`` does.
@@ -98,7 +98,7 @@ class ManifestCompiler:
         catalog = self._compile_providers(self.read(source, inputs, providers), inputs, providers)
         return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
 
-    def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
+    def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
         frame = manifest._replace(resources=(), outputs={}, moved=(), removed=(), defaults={})
         if frame.providers:
             needed = provider_config.reduce_to_providers(frame)
@@ -109,7 +109,7 @@ class ManifestCompiler:
                 self._log.write("info", "", f"the providers of the manifest are ignored: {error}")
         return self._compile(frame._replace(inputs={}, values={}, providers={}), {}, providers)
 
-    def read(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Manifest:
+    def read(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Manifest:
         """Return a manifest, with ``providers`` set to the versions and implementations that it declares.
 
         Raise ``UsageError`` for inputs that are no mapping.
@@ -127,14 +127,14 @@ class ManifestCompiler:
         providers.select_implementations({declared.instance: declared.implementation for declared in configured})
         return manifest
 
-    def read_python(self, raw: bytes, file: str, inputs: Mapping[str, Any]) -> Document:
+    def read_python(self, raw: bytes, file: str, inputs: Mapping[str, object]) -> Document:
         """Return the document of a Python manifest, which is executed. Raise ``ManifestError``."""
         from resource_api.manifest import python_manifest
 
         names = self._registry.builtins_of_manifest()
         return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add_inputs, builtin_names=names)
 
-    def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
+    def _compile(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
         definitions = Definitions(providers.declared, self._component, self._registry.types_with_function)
         stacks = None if self._stacks is None else partial(self._stacks, manifest.project)
         contents = self._contents or self._content_reader()
@@ -215,7 +215,7 @@ def _holds(file: str, secrets: Mask) -> bool:
 
 
 def short_secret_warnings(
-    manifest: Manifest, inputs: Mapping[str, Any], entries: Iterable[Entry], mask: Mask
+    manifest: Manifest, inputs: Mapping[str, object], entries: Iterable[Entry], mask: Mask
 ) -> Iterator[Problem]:
     """Yield a warning for each secret of ``inputs`` and ``entries`` that is too short for ``mask``.
 

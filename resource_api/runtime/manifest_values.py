@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from resource_api.runtime.runtime import Runtime
 
 
-def expression_value(runtime: Runtime, source: Source, inputs: Mapping[str, Any], text: str) -> Any:
+def expression_value(runtime: Runtime, source: Source, inputs: Mapping[str, object], text: str) -> Any:
     """Return the value of ``text`` in a manifest: an expression, with or without ``${`` and ``}``, or text with them.
 
     The result of a function is ``UNKNOWN``: none is called. A secret is wrapped, or sealed where only its digest is
@@ -70,7 +70,7 @@ class InputValue(NamedTuple):
 
 
 def list_inputs(
-    runtime: Runtime, source: Source, inputs: Mapping[str, Any], located: Mapping[str, LocatedValue]
+    runtime: Runtime, source: Source, inputs: Mapping[str, object], located: Mapping[str, LocatedValue]
 ) -> list[InputValue]:
     """Return the inputs of a manifest, in its order; ``located`` has the positions of ``inputs``.
 

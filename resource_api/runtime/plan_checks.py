@@ -67,7 +67,7 @@ class PolicyEvaluator:
                 errors.setdefault(entry.index, error)
         return prior._replace(errors=errors)
 
-    def check_resource(self, entry: Entry, should: Mapping[str, Any]) -> str:
+    def check_resource(self, entry: Entry, should: Mapping[str, object]) -> str:
         """Check one resource as it should be; return the errors in one text, empty when it is allowed."""
         declared = self._declared(entry, should)
         errors = []
@@ -91,7 +91,7 @@ class PolicyEvaluator:
         errors = [problem for problem in problems if problem.severity == "error"]
         return _with_failures(planned, errors) if errors else planned
 
-    def _declared(self, entry: Entry, should: Mapping[str, Any]) -> PolicyResource:
+    def _declared(self, entry: Entry, should: Mapping[str, object]) -> PolicyResource:
         return PolicyResource(
             str(entry.reference),
             self._urn(entry),
@@ -119,7 +119,7 @@ class PolicyEvaluator:
                 self._notify(Diagnosed(problem))
 
 
-def _evaluated(policy: Policy, check: Callable[[Any], Any], value: Any) -> Iterator[Problem]:
+def _evaluated(policy: Policy, check: Callable[[Any], Any], value: object) -> Iterator[Problem]:
     """Yield the problems that a policy finds; an exception of the policy is an error too."""
     try:
         with read_only("a policy"):
@@ -303,7 +303,7 @@ def _known_values(step: Step) -> dict[str, Any]:
     return copy_resource({name: value for name, value in step.should.items() if not is_unknown(value)})
 
 
-def _checked(answer: Any, steps: Mapping[Name, Step]) -> tuple[Step, Problem]:
+def _checked(answer: object, steps: Mapping[Name, Step]) -> tuple[Step, Problem]:
     """Return one answer with its step. Raise ``ProviderError`` for anything else than a pair of the documented form."""
     if not (isinstance(answer, (tuple, list)) and len(answer) == 2 and isinstance(answer[1], Problem)):  # noqa: PLR2004 - a pair
         msg = f"it must return pairs of a name and a Problem, not {answer!r:.80}"

@@ -185,7 +185,7 @@ def _is_same_place(plan: ExecutionPlan, step: Step, state: StackState, record: R
     return own_config is not None and theirs is not None and _comparable(own_config) == _comparable(theirs.should)
 
 
-def _comparable(config: Mapping[str, Any]) -> Any:
+def _comparable(config: Mapping[str, object]) -> Any:
     """Return a configuration without its secrets, whose digests differ from stack to stack."""
     opened = map_sealed(config, lambda _sealed, _path: None)
     return {name: None if is_secret(value) else value for name, value in opened.items()}

@@ -76,7 +76,7 @@ class Planning:
             providers.check_policies = self._policies.check_resource
 
     def plan_manifest(
-        self, source: Source, inputs: Mapping[str, Any], request: CacheRequest | None = None
+        self, source: Source, inputs: Mapping[str, object], request: CacheRequest | None = None
     ) -> planner.ExecutionPlan:
         """Return the plan of a manifest; for ``destroy`` the one of the empty manifest of its project.
 

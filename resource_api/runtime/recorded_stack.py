@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from resource_api.state.store import RunArchive, StateStore
 
 
-def none_recorded(store: StateStore, settings: Mapping[str, Any]) -> bool:
+def none_recorded(store: StateStore, settings: Mapping[str, object]) -> bool:
     """Whether the store is empty and no project is given: then an empty result is no error."""
     return not settings.get("project") and not store.stacks()
 
 
-def selected(store: StateStore, settings: Mapping[str, Any]) -> StackName:
+def selected(store: StateStore, settings: Mapping[str, object]) -> StackName:
     """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``."""
     names = all_selected(store, settings)
     if len(names) > 1:
@@ -71,7 +71,7 @@ def no_record(state: StackState, reference: Reference) -> str:
     return f"{reference} is not recorded in project {state.project}, stack {state.stack}{near}"
 
 
-def find_output(outputs: Mapping[str, Any], name: str, *, reveal: bool = False) -> Any:
+def find_output(outputs: Mapping[str, object], name: str, *, reveal: bool = False) -> Any:
     """Return one output. Raise ``ResourceAPIError`` for an unknown one, and as ``revealed`` does."""
     if name not in outputs:
         msg = f"there is no output '{name}'{hint(name, outputs)}"
@@ -79,7 +79,7 @@ def find_output(outputs: Mapping[str, Any], name: str, *, reveal: bool = False) 
     return revealed({name: outputs[name]})[name] if reveal else outputs[name]
 
 
-def revealed(outputs: Mapping[str, Any]) -> dict[str, Any]:
+def revealed(outputs: Mapping[str, object]) -> dict[str, Any]:
     """Return outputs without masking. Raise ``ResourceAPIError`` for those of which only a digest is recorded."""
     values_ = {name: values.reveal(open_sealed(value)) for name, value in outputs.items()}
     if hidden := [name for name, value in values_.items() if has_sealed(value)]:

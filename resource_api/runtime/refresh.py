@@ -72,7 +72,7 @@ class _ChangedRecord(NamedTuple):
 def refresh(
     runtime: Runtime,
     source: Source,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, object] | None = None,
     *,
     targets: Sequence[str] = (),
     excludes: Sequence[str] = (),
@@ -85,7 +85,7 @@ def refresh(
 def read_again(
     runtime: Runtime,
     source: Source,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, object] | None = None,
     *,
     targets: Sequence[str] = (),
     excludes: Sequence[str] = (),
@@ -181,7 +181,7 @@ def _call(
     instances: ProviderInstances,
     providers: ProviderPool,
     call: FunctionCall,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, object],
 ) -> Any:
     """Return the result of a function, unknown where its provider is not configured. Raise ``EvaluationError``."""
     declared = catalog.instances.get(call.instance)
@@ -269,7 +269,7 @@ def _read_only_changes(definition: TypeDefinition, before: Record, after: Record
 
 
 def import_resource(
-    runtime: Runtime, source: Source, target: str, name: str | None, inputs: Mapping[str, Any] | None = None
+    runtime: Runtime, source: Source, target: str, name: str | None, inputs: Mapping[str, object] | None = None
 ) -> Summary:
     """Record the existing resource that the manifest declares as ``target`` (a reference or URN) as ours.
 
@@ -335,7 +335,7 @@ def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:
     return entry
 
 
-def _imported_record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: StackState) -> Record:
+def _imported_record(catalog: Catalog, entry: Entry, row: Mapping[str, object], state: StackState) -> Record:
     """Return the record of an imported resource; declared values that differ from ``row`` are not recorded."""
     hidden = {*entry.definition.write_only, *entry.ephemeral}
     declared = {key: value for key, value in entry.should.items() if key not in hidden}

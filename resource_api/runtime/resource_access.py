@@ -42,13 +42,13 @@ class ResourceReader:
     def resources(
         self,
         type_name: str,
-        names: Sequence[Any] | None = None,
+        names: Sequence[object] | None = None,
         *,
         strict: str = "error",
         provider: str | None = None,
         manifest: Source | None = None,
-        inputs: Mapping[str, Any] | None = None,
-        config: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, object] | None = None,
+        config: Mapping[str, object] | None = None,
     ) -> list[dict[str, Any]]:
         """Return the resources of a type: all that exist, or those called ``names``, in any spelling, each once.
 
@@ -74,8 +74,8 @@ class ResourceReader:
         *,
         provider: str | None = None,
         manifest: Source | None = None,
-        inputs: Mapping[str, Any] | None = None,
-        config: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, object] | None = None,
+        config: Mapping[str, object] | None = None,
     ) -> SelectedProvider | None:
         """Return the configured provider that ``resources`` uses, or None for a type without a configuration."""
         definition = self.registry.type(type_name)
@@ -122,7 +122,7 @@ class ResourceReader:
         return rows
 
     def unlisted(
-        self, definition: TypeDefinition, rows: Sequence[Mapping[str, Any]], selected: SelectedProvider | None = None
+        self, definition: TypeDefinition, rows: Sequence[Mapping[str, object]], selected: SelectedProvider | None = None
     ) -> dict[str, str]:
         """Return reference → reason of the resources that would be changed or refused if declared as they were read.
 
@@ -189,7 +189,7 @@ def _messages(problems: list[Problem] | Exception) -> list[str]:
     return [] if isinstance(problems, Exception) else [problem.message for problem in problems]
 
 
-def _canonical(names: Sequence[Any], functions: ProviderFunctions) -> list[Name]:
+def _canonical(names: Sequence[object], functions: ProviderFunctions) -> list[Name]:
     """Return the canonical forms of names. Raise ``UsageError`` for an invalid name."""
     try:
         return canonical_names(functions, names)
@@ -203,7 +203,7 @@ def _title(name: Name) -> str:
 
 
 def values_of_change(
-    definition: TypeDefinition, row: Mapping[str, Any], attributes: Mapping[str, Any]
+    definition: TypeDefinition, row: Mapping[str, object], attributes: Mapping[str, object]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the declaration that changes ``attributes`` of a row, and the row's values that avoid a default.
 
@@ -216,7 +216,9 @@ def values_of_change(
     return declared | dict(attributes), {name: reveal(row[name]) for name in defaults if name not in attributes}
 
 
-def manifest_of(reference: Reference, declared: Mapping[str, Any], selected: SelectedProvider | None) -> dict[str, Any]:
+def manifest_of(
+    reference: Reference, declared: Mapping[str, object], selected: SelectedProvider | None
+) -> dict[str, Any]:
     """Return the manifest of one resource and its configured provider."""
     from resource_api.model.values.expression import literal
 
@@ -228,7 +230,7 @@ def manifest_of(reference: Reference, declared: Mapping[str, Any], selected: Sel
 
 
 def canonical_identity(
-    definition: TypeDefinition, title: str, attributes: Mapping[str, Any], functions: ProviderFunctions
+    definition: TypeDefinition, title: str, attributes: Mapping[str, object], functions: ProviderFunctions
 ) -> list[Name]:
     """Return the canonical name of a title of the command line, with the namevars among the ``attributes``."""
     namevars = {name: value for name, value in attributes.items() if name in definition.namevars}

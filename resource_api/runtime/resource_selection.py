@@ -214,7 +214,7 @@ class Filter(NamedTuple):
             reason = f"this is no regular expression: {error}"
             raise self._wrong(reason) from error
 
-        def test(value: Any) -> bool:
+        def test(value: object) -> bool:
             if isinstance(value, list):
                 return any(map(test, value))
             return value is not None and search(_text(value)[:_LONGEST]) is not None
@@ -228,7 +228,7 @@ class Filter(NamedTuple):
             raise self._wrong(str(error)) from error
         if self.operator in {"=", "!="}:
 
-            def equal(value: Any) -> bool:
+            def equal(value: object) -> bool:
                 # What a number may be given for is text, once it is canonical.
                 return value == self.value if isinstance(value, str) else same_value(operand, value)
 
@@ -266,11 +266,11 @@ def check_attributes(filters: Sequence[Filter], definitions: Sequence[TypeDefini
             raise UsageError(msg)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return a value as it is written on the command line."""
     if isinstance(value, bool):
         return str(value).lower()

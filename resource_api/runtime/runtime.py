@@ -43,7 +43,7 @@ class Runtime(RunEnvironment):
     Every method raises ``ManifestError`` for a wrong manifest and ``StateError`` for a damaged or locked state.
     """
 
-    def validate(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
+    def validate(self, source: Source, inputs: Mapping[str, object] | None = None) -> Catalog:
         """Check everything that can be checked without touching the system; return the catalog."""
         catalog = self.compile(source, inputs)
         self.name(catalog)
@@ -69,7 +69,7 @@ class Runtime(RunEnvironment):
     def plan(
         self,
         source: Source,
-        inputs: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, object] | None = None,
         *,
         out: str | os.PathLike[str] | None = None,
         use_cache: bool = False,
@@ -89,7 +89,7 @@ class Runtime(RunEnvironment):
     def apply(
         self,
         source: Source,
-        inputs: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, object] | None = None,
         *,
         on_plan: Callable[[Plan], None] | None = None,
         use_cache: bool = False,
@@ -108,7 +108,7 @@ class Runtime(RunEnvironment):
     def apply(
         self,
         source: Source | planner.ExecutionPlan,
-        inputs: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, object] | None = None,
         *,
         on_plan: Callable[[Plan], None] | None = None,
         use_cache: bool = False,
@@ -159,7 +159,7 @@ class Runtime(RunEnvironment):
     def destroy(
         self,
         source: Source,
-        inputs: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, object] | None = None,
         *,
         on_plan: Callable[[Plan], None] | None = None,
         **options: Unpack[SelectionOptions],
@@ -174,7 +174,7 @@ class Runtime(RunEnvironment):
     def plan_destroy(
         self,
         source: Source,
-        inputs: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, object] | None = None,
         *,
         out: str | os.PathLike[str] | None = None,
         **options: Unpack[SelectionOptions],
@@ -197,8 +197,8 @@ class Runtime(RunEnvironment):
         self,
         definition: TypeDefinition,
         reference: Reference,
-        row: Mapping[str, Any],
-        attributes: Mapping[str, Any],
+        row: Mapping[str, object],
+        attributes: Mapping[str, object],
         *,
         selected: SelectedProvider | None = None,
         **options: Unpack[ExecutionOptions],
@@ -218,7 +218,7 @@ class Runtime(RunEnvironment):
         except ManifestError as error:
             raise ManifestError([problem._replace(file="") for problem in error.problems]) from error
 
-    def _is_valid(self, manifest: Mapping[str, Any]) -> bool:
+    def _is_valid(self, manifest: Mapping[str, object]) -> bool:
         try:
             self.compile(manifest)
         except ManifestError:
@@ -228,7 +228,7 @@ class Runtime(RunEnvironment):
     def _plan_only(
         self,
         source: Source,
-        inputs: Mapping[str, Any],
+        inputs: Mapping[str, object],
         options: Options,
         out: str | os.PathLike[str] | None,
         request: CacheRequest | None = None,
@@ -267,7 +267,7 @@ class Runtime(RunEnvironment):
     def _lock_unless_noop(self, command: str, options: Options) -> AbstractContextManager[Any]:
         return nullcontext() if options.noop else self.lock(command)
 
-    def _cache_request(self, source: Source, inputs: Mapping[str, Any], options: Options) -> CacheRequest | None:
+    def _cache_request(self, source: Source, inputs: Mapping[str, object], options: Options) -> CacheRequest | None:
         """Return the identity of a run in the no-change cache, or None where the cache cannot be used."""
         if not isinstance(source, str) or isinstance(self.store, NoStore) or not options.plain:
             return None
@@ -275,7 +275,7 @@ class Runtime(RunEnvironment):
         return CacheRequest(source, label, inputs, options, self.created)
 
 
-def state_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+def state_settings(options: Mapping[str, object]) -> dict[str, Any]:
     """Return the arguments of ``Runtime`` about its state, from the options of a command."""
     return {
         "state": NoStore() if options.get("state") in MEMORY else options.get("state"),

@@ -104,7 +104,7 @@ def document(plan: Plan, key: Key | None = None, directory: str = "") -> dict[st
     return saved
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return sorted(value) if isinstance(value, (frozenset, tuple)) else value
 
 
@@ -116,7 +116,7 @@ def _find_secret(plan: Plan) -> str:
     return next((f"the input '{name}'" for name, value in plan.catalog.scope.inputs.items() if is_secret(value)), "")
 
 
-def _encrypted(plan: Plan, saved: Mapping[str, Any], embedded: Mapping[str, Any], key: Key) -> dict[str, Any]:
+def _encrypted(plan: Plan, saved: Mapping[str, object], embedded: Mapping[str, object], key: Key) -> dict[str, Any]:
     """Return the embedded part, encrypted, with digests of the plan's secrets, bound to the rest of the document."""
     data_key, salt = DataKey.generate(key, "the plan"), os.urandom(32)
     content = {**embedded, "salt": salt.hex(), "secrets": _secret_digests(plan, salt)}
@@ -150,13 +150,13 @@ def load(path: str) -> dict[str, Any]:
     return saved
 
 
-def _check_format(saved: Mapping[str, Any], path: str) -> None:
+def _check_format(saved: Mapping[str, object], path: str) -> None:
     version = saved.get("format_version")
     if version != documents.FORMAT_VERSION or "manifest" not in saved:
         raise _refused(path, f"format_version {version!r} is not a plan that this version saved")
 
 
-def check_form(plan_document: Mapping[str, Any], path: str) -> None:
+def check_form(plan_document: Mapping[str, object], path: str) -> None:
     """Raise ``ManifestError`` unless a document from a file or a host is one of ``plan --json`` or ``plan -o``."""
     if violations := find_violations("plan", plan_document):
         raise _not_as_saved(path, str(violations[0]))
@@ -219,10 +219,10 @@ class SavedPlan:
 
 
 def check_given(
-    saved: Mapping[str, Any],
+    saved: Mapping[str, object],
     path: str,
-    inputs: Mapping[str, Any] | None,
-    options: Mapping[str, Any],
+    inputs: Mapping[str, object] | None,
+    options: Mapping[str, object],
     stack: Mapping[str, str | None],
 ) -> None:
     """Raise ``UsageError`` for ``inputs`` and planning options given with a saved plan, and for another stack.
@@ -254,7 +254,7 @@ def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[
     return content
 
 
-def _read_options(saved: Mapping[str, Any], path: str) -> Options:
+def _read_options(saved: Mapping[str, object], path: str) -> Options:
     """Return the options of a saved plan. Raise ``ManifestError`` for an unknown one and for a wrong value."""
     try:
         options = to_options({name: value for name, value in saved.items() if name not in INTERNAL})
@@ -285,7 +285,7 @@ def check_confirmation(confirmed: Mapping[str, Any], plan_document: Mapping[str,
         raise _refused(path, f"the plan is stale: {', '.join(changed)} changed since it was confirmed")
 
 
-def _step_digest(step: Mapping[str, Any]) -> str:
+def _step_digest(step: Mapping[str, object]) -> str:
     text = json.dumps([step.get(field) for field in _COMPARED], sort_keys=True, default=str)
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
@@ -295,7 +295,7 @@ def _failed_steps(saved: Mapping[str, Any]) -> str:
     return ", ".join(step["reference"] for step in saved["steps"] if "error" in step) or "a step of it"
 
 
-def _state_difference(saved: Mapping[str, Any], lineage: str, serial: int) -> str:
+def _state_difference(saved: Mapping[str, object], lineage: str, serial: int) -> str:
     """Return the difference between the present state and the plan's, or an empty text."""
     for field, current in (("lineage", lineage), ("serial", serial)):
         if saved.get(field) != current:
@@ -303,7 +303,7 @@ def _state_difference(saved: Mapping[str, Any], lineage: str, serial: int) -> st
     return ""
 
 
-def _compared(step: Mapping[str, Any] | None) -> Any:
+def _compared(step: Mapping[str, object] | None) -> Any:
     return None if step is None else json.loads(json.dumps([step.get(field) for field in _COMPARED]))
 
 
@@ -409,7 +409,7 @@ def _step(saved: Mapping[str, Any], definition: TypeDefinition | None, *, only_o
     )
 
 
-def _definition(registry: Registry, saved: Mapping[str, Any]) -> TypeDefinition | None:
+def _definition(registry: Registry, saved: Mapping[str, object]) -> TypeDefinition | None:
     """Return the type of a step's resource, or None for an unknown type."""
     name = reference.parse(str(saved["reference"]).removeprefix(f"{saved['parent'] or ''}/"))
     try:
@@ -418,7 +418,7 @@ def _definition(registry: Registry, saved: Mapping[str, Any]) -> TypeDefinition 
         return None
 
 
-def _parameters(definition: TypeDefinition, should: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters(definition: TypeDefinition, should: Mapping[str, object]) -> dict[str, Any]:
     """Return the parameters with other values than the defaults."""
     attributes = {name: definition.attributes[name] for name in definition.names_of_kind("parameter") if name in should}
     values = {name: _value(should[name]) for name in attributes}
@@ -430,7 +430,7 @@ def _difference(saved: Mapping[str, Any], unknown: Collection[str]) -> Differenc
     return Difference(saved["attribute"], _value(saved["is"]), should, saved["message"] or "")
 
 
-def _output(name: str, saved: Mapping[str, Any], unknown: Collection[str]) -> Difference:
+def _output(name: str, saved: Mapping[str, object], unknown: Collection[str]) -> Difference:
     return Difference(str(name), _value(saved["is"]), UNKNOWN if name in unknown else _value(saved["should"]))
 
 
@@ -439,7 +439,7 @@ def _drift(saved: Mapping[str, Any]) -> Drift:
     return Drift(str(saved["reference"]), changes)
 
 
-def _value(saved: Any) -> Any:
+def _value(saved: object) -> Any:
     """Return the value of a document's JSON; a masked one is a secret."""
     if saved == "<sensitive>":
         return Sensitive(saved)

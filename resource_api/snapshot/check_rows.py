@@ -119,7 +119,7 @@ class RowChecker:
             return _unrecordable(clean) or clean
         return clean
 
-    def _compare(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> CheckedRow:
+    def _compare(self, definition: TypeDefinition, row: Resource | str, canonical: object) -> CheckedRow:
         """Return the row to use, or a text: its problem, if a value is not canonical and ``strict`` refuses that."""
         if type(row) is not dict or type(canonical) is not dict:
             return str(row if type(row) is not dict else canonical)

@@ -106,7 +106,7 @@ class _SnapshotQueries:
             return observation
         return Observation(None, with_path(observation.failure, entry.title, entry.name))
 
-    def due(self, entry: Entry, should: Mapping[str, Any], /) -> Due:
+    def due(self, entry: Entry, should: Mapping[str, object], /) -> Due:
         return self._snapshot.due(entry, should)
 
     def readiness(self, instance: str, resolve: Callable[[ExpressionPath], Any], /) -> Readiness:
@@ -115,7 +115,7 @@ class _SnapshotQueries:
             self._read(*self._unread.pop(instance))
         return readiness
 
-    def call(self, call: FunctionCall, inputs: Mapping[str, Any], /) -> Any:
+    def call(self, call: FunctionCall, inputs: Mapping[str, object], /) -> Any:
         return invoke(call, inputs, self._snapshot.providers.call_function)
 
 
@@ -127,7 +127,7 @@ class _LateChange(NamedTuple):
 
 
 def _is_as_recorded(
-    definition: TypeDefinition, late: Mapping[RecordKey, _LateChange], name: Name, row: Mapping[str, Any] | None
+    definition: TypeDefinition, late: Mapping[RecordKey, _LateChange], name: Name, row: Mapping[str, object] | None
 ) -> bool:
     recorded = late[definition.instance, name].row
     if row is None or recorded is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.change import exists
 from resource_api.model.provider_functions import Due, Observation
@@ -273,7 +273,7 @@ class Snapshot:
                 resources.append(definition.absent_row(name))
         return resources, failures
 
-    def due(self, entry: Entry, should: Mapping[str, Any]) -> Due:
+    def due(self, entry: Entry, should: Mapping[str, object]) -> Due:
         """Call ``due`` of an imperative resource with the values ``should``; a failure is part of the answer."""
         context = Context(
             entry.definition,

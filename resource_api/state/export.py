@@ -175,7 +175,7 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
     return StackState(**fields, salt=salt, records=records, owed=owed, outputs=document["outputs"])
 
 
-def _name(name: Any) -> Any:
+def _name(name: object) -> Any:
     return tuple(name) if isinstance(name, list) else name
 
 

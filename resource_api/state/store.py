@@ -104,7 +104,7 @@ class StateStore(Protocol):
         """Write a commit; return the state afterwards."""
         ...
 
-    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[RecordKey]) -> None:
+    def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
         """Save plain data without secrets under ``label``; ``keys`` are the keys of all records, in any order."""
         ...
 
@@ -120,7 +120,7 @@ class RunArchive(Protocol):
     to write or read one raises nothing but ``OSError``.
     """
 
-    def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
+    def finish_run(self, name: StackName, run: Mapping[str, object]) -> None:
         """Record a finished run: its id, command, times, summary."""
         ...
 
@@ -249,7 +249,7 @@ class MemoryStore:
         self._states[name] = changed
         return changed
 
-    def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
+    def finish_run(self, name: StackName, run: Mapping[str, object]) -> None:
         """Record a finished run."""
         self._runs.append({"project": name.project, "stack": name.stack, **run})
 
@@ -268,7 +268,7 @@ class MemoryStore:
         """Return nothing."""
         return ()
 
-    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[RecordKey]) -> None:
+    def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
         """Save nothing: reading this store is fast enough."""
 
     def load_conclusion(self, label: str) -> None:

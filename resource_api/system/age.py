@@ -51,7 +51,7 @@ class Identities:
         return identities
 
 
-def encrypt(data: bytes, recipients: Sequence[Any], *, armoured: bool = False) -> bytes:
+def encrypt(data: bytes, recipients: Sequence[object], *, armoured: bool = False) -> bytes:
     """Return data that each of the recipients can decrypt."""
     encrypted: bytes = _pyrage().encrypt(data, recipients, armored=armoured)
     return encrypted

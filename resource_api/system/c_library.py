@@ -26,7 +26,7 @@ def load() -> tuple[Any, Callable[[], int]]:
     return library, ctypes.get_errno
 
 
-def call(function: str, *arguments: Any, path: str | None = None) -> int:
+def call(function: str, *arguments: object, path: str | None = None) -> int:
     """Return the result of a function. Raise ``OSError`` with ``path`` if it is negative."""
     library, get_errno = load()
     result: int = getattr(library, function)(*arguments)

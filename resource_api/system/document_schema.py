@@ -140,7 +140,7 @@ def _read(name: str) -> Any:
     return json.loads(loader.get_data(f"{package}/schemas/{name}.json"))
 
 
-def _resolved(part: Any, name: str) -> Any:
+def _resolved(part: object, name: str) -> Any:
     """Return a part of the schema ``name`` without references."""
     if isinstance(part, list):
         return [_resolved(item, name) for item in part]

@@ -91,7 +91,7 @@ _FACTS: Final[Mapping[str, Callable[[], Any]]] = {
 class Facts:
     """Facts by name; each is read once, at its first use."""
 
-    def __init__(self, host: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, host: Mapping[str, object] | None = None) -> None:
         """Start without any fact; ``host`` is the name, groups and address in an inventory, None: this machine's."""
         name = os.uname().nodename
         #: The host's name, groups and address.

@@ -91,7 +91,7 @@ def shared() -> Iterator[None]:
             _shared_copies.clear()
 
 
-def call_contained(function: Callable[..., Any], *arguments: Any) -> Any:
+def call_contained(function: Callable[..., Any], *arguments: object) -> Any:
     """Call a provider's function; raise ``ProviderError`` for an exit and any other ``BaseException``.
 
     ``Exception`` and ``KeyboardInterrupt`` pass through. This process is not restored: see ``contained``.
@@ -234,7 +234,7 @@ def read_only(code: str) -> Iterator[None]:
         _sandbox.code = before
 
 
-def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+def _audit(event: str, arguments: tuple[object, ...]) -> None:
     if not _sandbox.code:
         return
     writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITE_FLAGS

@@ -332,12 +332,12 @@ class Trial(NamedTuple):
 
     def job(
         self,
-        resources: Mapping[str, Mapping[str, Any]],
+        resources: Mapping[str, Mapping[str, object]],
         *,
         host: str = "web1",
         generation: int = 1,
         command: str = "apply",
-        **options: Any,
+        **options: object,
     ) -> HostJob:
         """Return a job for resources ``NAME`` of the type ``effect`` in a directory of the host's own."""
         directory = self.place(host)

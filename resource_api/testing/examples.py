@@ -81,7 +81,7 @@ def example_problem(definition: TypeDefinition, examples: Examples) -> str:
     return next(filter(None, problems), "")
 
 
-def _resource_problem(definition: TypeDefinition, fixture: str, resource: Any) -> str:
+def _resource_problem(definition: TypeDefinition, fixture: str, resource: object) -> str:
     if not isinstance(resource, Mapping):
         return f"'{fixture}' must be a resource, a mapping of attribute to value, not {type(resource).__name__}"
     for namevar in definition.namevars:
@@ -91,7 +91,7 @@ def _resource_problem(definition: TypeDefinition, fixture: str, resource: Any) -
     return ""
 
 
-def similar_resources(definition: TypeDefinition, present: Mapping[str, Any], count: int = OTHERS) -> list[Resource]:
+def similar_resources(definition: TypeDefinition, present: Mapping[str, object], count: int = OTHERS) -> list[Resource]:
     """Return ``count`` copies of ``present`` under similar names; empty when the namevar's data type accepts none."""
     for namevar in definition.namevars:
         if namevar not in present:
@@ -102,7 +102,7 @@ def similar_resources(definition: TypeDefinition, present: Mapping[str, Any], co
     return []
 
 
-def _names(datatype: DataType, name: Any, count: int) -> list[Any]:
+def _names(datatype: DataType, name: object, count: int) -> list[Any]:
     near: list[Any] = []
     if isinstance(name, str):
         numbers = range(2, count + 2)
@@ -121,19 +121,19 @@ def _split_suffix(name: str) -> tuple[str, str]:
     return (name, "") if dot < 0 else (name[:dot], name[dot:])
 
 
-def minimal_resource(definition: TypeDefinition, present: Mapping[str, Any]) -> Resource:
+def minimal_resource(definition: TypeDefinition, present: Mapping[str, object]) -> Resource:
     """Return the name, the mandatory attributes and ``ensure`` of ``present``."""
     needed = {*definition.namevars, *definition.mandatory, "ensure"}
     return {name: value for name, value in present.items() if name in needed}
 
 
-def secret_texts(attributes: Mapping[str, Attribute], resource: Mapping[str, Any]) -> set[str]:
+def secret_texts(attributes: Mapping[str, Attribute], resource: Mapping[str, object]) -> set[str]:
     """Return the texts in ``resource`` that are secret by the data types of its ``attributes``."""
     concealed = [attributes[name].datatype.conceal(value) for name, value in resource.items() if name in attributes]
     return set(_texts(concealed, secret=False))
 
 
-def _texts(value: Any, *, secret: bool) -> Iterator[str]:
+def _texts(value: object, *, secret: bool) -> Iterator[str]:
     if isinstance(value, Sensitive):
         value, secret = value.reveal(), True
     if isinstance(value, dict):
@@ -145,7 +145,7 @@ def _texts(value: Any, *, secret: bool) -> Iterator[str]:
         yield str(value)
 
 
-def generated_resources(definition: TypeDefinition, examples: Sequence[Mapping[str, Any]]) -> Values:
+def generated_resources(definition: TypeDefinition, examples: Sequence[Mapping[str, object]]) -> Values:
     """Return a strategy of valid resources: the name, any other attributes, values of their data types."""
     attributes = {
         name: _attribute(attribute.datatype, [example[name] for example in examples if example.get(name) is not None])
@@ -158,14 +158,14 @@ def generated_resources(definition: TypeDefinition, examples: Sequence[Mapping[s
     return st.sampled_from([dict(example) for example in examples]) | valid
 
 
-def _attribute(datatype: DataType, examples: Sequence[Any]) -> Values:
+def _attribute(datatype: DataType, examples: Sequence[object]) -> Values:
     """Return values of one attribute, including those of the examples, since few values may match a pattern."""
     accepted = values(datatype).filter(lambda value: reveal(value) is not None and datatype.accepts(value))
     accepted = st.sampled_from(examples) | accepted if examples else accepted
     return accepted.map(datatype.conceal) if datatype.sensitive else accepted
 
 
-def respelled_resources(definition: TypeDefinition, example: Mapping[str, Any]) -> list[Resource]:
+def respelled_resources(definition: TypeDefinition, example: Mapping[str, object]) -> list[Resource]:
     """Return copies of the example, each with one value spelled differently but accepted by its data type."""
     return [
         {**example, name: Sensitive(spelling) if isinstance(value, Sensitive) else spelling}
@@ -175,7 +175,7 @@ def respelled_resources(definition: TypeDefinition, example: Mapping[str, Any]) 
     ]
 
 
-def _spellings(value: Any) -> list[Any]:
+def _spellings(value: object) -> list[Any]:
     """Return spellings that a provider may or may not treat as the same value."""
     if isinstance(value, str):
         return [value.upper(), value.lower(), f" {value} ", f"{value}/", f"{value}\n", f"0{value}", " ", ""]

@@ -29,7 +29,7 @@ def foundation(law: Callable[[Any, Harness], None]) -> Callable[[Any, Harness], 
     """Return a law after whose failure the rest of its class is not checked."""
 
     @wraps(law)
-    def checked(self: Any, harness: Harness) -> None:
+    def checked(self: object, harness: Harness) -> None:
         try:
             law(self, harness)
         except pytest.skip.Exception:

@@ -201,7 +201,7 @@ class GetLaws(FoundationLaws):
         law()
 
 
-def _is_shown(value: Any) -> bool:
+def _is_shown(value: object) -> bool:
     return value is not None and not is_secret(value) and not isinstance(value, Content)
 
 

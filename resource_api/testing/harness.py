@@ -117,14 +117,14 @@ class Harness:
     def _is_executable(self) -> bool:
         return issubclass(self.registry.provider(self.definition.name), ExecutableProvider)
 
-    def manifest(self, *resources: Mapping[str, Any]) -> dict[str, Any]:
+    def manifest(self, *resources: Mapping[str, object]) -> dict[str, Any]:
         """Return the manifest of ``resources`` that a user would write."""
         fields = {"config": dict(self.examples.config), "implementation": self.implementation}
         provider = {key: value for key, value in fields.items() if value}
         providers = {self.definition.name: provider} if provider else {}
         return {"providers": providers, "resources": {str(self._reference(r)): self._declared(r) for r in resources}}
 
-    def entries(self, *resources: Mapping[str, Any]) -> list[Entry]:
+    def entries(self, *resources: Mapping[str, object]) -> list[Entry]:
         """Return the catalog's entries of ``resources`` in their order. An invalid manifest fails the law."""
         # The traceback of the compiler would be a hundred lines about this project before the one about the provider.
         __tracebackhide__ = True
@@ -136,23 +136,23 @@ class Harness:
         by_title = {entry.title: entry for entry in catalog.entries}
         return [by_title[self._reference(resource).title] for resource in resources]
 
-    def names(self, *resources: Mapping[str, Any]) -> list[Name]:
+    def names(self, *resources: Mapping[str, object]) -> list[Name]:
         """Return the canonical names of ``resources``."""
         __tracebackhide__ = True
         return [entry.name for entry in self.entries(*resources)]
 
-    def plan(self, *resources: Mapping[str, Any], runtime: Runtime | None = None) -> ExecutionPlan:
+    def plan(self, *resources: Mapping[str, object], runtime: Runtime | None = None) -> ExecutionPlan:
         """Return the plan of ``resources``."""
         return (runtime or self.runtime).plan(self.manifest(*resources))
 
     def apply(
-        self, *resources: Mapping[str, Any], runtime: Runtime | None = None, noop: bool = False, parallel: int = 1
+        self, *resources: Mapping[str, object], runtime: Runtime | None = None, noop: bool = False, parallel: int = 1
     ) -> RunReport:
         """Apply ``resources``, tracked for ``restore``; failures are in the report."""
         self.track(*resources)
         return (runtime or self.runtime).apply(self.manifest(*resources), noop=noop, parallel=parallel)
 
-    def converge(self, *resources: Mapping[str, Any]) -> RunReport:
+    def converge(self, *resources: Mapping[str, object]) -> RunReport:
         """Apply; fail unless everything succeeds and the next plan is empty."""
         report = self.apply(*resources)
         assert not failures(report), f"the apply fails: {failures(report)}{self.log_text}"
@@ -160,7 +160,7 @@ class Harness:
         return report
 
     def assert_converged(
-        self, *resources: Mapping[str, Any], runtime: Runtime | None = None, source: Path | None = None
+        self, *resources: Mapping[str, object], runtime: Runtime | None = None, source: Path | None = None
     ) -> None:
         """Fail unless the plan of ``resources``, or that of the manifest ``source``, is empty."""
         steps = (runtime or self.runtime).plan(self.manifest(*resources) if source is None else source).steps
@@ -185,7 +185,7 @@ class Harness:
         """The examples; of a type that is not ensurable only the first, because the rest may not exist."""
         return self.examples.all if self.definition.ensurable else [self.examples.present]
 
-    def absent(self, resource: Mapping[str, Any], *, bare: bool = False) -> Resource:
+    def absent(self, resource: Mapping[str, object], *, bare: bool = False) -> Resource:
         """Return ``resource`` with ``ensure: absent``; ``bare``: with nothing else but its name."""
         names = self.definition.namevars if bare else resource
         return {**{name: resource[name] for name in names if name in resource}, "ensure": "absent"}
@@ -224,7 +224,7 @@ class Harness:
         assert not failed, f"get cannot read what exists: {failed}"
         return rows
 
-    def listing(self, provider: Any = None) -> list[Resource] | None:
+    def listing(self, provider: object = None) -> list[Resource] | None:
         """Return the rows of all resources; None if the provider cannot list them."""
         try:
             return self.get(None, provider)
@@ -247,7 +247,7 @@ class Harness:
             return None
         return None if context.outcomes.any_failed else rows
 
-    def preflight(self, *resources: Mapping[str, Any]) -> list[str]:
+    def preflight(self, *resources: Mapping[str, object]) -> list[str]:
         """Return the warnings of ``preflight`` in a plan of ``resources``."""
         return [problem.message for problem in plan_checks.preflight_warnings(self.plan(*resources), self._providers())]
 
@@ -269,7 +269,7 @@ class Harness:
         rows = {self.definition.name_of(row): row for row in self.get(names) if exists(row)}
         return {name: rows[name] for name in names if name in rows}
 
-    def rows(self, provider: Any = None) -> list[Resource]:
+    def rows(self, provider: object = None) -> list[Resource]:
         """Return the rows that ``get`` lists, and those of the examples that it returns only by name."""
         provider = provider or self.provider()
         rows = self.listing(provider) or []
@@ -279,13 +279,13 @@ class Harness:
             rows += [row for row in self.get(hidden, provider) if self.definition.name_of(row) not in listed]
         return rows
 
-    def observe(self, provider: Any = None) -> list[tuple[Any, Resource]]:
+    def observe(self, provider: object = None) -> list[tuple[Any, Resource]]:
         """Return all existing resources of the type with their names, without ``read_only`` values, which may vary."""
         volatile = self.definition.names_of_kind("read_only")
         rows = [row for row in self.rows(provider) if exists(row)]
         return sorted(((self.definition.name_of(row), without(reveal(row), volatile)) for row in rows), key=repr)
 
-    def listed(self, resource: Mapping[str, Any]) -> bool:
+    def listed(self, resource: Mapping[str, object]) -> bool:
         """Whether a listing must contain it: without names ``get`` searches only at the defaults of the namevars."""
         [entry] = self.entries(resource)
         attributes = self.definition.attributes
@@ -329,7 +329,7 @@ class Harness:
         rows = self.observe() if "imperative" not in self.definition.features else self.due().run
         return rows, self.examples.world() if self.examples.world else None
 
-    def track(self, *resources: Mapping[str, Any]) -> None:
+    def track(self, *resources: Mapping[str, object]) -> None:
         """Record the existing resources before a change. Fails if one exists that the clean-up would delete."""
         if "imperative" in self.definition.features:
             return
@@ -367,11 +367,11 @@ class Harness:
             name: value for name, value in (row or {}).items() if name in changed and kinds[name] is None
         }
 
-    def _reference(self, resource: Mapping[str, Any]) -> Reference:
+    def _reference(self, resource: Mapping[str, object]) -> Reference:
         names = [str(resource[namevar]) for namevar in self.definition.namevars if namevar in resource]
         return Reference(self.definition.name, ", ".join(names))
 
-    def _declared(self, resource: Mapping[str, Any]) -> dict[str, Any]:
+    def _declared(self, resource: Mapping[str, object]) -> dict[str, Any]:
         declared: dict[str, Any] = literal(reveal(dict(resource)))
         ensure = self.definition.attributes.get("ensure")
         if self.definition.ensurable and ensure and not ensure.has_default and ensure.datatype.accepts("present"):
@@ -382,7 +382,7 @@ class Harness:
         self.lines.append(line(event))
 
 
-def _returned(method: Callable[..., Any], *arguments: Any) -> Any:
+def _returned(method: Callable[..., Any], *arguments: object) -> Any:
     """Return the result of a method, as a list if it is a generator. One that exits fails the law."""
     try:
         returned = method(*arguments)
@@ -427,11 +427,11 @@ def failures(report: RunReport) -> Failures:
     return Failures({step.reference: step.error for step in report.steps if step.status in {"failed", "skipped"}})
 
 
-def without(row: Mapping[str, Any], names: Collection[str]) -> Resource:
+def without(row: Mapping[str, object], names: Collection[str]) -> Resource:
     """Return a row without the attributes ``names``."""
     return {name: value for name, value in row.items() if name not in names}
 
 
-def differences(row: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+def differences(row: Mapping[str, object], expected: Mapping[str, object]) -> list[str]:
     """Return the attributes whose values differ, sorted."""
     return sorted(name for name in {*row, *expected} if not same_value(row.get(name), expected.get(name)))

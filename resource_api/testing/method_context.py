@@ -26,7 +26,9 @@ class RecordingContext(Context):
         super().__init__(*arguments, **keywords)
         self.raised: list[BaseException] = []
 
-    def _open(self, titles: Any, message: str, status: str, change: tuple[Any, Any] | None = None) -> LoggingContext:
+    def _open(
+        self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
+    ) -> LoggingContext:
         return _RecordingSection(self, self.outcomes.names(titles), message, status, change).opened()
 
 
@@ -50,7 +52,7 @@ class MethodContext(RecordingContext):
     ``raised``: the exceptions that its logging contexts swallowed.
     """
 
-    def __init__(self, *arguments: Any, lines: list[str], **keywords: Any) -> None:
+    def __init__(self, *arguments: object, lines: list[str], **keywords: object) -> None:
         """Take the arguments of ``Context``, and the list that gets the lines of its log."""
         super().__init__(*arguments, **keywords)
         self.lines = lines

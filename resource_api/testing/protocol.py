@@ -60,7 +60,7 @@ class Conversation:
         self._process.__exit__(None, None, None)
         self._hang_up()
 
-    def send(self, kind: str, **body: Any) -> None:
+    def send(self, kind: str, **body: object) -> None:
         """Send a frame."""
         data = memoryview(encode(kind, body))
         while data:
@@ -77,7 +77,7 @@ class Conversation:
                     self.send("answer", value=False)
             assert self._read(), f"the program ended before it answered {' or '.join(kinds)}"
 
-    def greet(self, version: int = VERSION, **more: Any) -> Frame:
+    def greet(self, version: int = VERSION, **more: object) -> Frame:
         """Send ``hello`` and return the answer."""
         self.send("hello", protocol=version, instance=self._instance, implementation="", level="debug", **more)
         return self.receive("ready", "raised")
@@ -214,7 +214,7 @@ class ProtocolConformance:
     def _names(self, names: list[Any] | None) -> list[Any]:
         return [names] if "simple_get_filter" in self._definition.features else []
 
-    def _get(self, conversation: Conversation, name: Any) -> Mapping[str, Any] | None:
+    def _get(self, conversation: Conversation, name: object) -> Mapping[str, Any] | None:
         """Return the row of one resource, None if it does not exist."""
         answer = conversation.call("get", *self._names([name]))
         assert answer.kind == "done", f"get fails: {answer.body.get('text')}"

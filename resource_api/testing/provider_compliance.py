@@ -110,7 +110,7 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
         updated: Resource | None,
         others: Sequence[Resource],
         world: Callable[[], Any] | None,
-        config: Mapping[str, Any],
+        config: Mapping[str, object],
         neighbours: Sequence[Neighbour] | str | None,
     ) -> Examples:
         """Return all examples as one value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.plugins.registry import Registry
 from resource_api.rehearse import rehearsal
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def rehearse(
     manifest: str | os.PathLike[str],
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, object] | None = None,
     *,
     module_path: Iterable[str | os.PathLike[str]] = (),
     orders: int = 0,

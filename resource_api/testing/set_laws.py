@@ -36,7 +36,7 @@ REASON = "refused by the test of a law"
 class _RefusedValues(Mapping[str, Any]):
     """The values of one resource; reading an attribute that is not in ``readable`` raises ``ResourceError``."""
 
-    def __init__(self, should: Mapping[str, Any], readable: Collection[str]) -> None:
+    def __init__(self, should: Mapping[str, object], readable: Collection[str]) -> None:
         self._should = should
         self._readable = readable
 
@@ -55,7 +55,7 @@ class _RefusedValues(Mapping[str, Any]):
 class _Changes(Mapping[Any, Change]):
     """The changes of a call, of which one is refused."""
 
-    def __init__(self, changes: Mapping[Any, Change], name: Name, readable: Collection[str]) -> None:
+    def __init__(self, changes: Mapping[object, Change], name: Name, readable: Collection[str]) -> None:
         self._changes = changes
         self._name = name
         self._readable = readable
@@ -81,7 +81,7 @@ def registry_with_refusal(
     provider: Any = registry.provider(type_name, implementation=implementation)
 
     class Refusing(provider):  # type: ignore[misc] # the author's class, known only now
-        def set(self, context: Any, changes: Mapping[Name, Change], **extra: Any) -> None:
+        def set(self, context: object, changes: Mapping[Name, Change], **extra: object) -> None:
             super().set(context, _Changes(changes, name, readable), **extra)
 
     return _registry_of(registry, registry.type(type_name), Refusing, implementation)
@@ -112,7 +112,7 @@ def registry_with_lag(
     definition.settle = settle
 
     class Lagging(provider):  # type: ignore[misc] # the author's class, known only now
-        def get(self, context: Any, names: Collection[Name] | None = None) -> list[Resource]:
+        def get(self, context: object, names: Collection[Name] | None = None) -> list[Resource]:
             arguments = [names] if "simple_get_filter" in definition.features else []
             rows = {definition.name_of(row): dict(row) for row in super().get(context, *arguments)}
             if time.monotonic() >= lag.visible_at:
@@ -122,7 +122,7 @@ def registry_with_lag(
             former |= {name: row for name, row in lag.before.items() if name not in rows}
             return [row for row in former.values() if row is not None]
 
-        def set(self, context: Any, changes: Mapping[Name, Change], **extra: Any) -> None:
+        def set(self, context: object, changes: Mapping[Name, Change], **extra: object) -> None:
             lag.created += [name for name, change in changes.items() if change.is_ is None]
             lag.visible_at = math.inf
             super().set(context, changes, **extra)
@@ -435,7 +435,7 @@ def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource
 
     @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(values(datatype))
-    def ask(value: Any) -> None:
+    def ask(value: object) -> None:
         if value is not None and datatype.accepts(value) and not same_value(value, reveal(row[attribute])):
             try:
                 answers.append(compare(context, entry.name, attribute, dict(row), {**entry.should, attribute: value}))

@@ -233,7 +233,7 @@ class StateStoreCompliance(_StoreLaws):
             assert not reopen().load(WEB).owed
 
     @pytest.mark.parametrize("value", [Sensitive("sesame"), UNKNOWN], ids=["secret", "unknown"])
-    def test_a_secret_in_clear_or_an_unknown_value_is_refused(self, value: Any) -> None:
+    def test_a_secret_in_clear_or_an_unknown_value_is_refused(self, value: object) -> None:
         """It raises ``TypeError`` at any depth, and the commit is not written."""
         with self.held() as (store, reopen):
             store.commit(WEB, Commit([record()]))

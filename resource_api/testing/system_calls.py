@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ def recorded(*, refuse: bool = False) -> Iterator[list[tuple[str, str]]]:
         _recording.events, _recording.refuse = before
 
 
-def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+def _audit(event: str, arguments: tuple[object, ...]) -> None:
     events = _recording.events
     if events is None or (event not in _READS and event not in _STARTS) or _is_uninteresting(event, arguments):
         return
@@ -67,7 +67,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO), f"{event} {_text(arguments[0]) if arguments else ''}".strip())
 
 
-def _is_uninteresting(event: str, arguments: tuple[Any, ...]) -> bool:
+def _is_uninteresting(event: str, arguments: tuple[object, ...]) -> bool:
     """Whether an event belongs to the interpreter: code that is imported, or a descriptor that is open already."""
     first = arguments[0] if arguments else ""
     path = os.fsdecode(first) if isinstance(first, (str, bytes, os.PathLike)) else ""
@@ -78,7 +78,7 @@ def _is_uninteresting(event: str, arguments: tuple[Any, ...]) -> bool:
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return " ".join(map(_text, value))
     if isinstance(value, socket.socket):

@@ -45,7 +45,7 @@ class _Duration(click.ParamType[float]):
     def __init__(self, least: int) -> None:
         self._least = least
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return seconds."""
         if isinstance(value, float):
             return value
@@ -131,7 +131,7 @@ _converging = options.together(
 )
 @_converging
 @click.pass_context
-def run(context: click.Context, /, **settings: Any) -> int:
+def run(context: click.Context, /, **settings: object) -> int:
     """Apply MANIFEST of SOURCE once in every period, until a signal comes; the default of 'agent'.
 
     Each machine has its own time within the period. A missed run is made up for once, within 5 minutes.
@@ -183,7 +183,7 @@ def _base() -> str:
     return os.path.dirname(default_path(os.environ))
 
 
-def _session(settings: Mapping[str, Any], *, runs: bool = False) -> Session:
+def _session(settings: Mapping[str, object], *, runs: bool = False) -> Session:
     """Return a session; ``agent run``, which stays small, has none."""
     from resource_api.cli.session import Session
 
@@ -203,20 +203,20 @@ def once(**settings: Any) -> int:
     return session.execute(lambda: _once(session, agent, source_fields, settings))
 
 
-def _default_reports(settings: Mapping[str, Any]) -> Sequence[Target]:
+def _default_reports(settings: Mapping[str, object]) -> Sequence[Target]:
     """Return the directory of reports: in the option's directory of the agent, otherwise beside the default one."""
     from resource_api.cli import reporting
 
     target = reporting.report_directory(f"{_directory(settings) if settings['directory'] else _base()}/reports")
 
-    def report(document: Mapping[str, Any]) -> None:
+    def report(document: Mapping[str, object]) -> None:
         make_directory(target.text)  # raises for one that others can change
         target.reporter(document)
 
     return [target._replace(reporter=report)]
 
 
-def _with_source(target: Target, source_fields: Mapping[str, Any]) -> Target:
+def _with_source(target: Target, source_fields: Mapping[str, object]) -> Target:
     """Return a target whose documents also have the fields of the source by then."""
     return target._replace(reporter=lambda document: target.reporter({**document, **source_fields}))
 
@@ -284,7 +284,7 @@ def _record(session: Session, write: Callable[[], None]) -> None:
 @agent.command("status", examples=("resource-api agent status",))
 @_directory_option
 @options.common
-def status(**settings: Any) -> int:
+def status(**settings: object) -> int:
     """Show the last run of the agent. Exit code 0: well, 2: drift, 4: failing, 6: both, 1: stale, paused or unknown."""
     session = _session(settings)
     return session.execute(lambda: _status(session, _directory(settings)))
@@ -313,7 +313,7 @@ def _status_lines(last: Mapping[str, Any] | None, reasons: Sequence[str], time_n
 @click.argument("reason")
 @_directory_option
 @options.common
-def pause(reason: str, **settings: Any) -> int:
+def pause(reason: str, **settings: object) -> int:
     """Let the agent make no more runs, for a REASON that 'agent status' shows; a running one ends."""
     if not reason.strip():
         msg = "REASON is empty"
@@ -330,14 +330,14 @@ def pause(reason: str, **settings: Any) -> int:
 @agent.command("resume", examples=("resource-api agent resume",))
 @_directory_option
 @options.common
-def resume(**settings: Any) -> int:
+def resume(**settings: object) -> int:
     """Let a paused agent make runs again, from its next time on."""
     return _change_directory(
         settings, lambda path: "Resumed." if statuses.resume(path) else "The agent was not paused."
     )
 
 
-def _change_directory(settings: Mapping[str, Any], change: Callable[[str], str]) -> int:
+def _change_directory(settings: Mapping[str, object], change: Callable[[str], str]) -> int:
     """Change the agent's directory and print the message that ``change`` returns."""
     session = _session(settings)
 
@@ -360,7 +360,7 @@ def _change_directory(settings: Mapping[str, Any], change: Callable[[str], str])
 @click.option("--timer", is_flag=True, help="A timer that starts 'agent once', instead of a service that stays.")
 @_converging
 @click.pass_context
-def unit(context: click.Context, /, **settings: Any) -> None:
+def unit(context: click.Context, /, **settings: object) -> None:
     """Print the hardened systemd units of an agent with these options, to be written below /etc/systemd/system."""
     _agent(settings)  # refuses invalid options
     arguments = [argument for argument in context.meta[_ARGUMENTS] if argument != "--timer"]

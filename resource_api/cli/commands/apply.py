@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.cli import options
 from resource_api.cli.commands import run_on_hosts
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @options.hosted
 @options.rerun
 @with_session(runs=True)
-def apply(session: Session, manifest: str, **settings: Any) -> int:
+def apply(session: Session, manifest: str, **settings: object) -> int:
     """Bring the system to the state that MANIFEST declares; never ask. MANIFEST may be a saved plan."""
     if settings["explain"] and not settings["noop"]:
         msg = "--explain needs --noop: it shows a plan"

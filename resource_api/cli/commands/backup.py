@@ -46,7 +46,7 @@ def backup() -> None:
 @_directory
 @options.common
 @with_session()
-def list_(session: Session, path: str | None, directory: str | None, **_settings: Any) -> None:
+def list_(session: Session, path: str | None, directory: str | None, **_settings: object) -> None:
     """List the copies, the oldest first: all, or those of PATH and all beneath it. No content is shown."""
     store_path = _store_path(directory)
     copies = list(_copies(store_path, path))
@@ -74,7 +74,7 @@ def _lines(copies: Sequence[Backup]) -> Iterator[str]:
 @_directory
 @options.common
 @with_session()
-def restore(session: Session, path: str, at: str | None, directory: str | None, **_settings: Any) -> None:
+def restore(session: Session, path: str, at: str | None, directory: str | None, **_settings: object) -> None:
     """Restore PATH with the content and permissions of its newest copy.
 
     The present content of PATH is kept before, so that restoring again undoes it.

@@ -46,7 +46,7 @@ def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.C
 
     def decorate(function: Callable[..., None]) -> click.Command:
         @wraps(function)
-        def guarded(*arguments: Any, **settings: Any) -> None:
+        def guarded(*arguments: object, **settings: object) -> None:
             try:
                 function(*arguments, **settings)
             except OSError as error:
@@ -117,7 +117,7 @@ def _existing(path: str, name: str) -> Bundle | None:
     type=click.Path(exists=True, dir_okay=False),
     help="A private SSH key; or a public one whose private key an agent for keys has.",
 )
-def sign(session: Session, path: str, signing_key: str, **_settings: Any) -> None:
+def sign(session: Session, path: str, signing_key: str, **_settings: object) -> None:
     """Sign BUNDLE with an SSH key; the signature is the file BUNDLE.sig."""
     raw = files.read(os.path.realpath(path), bundles.LARGEST_FILE)
     with _naming(path):

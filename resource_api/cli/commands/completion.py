@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -35,7 +35,7 @@ _shell = click.argument("shell", metavar="[SHELL]", type=click.Choice(_SHELLS), 
 @_shell
 @options.common
 @with_session()
-def show(session: Session, shell: str | None, **_settings: Any) -> None:
+def show(session: Session, shell: str | None, **_settings: object) -> None:
     """Print the script of SHELL: bash, zsh or fish; without SHELL, that of your login shell."""
     name = shell or _login_shell()
     session.console.show(lambda: {"shell": name, "script": SCRIPTS[name]}, lambda: SCRIPTS[name].rstrip("\n"))
@@ -45,7 +45,7 @@ def show(session: Session, shell: str | None, **_settings: Any) -> None:
 @_shell
 @options.common
 @with_session()
-def install(session: Session, shell: str | None, **_settings: Any) -> None:
+def install(session: Session, shell: str | None, **_settings: object) -> None:
     """Write the script to where SHELL looks for yours; without SHELL, that of your login shell."""
     name = shell or _login_shell()
     path, remark = _script_path(name)

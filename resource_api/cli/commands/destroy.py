@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -45,7 +45,7 @@ class _DeclinedError(Exception):
 @options.hosted
 @options.rerun
 @with_session(runs=True)
-def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop: bool, **settings: Any) -> int:
+def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop: bool, **settings: object) -> int:
     """Delete the resources that state records as ours for the project of MANIFEST and its stack; forget the rest."""
     if out is not None:
         if yes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 @options.state
 @options.common
 @click.pass_context
-def history(context: click.Context, /, **settings: Any) -> int | None:
+def history(context: click.Context, /, **settings: object) -> int | None:
     """List the finished runs, the oldest first, with their durations, changes and drift."""
     return None if context.invoked_subcommand else with_session()(show_runs)(**settings)
 
 
-def show_runs(session: Session, **_settings: Any) -> None:
+def show_runs(session: Session, **_settings: object) -> None:
     """Print the finished runs of the stacks that a command's options select."""
     runs = [] if none_recorded(session) else Runs(session).all
     session.console.show_list(lambda: runs, lambda: _history_lines(session, runs), "no run is recorded yet")
 
 
-def _history_lines(session: Session, runs: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+def _history_lines(session: Session, runs: Sequence[Mapping[str, object]]) -> Iterable[str]:
     """Return a chart for a terminal; elsewhere a line for each run."""
     runs = text.with_projects(runs)
     if not (runs and session.output.stdout.isatty()):
@@ -52,7 +52,7 @@ def _history_lines(session: Session, runs: Sequence[Mapping[str, Any]]) -> Itera
 @options.state
 @options.common
 @with_session()
-def show_run(session: Session, run: str | None, **_settings: Any) -> None:
+def show_run(session: Session, run: str | None, **_settings: object) -> None:
     """Show the outcome of RUN, its failures first; without RUN the last one that changed or failed something."""
     document = Runs(session).document(run)
     session.console.show(lambda: document, lambda: run_text.run(document, session.output.style))
@@ -65,7 +65,7 @@ def show_run(session: Session, run: str | None, **_settings: Any) -> None:
 @options.state
 @options.common
 @with_session()
-def diff(session: Session, first: str, second: str, **_settings: Any) -> None:
+def diff(session: Session, first: str, second: str, **_settings: object) -> None:
     """Show the differences between the runs A and B: references, outcomes and attributes."""
     runs = Runs(session)
     differences = run_text.differences(runs.document(first), runs.document(second))
@@ -101,7 +101,7 @@ def _rehearsal(path: str, form: str) -> str:
 @options.state
 @options.common
 @with_session()
-def report(session: Session, run: str | None, form: str, **_settings: Any) -> None:
+def report(session: Session, run: str | None, form: str, **_settings: object) -> None:
     """Print the outcome of RUN; without RUN the last one that changed or failed something.
 
     RUN may be a file that ``rehearse --json`` has written, with ``--format html``.

@@ -112,7 +112,7 @@ def runtime() -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @options.common
 @with_session()
-def add(session: Session, file: str, **_settings: Any) -> None:
+def add(session: Session, file: str, **_settings: object) -> None:
     """Add the interpreter of FILE: a tar (gz, xz) or zip with bin/python3, such as python-build-standalone makes.
 
     It is sent to hosts whose machine and C library it fits, once to each.
@@ -128,7 +128,7 @@ def add(session: Session, file: str, **_settings: Any) -> None:
 @runtime.command("list", examples=("resource-api hosts runtime list",))
 @options.common
 @with_session()
-def list_runtimes(session: Session, **_settings: Any) -> None:
+def list_runtimes(session: Session, **_settings: object) -> None:
     """List the interpreters that were added, the newest first."""
     runtimes = _runtimes().all()
     session.console.show(lambda: [runtime_.document() for runtime_ in runtimes], lambda: map(_runtime_line, runtimes))

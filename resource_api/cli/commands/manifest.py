@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @options.common
 @options.hosted
 @with_session()
-def validate(session: Session, manifest: str, **_settings: Any) -> int:
+def validate(session: Session, manifest: str, **_settings: object) -> int:
     """Check everything in MANIFEST that can be checked without touching the system."""
     if (code := run_on_hosts(session, "validate", manifest)) is not None:
         return code
@@ -56,7 +56,7 @@ def validate(session: Session, manifest: str, **_settings: Any) -> int:
 @options.state
 @options.common
 @with_session()
-def eval(session: Session, expression: str, manifest: str | None, **_settings: Any) -> None:  # noqa: A001 - its name
+def eval(session: Session, expression: str, manifest: str | None, **_settings: object) -> None:  # noqa: A001 - its name
     """Show the value of EXPRESSION in MANIFEST; secrets are masked.
 
     Attributes of resources are those that are recorded. Without MANIFEST there are facts, recorded resources and
@@ -82,7 +82,7 @@ def _without_manifest(session: Session) -> Source:
 @click.argument("name", required=False, shell_complete=options.complete("facts"))
 @options.common
 @with_session()
-def facts(session: Session, name: str | None, **_settings: Any) -> None:
+def facts(session: Session, name: str | None, **_settings: object) -> None:
     """Show the facts about this machine, or the one called NAME, as in ${facts.NAME}."""
     value = _all_facts() if name is None else _find_fact(name)
     if isinstance(value, dict):
@@ -141,7 +141,7 @@ _FORMS: Final = ("dot", "mermaid", "json", "html")
 @options.state
 @options.common
 @with_session()
-def graph(session: Session, manifest: str, form: Form, **_settings: Any) -> None:
+def graph(session: Session, manifest: str, form: Form, **_settings: object) -> None:
     """Print the relationships in MANIFEST."""
     catalog = session.runtime.compile(session.source(manifest), session.inputs.values)
     session.output.print(rendering.render(catalog, "json" if session.json else form).rstrip("\n"))

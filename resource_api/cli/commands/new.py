@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -42,7 +42,7 @@ _directory = click.option("--directory", type=click.Path(file_okay=False), defau
 @click.option("--http", is_flag=True, help="Write a provider that asks a service with a JSON API.")
 @options.common
 @with_session()
-def type_(session: Session, name: str, directory: str, *, shared: bool, http: bool, **_settings: Any) -> None:
+def type_(session: Session, name: str, directory: str, *, shared: bool, http: bool, **_settings: object) -> None:
     """Write types/NAME.py, providers/NAME.py and a test."""
     _show_written(session, write_type(name, Path(directory), shared=shared, http=http))
 
@@ -52,7 +52,7 @@ def type_(session: Session, name: str, directory: str, *, shared: bool, http: bo
 @_directory
 @options.common
 @with_session()
-def component(session: Session, name: str, directory: str, **_settings: Any) -> None:
+def component(session: Session, name: str, directory: str, **_settings: object) -> None:
     """Write components/NAME.py and a test."""
     _show_written(session, write_component(name, Path(directory)))
 
@@ -66,7 +66,7 @@ def _show_written(session: Session, paths: Sequence[Path]) -> None:
 @click.argument("path", type=click.Path(dir_okay=False))
 @options.common
 @with_session()
-def key(session: Session, path: str, **_settings: Any) -> None:
+def key(session: Session, path: str, **_settings: object) -> None:
     """Write a new key file at PATH, that only you can read; --key file:PATH encrypts with it."""
     keys.create_key_file(path)
     session.console.show(

@@ -49,7 +49,7 @@ out_option = click.option(
 @options.full_run
 @options.hosted
 @with_session()
-def plan(session: Session, manifest: str, out: str | None, *, destroy: bool, **_settings: Any) -> int:
+def plan(session: Session, manifest: str, out: str | None, *, destroy: bool, **_settings: object) -> int:
     """Show the changes that apply would make with MANIFEST; change nothing."""
     return show_plan(session, manifest, out, destroy=destroy)
 
@@ -93,7 +93,7 @@ def _make_plan(session: Session, manifest: str, *, destroy: bool) -> Plan:
     return session.runtime.plan(source, inputs, use_cache=session.use_cache and not whole, **run_options)
 
 
-def _refuse_changes(settings: Mapping[str, Any]) -> None:
+def _refuse_changes(settings: Mapping[str, object]) -> None:
     """Raise ``UsageError`` for an option about declared resources: for ``destroy`` none is declared."""
     if name := next((name for name in run_option_names("changes") if settings.get(name)), ""):
         msg = f"--{name.replace('_', '-')} does not go with --destroy, which deletes all that is recorded as ours"

@@ -53,7 +53,7 @@ def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **sett
 @options.manifest_inputs
 @options.provider_calls
 @with_session()
-def import_(session: Session, manifest: str, reference: str, name: str | None, **_settings: Any) -> None:
+def import_(session: Session, manifest: str, reference: str, name: str | None, **_settings: object) -> None:
     """Take over the existing resource that MANIFEST declares as REFERENCE into state, as ours."""
     summary = import_resource(session.runtime, session.source(manifest), reference, name, session.inputs.values)
     session.console.show(

@@ -127,7 +127,7 @@ def _check_form(session: Session) -> None:
         raise UsageError(msg)
 
 
-def _refuse_with_changes(settings: Mapping[str, Any]) -> None:
+def _refuse_with_changes(settings: Mapping[str, object]) -> None:
     for option in ("filters", "edit"):
         if settings[option]:
             msg = f"--{option.removesuffix('s')} cannot be combined with ATTR=VALUE"

@@ -42,7 +42,7 @@ def _command(name: str, *examples: str) -> Callable[[Callable[..., None]], click
 
 
 @_command("list", "resource-api stack list")
-def list_(session: Session, project: str | None, **_settings: Any) -> None:
+def list_(session: Session, project: str | None, **_settings: object) -> None:
     """List the recorded stacks: serial, resources, last run."""
     store = session.runtime.store
     stacks = [_summary(store, name) for name in store.stacks() if project in {None, name.project}]
@@ -65,7 +65,7 @@ def _summary(store: Store, name: StackName) -> dict[str, Any]:
 @_command("rename", "resource-api stack rename default production")
 @options.stack_name
 @click.argument("new", callback=options.checked_name)
-def rename(session: Session, name: str, new: str, project: str | None, **_settings: Any) -> None:
+def rename(session: Session, name: str, new: str, project: str | None, **_settings: object) -> None:
     """Record the stack NAME under another name, with all its resources and runs."""
     store = session.runtime.store
     old = selected(store, {"stack": name, "project": project})
@@ -87,7 +87,7 @@ def _users(store: Store, name: StackName) -> list[str]:
 @click.option(
     "--force", is_flag=True, help="Also if it has resources, which are not deleted, or others use its outputs."
 )
-def rm(session: Session, name: str, project: str | None, *, force: bool, **_settings: Any) -> None:
+def rm(session: Session, name: str, project: str | None, *, force: bool, **_settings: object) -> None:
     """Forget the stack NAME with its runs; on the system nothing is changed."""
     store = session.runtime.store
     stack_name = selected(store, {"stack": name, "project": project})
@@ -114,7 +114,7 @@ def rm(session: Session, name: str, project: str | None, *, force: bool, **_sett
 @options.hosted
 @options.inputs_key
 @with_session()
-def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any) -> int:
+def output(session: Session, name: str | None, *, reveal: bool, **_settings: object) -> int:
     """Show the outputs of a stack, or the one called NAME, as they are recorded."""
     if (code := run_on_hosts(session, "output", name=name, reveal=reveal)) is not None:
         return code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -39,7 +39,7 @@ def _on_hosts(function: Callable[..., int | None]) -> Callable[..., int | None]:
     """Return a function that reads the state here, or on the hosts that the options select."""
 
     @wraps(function)
-    def read(session: Session, **settings: Any) -> int | None:
+    def read(session: Session, **settings: object) -> int | None:
         code = run_on_hosts(session, "state", subcommand=function.__name__.rstrip("_"))
         return function(session, **settings) if code is None else code
 
@@ -59,7 +59,7 @@ def _command(name: str, *examples: str) -> Callable[[Callable[..., int | None]],
 @options.hosted
 @options.inputs_key
 @_on_hosts
-def list_(session: Session, **_settings: Any) -> None:
+def list_(session: Session, **_settings: object) -> None:
     """List the recorded resources, one reference a line."""
     if none_recorded(session):
         session.console.show_list(list, list, "nothing is recorded yet")
@@ -75,7 +75,7 @@ def list_(session: Session, **_settings: Any) -> None:
 
 @_command("show", "resource-api state show 'File[/etc/motd]'")
 @click.argument("ref", metavar="REF", shell_complete=options.complete("references"))
-def show(session: Session, ref: str, **_settings: Any) -> None:
+def show(session: Session, ref: str, **_settings: object) -> None:
     """Show everything that is recorded of one resource."""
     state = RecordedStack(session).state
     record = find_record(state, ref)
@@ -89,7 +89,7 @@ def show(session: Session, ref: str, **_settings: Any) -> None:
 @options.hosted
 @options.inputs_key
 @_on_hosts
-def history(session: Session, **_settings: Any) -> None:
+def history(session: Session, **_settings: object) -> None:
     """List the finished runs, the oldest first; another name of the command ``history``."""
     from resource_api.cli.commands.history import show_runs
 
@@ -100,13 +100,13 @@ def history(session: Session, **_settings: Any) -> None:
 @options.hosted
 @options.inputs_key
 @_on_hosts
-def check(session: Session, **_settings: Any) -> None:
+def check(session: Session, **_settings: object) -> None:
     """Verify the whole state, of all stacks."""
     _show_lines(session, "found", session.runtime.store.check())
 
 
 @_command("recover", "resource-api state recover")
-def recover(session: Session, *, lock_timeout: float, **_settings: Any) -> None:
+def recover(session: Session, *, lock_timeout: float, **_settings: object) -> None:
     """Replace a damaged database by its newest intact generation; report the losses."""
     _show_lines(session, "done", session.runtime.store.recover(lock_timeout))
 
@@ -116,7 +116,7 @@ def _show_lines(session: Session, word: str, lines: Sequence[str]) -> None:
 
 
 @_command("export", "resource-api state export > web.json")
-def export(session: Session, **_settings: Any) -> None:
+def export(session: Session, **_settings: object) -> None:
     """Print the whole of one stack as JSON; keep it as you keep the state itself."""
     state, key = RecordedStack(session).state, session.runtime.key
     if not state.serial:
@@ -128,7 +128,7 @@ def export(session: Session, **_settings: Any) -> None:
 @_command("import", "resource-api state import web.json")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--force", is_flag=True, help="Accept another lineage, or an older state than the recorded one.")
-def import_(session: Session, file: str, *, force: bool, project: str | None, stack: str, **_settings: Any) -> None:
+def import_(session: Session, file: str, *, force: bool, project: str | None, stack: str, **_settings: object) -> None:
     """Put the stack that FILE holds in place of the recorded one; verified before anything is written."""
     is_named = click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
     new = state_export.from_document(_read(file), file, session.runtime.key)
@@ -159,7 +159,7 @@ def _read(file: str) -> str:
 
 @_command("rm", "resource-api state rm 'File[/etc/motd]'")
 @click.argument("refs", metavar="REF...", nargs=-1, required=True, shell_complete=options.complete("references"))
-def rm(session: Session, refs: tuple[str, ...], **_settings: Any) -> None:
+def rm(session: Session, refs: tuple[str, ...], **_settings: object) -> None:
     """Forget resources, of a component all that it has made; on the system nothing is changed."""
 
     def edit(state: StackState) -> Commit:
@@ -171,7 +171,7 @@ def rm(session: Session, refs: tuple[str, ...], **_settings: Any) -> None:
 @_command("mv", "resource-api state mv 'File[/etc/motd]' 'File[motd]'")
 @click.argument("source", metavar="FROM", shell_complete=options.complete("references"))
 @click.argument("target", metavar="TO")
-def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
+def mv(session: Session, source: str, target: str, **_settings: object) -> None:
     """Record a resource under another title, everywhere."""
 
     def edit(state: StackState) -> Commit:
@@ -199,7 +199,7 @@ def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
 
 @_command("taint", "resource-api state taint 'File[/etc/motd]'")
 @click.argument("ref", metavar="REF", shell_complete=options.complete("references"))
-def taint(session: Session, ref: str, **_settings: Any) -> None:
+def taint(session: Session, ref: str, **_settings: object) -> None:
     """Have a resource replaced by the next apply."""
 
     def edit(state: StackState) -> Commit:
@@ -211,7 +211,7 @@ def taint(session: Session, ref: str, **_settings: Any) -> None:
 
 @_command("untaint", "resource-api state untaint 'File[/etc/motd]'")
 @click.argument("ref", metavar="REF", shell_complete=options.complete("references"))
-def untaint(session: Session, ref: str, **_settings: Any) -> None:
+def untaint(session: Session, ref: str, **_settings: object) -> None:
     """Take a resource as it is: one that is tainted, partial or unconfirmed is ready again."""
 
     def edit(state: StackState) -> Commit:
@@ -243,7 +243,7 @@ def _edit(session: Session, command: str, edit: Callable[[StackState], Commit]) 
 @click.option("--to", metavar="URL", callback=options.key, help="The key from now on; else the one of --key.")
 @click.option("--decrypt", is_flag=True, help="Keep no secrets any more, only their digests.")
 @click.option("--drop-generations", is_flag=True, help="Remove the older copies of the database, made with older keys.")
-def rekey(session: Session, *, to: Key | None, decrypt: bool, drop_generations: bool, **_settings: Any) -> None:
+def rekey(session: Session, *, to: Key | None, decrypt: bool, drop_generations: bool, **_settings: object) -> None:
     """Encrypt a stack that is not, give it a new data key, or another key."""
     if decrypt and to is not None:
         msg = "--to and --decrypt do not go together"

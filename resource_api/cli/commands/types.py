@@ -30,7 +30,7 @@ _NARROWEST: Final = 20
 @click.option("--all", "notes", is_flag=True, help="Show version, configuration, functions and origin too.")
 @options.common
 @with_session()
-def types(session: Session, *, notes: bool, **_settings: Any) -> None:
+def types(session: Session, *, notes: bool, **_settings: object) -> None:
     """List the types and components on the module path."""
     definitions = session.definitions()
     width = max((len(definition.name) for definition in definitions), default=0)
@@ -94,7 +94,7 @@ def _list_document(session: Session, definition: Definition, providers: Sequence
 @click.option("--all", "expressions", is_flag=True, help="Show the regular expressions of values and titles too.")
 @options.common
 @with_session()
-def describe(session: Session, type_name: str, form: str, *, expressions: bool, **_settings: Any) -> None:
+def describe(session: Session, type_name: str, form: str, *, expressions: bool, **_settings: object) -> None:
     """Show the documentation, attributes and features of TYPE, the inputs and outputs of a component, or a FUNCTION."""
     type_name, _, function = type_name.partition(".")
     definition = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
@@ -118,7 +118,7 @@ def describe(session: Session, type_name: str, form: str, *, expressions: bool, 
 @options.command(examples=("resource-api schema > schema.json",))
 @options.common
 @with_session()
-def schema(session: Session, **_settings: Any) -> None:
+def schema(session: Session, **_settings: object) -> None:
     """Print a JSON Schema of manifests (draft-07), made from the types on the module path."""
     definitions = session.definitions()
     implementations = {

@@ -50,7 +50,7 @@ class _Stopped(BaseException):
 @options.command(
     examples=("resource-api watch site.yaml", "resource-api watch site.yaml --target 'File[*]' --diff full")
 )
-def watch(manifest: str, **settings: Any) -> int:
+def watch(manifest: str, **settings: object) -> int:
     """Plan MANIFEST, and again whenever one of its files changes; change nothing. Ctrl-C ends it.
 
     Its files are also the included ones, inputs, types, providers, components, policies, assets and templates.
@@ -175,7 +175,7 @@ def signature(path: str) -> list[int] | None:
     return [status.st_mtime_ns, status.st_size, status.st_ino]
 
 
-def wait_for_change(signatures: Mapping[str, Any]) -> None:
+def wait_for_change(signatures: Mapping[str, object]) -> None:
     """Wait until a file has another signature, and is no longer being written."""
     while (before := {path: signature(path) for path in signatures}) == signatures:
         time.sleep(_INTERVAL)

@@ -241,14 +241,14 @@ class Sender:
         self._lock = threading.RLock()
         self._closed = False
 
-    def event(self, document: Mapping[str, Any]) -> None:
+    def event(self, document: Mapping[str, object]) -> None:
         """Send a document of a run; long texts are cut where the document is too large."""
         raw = protocol.encode_plain("event", {"document": document})
         if len(raw) > jobs.MAX_EVENT:
             raw = protocol.encode_plain("event", {"document": map_leaves(document, _cut)})
         self._send(raw)
 
-    def result(self, document: Mapping[str, Any]) -> None:
+    def result(self, document: Mapping[str, object]) -> None:
         """Send the document of a command that reads. Raise ``ResourceAPIError`` if it is too large."""
         raw = protocol.encode_plain("result", {"document": document})
         if len(raw) > jobs.MAX_RESULT:

@@ -117,11 +117,11 @@ class HostRun:
         self.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         return code
 
-    def emit(self, document: Mapping[str, Any]) -> None:
+    def emit(self, document: Mapping[str, object]) -> None:
         """Send a document, secrets masked."""
         self.send_again(self.log.mask.document(document))
 
-    def send_again(self, document: Mapping[str, Any]) -> None:
+    def send_again(self, document: Mapping[str, object]) -> None:
         """Send a document whose secrets are masked already."""
         if document["type"] in _REPORTED:
             self.report_documents.append(document)
@@ -130,7 +130,7 @@ class HostRun:
         else:
             self._emit(document)
 
-    def result(self, value: Any, *, reveal: bool = False) -> None:
+    def result(self, value: object, *, reveal: bool = False) -> None:
         """Send the document of a command that reads; ``reveal``: with secrets in clear."""
         document = documents.line("result", {"document": value})
         if reveal:

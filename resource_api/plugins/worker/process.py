@@ -72,7 +72,7 @@ class AssetSender:
         """Allow the worker to read a content."""
         self._contents[content.word, content.sha256] = content
 
-    def content(self, word: str, sha256: str, origin: str, source: Any) -> Content:
+    def content(self, word: str, sha256: str, origin: str, source: object) -> Content:
         """Return the content that a worker sends back: the one that was added, or one that cannot be read."""
         return self._contents.get((word, sha256)) or unreadable_content(word, sha256, origin, source)
 
@@ -171,7 +171,7 @@ class WorkerProcess(Process):
         self._decoder.content = self.assets.content
         return self._calls
 
-    def send(self, kind: str, **body: Any) -> None:
+    def send(self, kind: str, **body: object) -> None:
         """Send a frame; nothing happens when the worker is gone. Raise ``ProviderError`` for one that is too large."""
         data = memoryview(encode(kind, body, self.assets.add))
         with suppress(BrokenPipeError):

@@ -73,12 +73,12 @@ class Opaque:
         return self._text
 
 
-def unreadable_content(word: str, sha256: str, origin: str, source: Any) -> Content:
+def unreadable_content(word: str, sha256: str, origin: str, source: object) -> Content:
     """Return an asset or archive whose contents cannot be read in this process."""
     return KINDS[word](sha256, origin, source)
 
 
-def name(value: Any) -> Name:
+def name(value: object) -> Name:
     """Return the name of a resource; its parts become a tuple, which other languages may not have."""
     return tuple(value) if type(value) is list else value
 
@@ -88,7 +88,7 @@ def problem_fields(problem: Problem) -> dict[str, Any]:
     return {name: value for name, value in problem._asdict().items() if value != Problem._field_defaults.get(name)}
 
 
-def problem(value: Any) -> Problem:
+def problem(value: object) -> Problem:
     """Return the problem in a frame: a text, or its fields. Raise ``ProviderError`` for anything else."""
     if isinstance(value, str):
         return Problem(None, value)
@@ -107,7 +107,7 @@ def side_effect_fields(effect: SideEffect) -> dict[str, Any]:
     return {**effect._asdict(), "state": state, "aliases": list(effect.aliases)}
 
 
-def side_effect(fields: Any) -> SideEffect:
+def side_effect(fields: object) -> SideEffect:
     """Return the side effect in a frame. Raise ``ProviderError`` for anything else."""
     if isinstance(fields, dict) and {"name", "action"} <= fields.keys() <= set(SideEffect._fields):
         aliases = tuple(map(name, fields.get("aliases") or ()))
@@ -126,7 +126,7 @@ def difference(fields: Mapping[str, Any]) -> Difference:
     return Difference(fields["attribute"], fields["is"], fields["should"], fields.get("message", ""))
 
 
-def encode(kind: str, body: Mapping[str, Any], on_content: Callable[[Content], object] = id) -> bytes:
+def encode(kind: str, body: Mapping[str, object], on_content: Callable[[Content], object] = id) -> bytes:
     """Return the bytes of a frame; ``on_content`` is called with each asset and archive in it.
 
     Raise ``ProviderError`` for a frame that is too large.
@@ -134,7 +134,7 @@ def encode(kind: str, body: Mapping[str, Any], on_content: Callable[[Content], o
     return join(kind, {key: encode_value(value, on_content) for key, value in body.items()})
 
 
-def encode_value(value: Any, on_content: Callable[[Content], object] = id) -> str:
+def encode_value(value: object, on_content: Callable[[Content], object] = id) -> str:
     """Return a value as a frame has it, as JSON. Raise ``ProviderError``; ``on_content`` as for ``encode``."""
     try:
         return _json(_Encoder(on_content).encode(value))
@@ -143,7 +143,7 @@ def encode_value(value: Any, on_content: Callable[[Content], object] = id) -> st
         raise ProviderError(msg) from error
 
 
-def encode_plain(kind: str, body: Mapping[str, Any]) -> bytes:
+def encode_plain(kind: str, body: Mapping[str, object]) -> bytes:
     """Return the bytes of a frame of JSON data. Raise ``ProviderError`` for one that is too large, ``ValueError``."""
     return _framed(_json({"kind": kind, **body}))
 
@@ -154,7 +154,7 @@ def join(kind: str, body: Mapping[str, str]) -> bytes:
     return _framed("{" + ",".join(f"{_json(key)}:{text}" for key, text in texts.items()) + "}")
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
@@ -309,10 +309,10 @@ class _Encoder:
         finally:
             self._around.pop()
 
-    def list(self, value: Iterable[Any]) -> Any:
+    def list(self, value: Iterable[object]) -> Any:
         return [item if type(item) in _PLAIN else self.encode(item) for item in value]
 
-    def mapping(self, value: Mapping[Any, Any]) -> Any:
+    def mapping(self, value: Mapping[object, object]) -> Any:
         """Return a mapping as it is where it holds only plain values, which nearly all do."""
         if not _TEXT.issuperset(map(type, value)) or TAG in value:
             return {TAG: "mapping", "value": [[self.encode(key), self.encode(item)] for key, item in value.items()]}
@@ -320,7 +320,7 @@ class _Encoder:
             return value if type(value) is dict else dict(value)
         return {key: self.encode(item) for key, item in value.items()}
 
-    def sequence(self, value: Iterable[Any]) -> Any:
+    def sequence(self, value: Iterable[object]) -> Any:
         return {TAG: type(value).__name__, "value": self.list(value)}
 
     def sensitive(self, value: Sensitive[Any]) -> Any:
@@ -346,7 +346,7 @@ _ENCODERS: Final[Mapping[type, Callable[[_Encoder, Any], Any]]] = {
 }
 
 
-def _class_and_text(value: Any) -> tuple[str, str]:
+def _class_and_text(value: object) -> tuple[str, str]:
     name = type(value).__name__
     try:
         return name, repr(value)[:_MAX_REPR]
@@ -414,7 +414,7 @@ def decode_error(body: Mapping[str, Any]) -> BaseException:
     return error
 
 
-def decode_exception(body: Mapping[str, Any]) -> Exception:
+def decode_exception(body: Mapping[str, object]) -> Exception:
     """Return the error of a frame as an ``Exception``; raise it if it is a ``KeyboardInterrupt``."""
     error = decode_error(body)
     if isinstance(error, KeyboardInterrupt):

@@ -85,7 +85,7 @@ class WorkerProvider:
             error = next((answer for answer in part if isinstance(answer, Exception)), None)
             yield error or list(map(_pair, part))
 
-    def due(self, context: Context, name: Name, should: Mapping[str, Any]) -> Any:
+    def due(self, context: Context, name: Name, should: Mapping[str, object]) -> Any:
         """Return whether an imperative resource is due, and perhaps why."""
         return _pair(self._workers.call(context, "due", name, should))
 
@@ -94,7 +94,9 @@ class WorkerProvider:
         answer = self._workers.call(context, "plan", name, is_, should)
         return Planned(**answer) if isinstance(answer, dict) and answer.keys() <= set(Planned._fields) else answer
 
-    def preflight(self, context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+    def preflight(
+        self, context: Context, changes: Mapping[Name, Mapping[str, object]]
+    ) -> Iterator[tuple[Name, Problem]]:
         """Yield the needs of the changes that this machine lacks."""
         listed = [{"name": name, "should": should} for name, should in changes.items()]
         for name, problem in self._workers.call(context, "preflight", listed) or ():
@@ -114,7 +116,7 @@ class WorkerProvider:
         """Return recorded values in the form of the type's schema version."""
         return self._workers.call(self._workers.no_call, "upgrade", version, values)
 
-    def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
+    def configure(self, _context: Context, config: Mapping[str, object]) -> None:
         """Set the configuration; each worker gets it before its first call that needs it."""
         self._workers.config = dict(config)
 
@@ -164,7 +166,7 @@ class WorkerProvider:
             yield protocol.decode_exception(raised) if raised is not None else answer.get("value")
 
 
-def _pair(answer: Any) -> Any:
+def _pair(answer: object) -> Any:
     """Return an answer of two parts as a tuple, also from a program without tuples."""
     return tuple(answer) if type(answer) is list else answer
 
@@ -207,7 +209,7 @@ class WorkerPool:
         """Start a worker, which waits for the first call."""
         self._idle.append(self._start())
 
-    def call(self, context: Context, method: str, *arguments: Any) -> Any:
+    def call(self, context: Context, method: str, *arguments: object) -> Any:
         """Return the answer of a provider's method. Raise the method's exceptions, and ``WorkerLost``."""
         worker, before = self._take(), self._changes
         call = WorkerCall(self._run, context, method, self.config)
@@ -326,7 +328,7 @@ class CallTimeout(Exception):  # noqa: N818 - caught by name, never shown
 class WorkerCall:
     """One call of a method in a worker."""
 
-    def __init__(self, run: RunContext, context: Context, method: str, config: Mapping[str, Any] | None) -> None:
+    def __init__(self, run: RunContext, context: Context, method: str, config: Mapping[str, object] | None) -> None:
         """Prepare a call; ``config`` is the configuration of the provider, None while it has none."""
         self._run = run
         self._context = context
@@ -467,8 +469,8 @@ def _log(
     text: str,
     subject: str | None = None,
     name: Name = None,
-    fields: Mapping[str, Any] | None = None,
-    change: Mapping[str, Any] | None = None,
+    fields: Mapping[str, object] | None = None,
+    change: Mapping[str, object] | None = None,
 ) -> None:
     """Log a line about a ``subject``: a text, or the ``name`` of a resource; without both it is about the type."""
     if level not in LEVELS:

@@ -70,7 +70,7 @@ class Connection:
         self._frames: deque[Frame] = deque()
         self._sending = threading.Lock()
 
-    def send(self, kind: str, **body: Any) -> None:
+    def send(self, kind: str, **body: object) -> None:
         """Send a frame. Raise ``Disconnected``, and ``ProviderError`` for one that is too large."""
         data = memoryview(encode(kind, body))
         if os.getpid() != self._pid:
@@ -171,7 +171,7 @@ class WorkerRun(RunContext):
             with self._lock:
                 self._calling = False
 
-    def new_outcomes(self, *arguments: Any, **keywords: Any) -> CallOutcomes:
+    def new_outcomes(self, *arguments: object, **keywords: object) -> CallOutcomes:
         """Return outcomes that are also sent to the runtime."""
         return _SendingOutcomes(partial(self._send_outcome, self._call), *arguments, **keywords)
 
@@ -183,7 +183,7 @@ class WorkerRun(RunContext):
         """Report with which names of ``set`` the provider has begun."""
         self._connection.send("begun", names=list(names))
 
-    def request(self, kind: str, **body: Any) -> Any:
+    def request(self, kind: str, **body: object) -> Any:
         """Return the runtime's answer; raise the error in it, and ``ProviderError`` outside of a call."""
         with self._lock:
             if not self._calling:
@@ -196,7 +196,7 @@ class WorkerRun(RunContext):
             raise decode_error(answer.body)
         return answer.body["value"]
 
-    def _send_outcome(self, call: int, kind: str, **body: Any) -> None:
+    def _send_outcome(self, call: int, kind: str, **body: object) -> None:
         if self._calling and call == self._call:
             self._any_failed = self._any_failed or body.get("status") == "failed"
             self._connection.send(kind, **body)
@@ -235,12 +235,12 @@ class _SendingMask(Mask):
         super().__init__()
         self._connection = connection
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         if is_secret(value):
             super().add(value)
             self._connection.send("conceal", value=value)
 
-    def arrived(self, secret: Any) -> None:
+    def arrived(self, secret: object) -> None:
         """Add a secret that the runtime has sent."""
         super().add(secret)
 
@@ -248,7 +248,7 @@ class _SendingMask(Mask):
 def _requesting_content(request: Callable[..., Any]) -> Callable[[str, str, str, Any], Content]:
     """Return a function that makes contents in a worker; their bytes are read with ``request``."""
 
-    def content(word: str, sha256: str, origin: str, source: Any) -> Content:
+    def content(word: str, sha256: str, origin: str, source: object) -> Content:
         def open_asset() -> BinaryIO:
             reader = request("open", word=word, sha256=sha256, limits=None)
             return io.BufferedReader(_RequestedBytes(partial(request, "read", reader=reader)))
@@ -401,7 +401,7 @@ class _Server:
         self._providers.close(interrupted=interrupted)
         return {}
 
-    def _answer(self, kind: str, make_body: Callable[[], Mapping[str, Any]], **common: Any) -> bool:
+    def _answer(self, kind: str, make_body: Callable[[], Mapping[str, Any]], **common: object) -> bool:
         """Send a frame of ``kind``, or one with the error that its body raised; return whether it was the first."""
         try:
             try:
@@ -494,7 +494,7 @@ class _Server:
         return Changes(offered, is_blocked, lambda: self._run.cancelled)
 
 
-def _answer(context: Context, method: str, call: Callable[..., Any], arguments: Sequence[Any]) -> Mapping[str, Any]:
+def _answer(context: Context, method: str, call: Callable[..., Any], arguments: Sequence[object]) -> Mapping[str, Any]:
     """Return the answer to one of many calls, or the error that it raised."""
     try:
         return {"value": _plain_data(context.type, method, call(context, *arguments))}

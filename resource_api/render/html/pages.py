@@ -79,7 +79,7 @@ def _change(difference: Difference, most: int) -> str:
     return f'<p class="change">{name} {pair}{message}</p>'
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     text = show_attribute(value)
     return e(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
 
@@ -407,7 +407,7 @@ def _verdict(verdict: Mapping[str, Any], ids: Mapping[str, str]) -> PageRow:
     )
 
 
-def _place(finding: Mapping[str, Any]) -> str:
+def _place(finding: Mapping[str, object]) -> str:
     return f' <span class="label">{e(finding["place"])}</span>' if finding["place"] else ""
 
 
@@ -557,5 +557,5 @@ def _host_row(host: Mapping[str, Any]) -> PageRow:
     )
 
 
-def _resource_counts(summary: Mapping[str, Any]) -> str:
+def _resource_counts(summary: Mapping[str, object]) -> str:
     return ", ".join(count_words({name: summary.get(name) for name in _HOST_COUNTS}, DONE))

@@ -37,7 +37,7 @@ _VALUES: Final = ("inputs", "should", "is_")
 class DataKey:
     """The data key of one stack, document or plan. ``wrapped``: the data key as it is stored."""
 
-    def __init__(self, data_key: bytes, wrapped: Mapping[str, Any], subject: str) -> None:
+    def __init__(self, data_key: bytes, wrapped: Mapping[str, object], subject: str) -> None:
         """Take the data key; ``subject`` begins error messages."""
         self.wrapped = wrapped
         self._subject = subject
@@ -68,7 +68,7 @@ class DataKey:
             msg = f"{subject} cannot be opened with --key {key.url}: it is another key, or the data was altered"
             raise StateError(msg) from error
 
-    def encrypt(self, clear: Any, bound: Any) -> str:
+    def encrypt(self, clear: object, bound: object) -> str:
         """Return JSON data as ciphertext, bound to other JSON data."""
         return self._cipher.encrypt(_to_bytes(clear), _to_bytes(bound))
 
@@ -94,11 +94,11 @@ class DataKey:
         """Return a record that was read, with every encrypted secret able to decrypt itself."""
         return _change_record(name, record, self._bind_secret)
 
-    def encrypt_outputs(self, name: StackName, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    def encrypt_outputs(self, name: StackName, outputs: Mapping[str, object]) -> Mapping[str, Any]:
         """Return outputs with every known secret encrypted and bound to its place."""
         return _change_outputs(name, outputs, self._encrypt_secret)
 
-    def bind_outputs(self, name: StackName, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    def bind_outputs(self, name: StackName, outputs: Mapping[str, object]) -> Mapping[str, Any]:
         """Return outputs that were read, with every encrypted secret able to decrypt itself."""
         return _change_outputs(name, outputs, self._bind_secret)
 
@@ -142,13 +142,13 @@ def _change_record(name: StackName, record: Record, change: _Change) -> Record:
     return record._replace(**map_sealed(values, lambda sealed, path: change(sealed, (*prefix, *path))))
 
 
-def _change_outputs(name: StackName, outputs: Mapping[str, Any], change: _Change) -> Mapping[str, Any]:
+def _change_outputs(name: StackName, outputs: Mapping[str, object], change: _Change) -> Mapping[str, Any]:
     prefix = ("output", name.project, name.stack)
     changed: Mapping[str, Any] = map_sealed(outputs, lambda sealed, path: change(sealed, (*prefix, *path)))
     return changed
 
 
-def _unwrap(key: Key, wrapped: Mapping[str, Any]) -> bytes:
+def _unwrap(key: Key, wrapped: Mapping[str, object]) -> bytes:
     """Return a data key. Raises ``ValueError`` for a wrong format: a data key that is public would prove nothing."""
     if wrapped["format"] != FORMAT:
         msg = f"there is no format {wrapped['format']}"
@@ -160,5 +160,5 @@ def _unwrap(key: Key, wrapped: Mapping[str, Any]) -> bytes:
     return data_key
 
 
-def _to_bytes(value: Any) -> bytes:
+def _to_bytes(value: object) -> bytes:
     return codec.encode(value).encode("utf-8", "surrogatepass")

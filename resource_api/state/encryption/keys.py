@@ -44,7 +44,7 @@ class Key(Protocol):
         """Return a data key as plain JSON data that only this key opens. Raises ``UsageError``."""
         ...
 
-    def unwrap(self, wrapped: Mapping[str, Any]) -> bytes:
+    def unwrap(self, wrapped: Mapping[str, object]) -> bytes:
         """Return the data key. Raises ``ValueError`` for a wrong key, ``UsageError`` for one of another kind."""
         ...
 
@@ -80,7 +80,7 @@ class FileKey:
         """Encrypt a data key with the file's key."""
         return {"kind": "file", "wrapped": self._load_cipher().encrypt(data_key, _PURPOSE)}
 
-    def unwrap(self, wrapped: Mapping[str, Any]) -> bytes:
+    def unwrap(self, wrapped: Mapping[str, object]) -> bytes:
         """Decrypt a data key."""
         return self._load_cipher().decrypt(_wrapped_by("file", wrapped), _PURPOSE)
 
@@ -156,7 +156,7 @@ class AgeKey:
             recipients += age.read_recipients(self._recipients)
         return {"kind": "age", "wrapped": b64encode(age.encrypt(data_key, recipients)).decode("ascii")}
 
-    def unwrap(self, wrapped: Mapping[str, Any]) -> bytes:
+    def unwrap(self, wrapped: Mapping[str, object]) -> bytes:
         """Decrypt a data key."""
         return self._identities.decrypt(b64decode(_wrapped_by("age", wrapped), validate=True))
 

@@ -42,7 +42,7 @@ class SavedConclusion(NamedTuple):
     content: Any
 
 
-def save(opened: OpenState, label: str, stack: StackRows, keys: Sequence[RecordKey], content: Any) -> None:
+def save(opened: OpenState, label: str, stack: StackRows, keys: Sequence[RecordKey], content: object) -> None:
     """Save ``content``, plain data, under ``label``; it becomes valid when the session ends.
 
     Nothing is saved unless ``keys`` are the keys of all records, or while an intent is open.
@@ -135,7 +135,7 @@ def _read(path: str, name: str) -> Any:
     return None
 
 
-def _write(path: str, name: str, content: Any) -> None:
+def _write(path: str, name: str, content: object) -> None:
     body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
     new = f"{_directory(path)}/{name}.new"
     with os.fdopen(private_files.create(new), "wb") as file:

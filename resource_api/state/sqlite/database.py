@@ -146,7 +146,7 @@ class Database:
             with closing(_connect(target, "mode=rw")) as copy:
                 self._connection.backup(copy)
 
-    def _execute(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _execute(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
         with state_errors(self.path):
             return self._connection.execute(statement, values).fetchall()
 

@@ -13,7 +13,7 @@ import os
 import time
 from contextlib import closing, suppress
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import StateDamaged, StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple, blake2b
@@ -90,7 +90,7 @@ def write_marker(path: str, marker: Marker) -> None:
         raise StateError(msg) from error
 
 
-def _digest(body: Any) -> str:
+def _digest(body: object) -> str:
     return blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 

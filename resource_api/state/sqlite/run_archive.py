@@ -33,7 +33,7 @@ BYTES: Final = 64 * 1024 * 1024
 _NAME: Final = regex(r"(\d{8}T\d{6}\.\d{6}Z)-([0-9a-z]+)\.json")
 
 
-def add_finished(database: Database, name: StackName, run: Mapping[str, Any]) -> None:
+def add_finished(database: Database, name: StackName, run: Mapping[str, object]) -> None:
     """Write a finished run and delete the oldest one beyond ``HISTORY``. Call it within a transaction."""
     number = database.last_id("run") + 1
     database.delete_range("run", 0, number - HISTORY + 1)

@@ -205,7 +205,7 @@ class SqliteStore:
 
             session.remove(name, remove)
 
-    def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
+    def finish_run(self, name: StackName, run: Mapping[str, object]) -> None:
         """Record a finished run, and write the versions of all stacks to the marker."""
         with self._writing() as session:
             with session.transaction() as database:
@@ -225,7 +225,7 @@ class SqliteStore:
         """Return the ids of the runs with a document, the oldest first."""
         return run_archive.saved_runs(self.path)
 
-    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[RecordKey]) -> None:
+    def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
         """Save plain data without secrets, valid until the stack changes."""
         with self._writing() as session:
             if session.opened is not None and self._data_keys.key is None:

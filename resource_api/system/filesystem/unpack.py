@@ -128,7 +128,7 @@ def _record_path(path: str) -> str:
     return f"{parent}/.{name}{_SUFFIX}"
 
 
-def _checked(name: Any) -> str:
+def _checked(name: object) -> str:
     if not isinstance(name, str) or member_name(name) != name:
         raise ValueError(name)
     return name

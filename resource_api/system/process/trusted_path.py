@@ -10,7 +10,7 @@ import os
 import pwd
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import CommandError
 from resource_api.model.values.values import Sensitive
@@ -90,7 +90,7 @@ def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
     return {**base, **zone, "DEBIAN_FRONTEND": "noninteractive", **added}
 
 
-def argument(name: str, value: Any) -> str:
+def argument(name: str, value: object) -> str:
     """Return an argument as text, bytes as surrogate escapes. Raise ``CommandError`` for a secret or another type."""
     plain = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(plain, bytes):
@@ -98,7 +98,7 @@ def argument(name: str, value: Any) -> str:
     return _text(name, "an argument", str(plain) if type(plain) is int else plain)
 
 
-def stdin(name: str, value: Any) -> bytes | None:
+def stdin(name: str, value: object) -> bytes | None:
     """Return the bytes for stdin, also of a secret, or None. Raise ``CommandError`` for other types."""
     plain = value.reveal() if isinstance(value, Sensitive) else value
     if plain is None or isinstance(plain, bytes):
@@ -118,7 +118,7 @@ def directory_error(directory: str) -> str:
     return "" if os.access(path, os.X_OK, effective_ids=True) else "cannot be entered"
 
 
-def _text(name: str, role: str, value: Any) -> str:
+def _text(name: str, role: str, value: object) -> str:
     """Return ``value``. Raise ``CommandError``, which names the ``role`` of the value, unless it is a plain text."""
     if isinstance(value, Sensitive):
         raise _refused(name, f"cannot be given {role} that is sensitive: others would see it; pass it by input=")
