@@ -13,6 +13,7 @@ import argparse
 import gc
 import os
 import re
+import resource
 import shutil
 import sys
 import tempfile
@@ -52,9 +53,20 @@ _COUNTED: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
 class Hooks:
     """What pytest does in a batch beside what it does otherwise."""
 
-    def __init__(self, seed: int | None) -> None:
-        """Run the sample ``seed`` of the tests, or all of them."""
+    def __init__(self, seed: int | None, costs: str | None = None) -> None:
+        """Run the sample ``seed`` of the tests, or all of them; write the processor time of each to a file."""
         self._seed = seed
+        self._costs = costs
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Write the processor time of a test, with its fixtures and its child processes."""
+        before = _processor_seconds()
+        result = yield
+        if self._costs:
+            with Path(self._costs).open("a", encoding="utf-8") as file:
+                file.write(f"{_processor_seconds() - before:.3f} {item.nodeid}\n")
+        return result
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out what is not in the sample."""
@@ -66,6 +78,12 @@ class Hooks:
         """Keep what was collected out of each collection of garbage, and unchanged in processes that are forked."""
         gc.collect()
         gc.freeze()
+
+
+def _processor_seconds() -> float:
+    """Return the processor time of this process, of its children that ended, and of its runs of the command."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages) + sum(command.used)
 
 
 class Batch(NamedTuple):
@@ -157,6 +175,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.batches")
     parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1), help="how many batches side by side")
     parser.add_argument("--sampled", action="store_true", help="run a sample: one case of each law")
+    parser.add_argument("--costs", metavar="FILE", help="append the processor time of each test to a file")
     parser.add_argument("--ignore", action="append", default=[], metavar="FILE", help="a file to leave out")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories; else tests and examples")
     arguments = parser.parse_args(sys.argv[1:place])
@@ -164,7 +183,7 @@ def main() -> int:
     began = time.monotonic()
     names = [name for name in files(arguments.paths or ("tests", "examples")) if name not in arguments.ignore]
     seed = sampling.seed() if arguments.sampled else None
-    hooks = Hooks(seed)
+    hooks = Hooks(seed, arguments.costs)
     if seed is not None:
         print(f"The sample is that of SAMPLE={seed}.", flush=True)  # noqa: T201 - a command
     with workspace() as directory:
