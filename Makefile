@@ -29,6 +29,7 @@ help:
 	@echo 'make run [DIR=path]   apply examples/first.yaml: noop, for real, and once more to see that nothing changes'
 	@echo 'make quick            the pure and in-process tests: under a minute (PYTEST_ARGS=...)'
 	@echo 'make test             all checks: layout, lint, types, layers, tests (PYTEST_ARGS=...)'
+	@echo 'make test-peers       the tests that need large peers (tests/peers), such as Ansible'
 	@echo 'make test-all         all of each: every law of every type, every point of the fault sweeps; coverage: two hours'
 	@echo 'make test-release     the releases: reproducible, installed alone; states and plans of older ones'
 	@echo 'make fuzz [SECONDS=60] [TARGET=name] fuzz whatever reads bytes; what breaks a law is kept as an entry of the corpus'
@@ -126,6 +127,12 @@ test: tools .venv/.test .venv/python-trixie/python
 	@$(MAKE) lint & lint=$$!; \
 	$(BIN)/python -m tests.batches --sampled $(LINTED) -- $(PYTEST_ARGS) || { wait $$lint || true; exit 1; }; \
 	wait $$lint
+
+# The tests that need large peers, which no other target runs.
+PEERS := $(wildcard tests/peers)
+
+test-peers: tools .venv/.test
+	@$(if $(PEERS),$(BIN)/python -m tests.batches $(PEERS) -- $(PYTEST_ARGS),echo 'No test needs a large peer.')
 
 COVERAGE := COVERAGE_FILE=$(CURDIR)/.venv/coverage/data $(BIN)/python -m coverage
 

@@ -33,18 +33,10 @@ from tests import command, namespaces, sampling
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-#: The files that take longest: each is a batch, and they begin first, so that none is left alone at the end.
-LONG: Final = """
-    tests/providers/test_debian.py tests/providers/test_service.py tests/faults/test_bundled_types.py tests/test_docs.py
-    tests/hostile/test_bad_providers.py tests/hostile/test_canary.py tests/hostile/test_rehearsals.py
-    tests/hostile/test_workers.py tests/hostile/test_signals.py tests/unit/system/test_process.py
-    tests/unit/testing/test_compliance.py tests/fleet/test_hosted_commands.py tests/fleet/test_archives.py
-    tests/providers/test_git_checkout.py tests/providers/test_python_package.py
-    tests/scenarios/test_configured_providers.py tests/scenarios/test_logging.py tests/unit/cli/test_scaffold.py
-    examples/webserver/tests/test_webserver.py examples/workstation/tests/test_workstation.py
-""".split()  # noqa: SIM905 - shorter
+#: The files that take longest: each is a batch, and they begin first, so that none is alone at the end.
+LONG: Final = [path for path, turns in sampling.TURNS.items() if turns > 3 and path.endswith(".py")]
 #: How many other files of one directory are a batch at most.
-_SIZE: Final = 4
+_SIZE: Final = 8
 _OPTIONS: Final = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 #: What the last line of pytest counts.
 _COUNTED: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
@@ -96,17 +88,17 @@ class Batch(NamedTuple):
 
 def files(paths: Iterable[str]) -> list[str]:
     """Return the test files at or below paths, relative to the project, sorted."""
-    found = {each for path in paths for each in ([path] if path.endswith(".py") else Path(path).rglob("test_*.py"))}
-    return sorted(map(str, found))
+    names = {name for path in paths for name in ([path] if path.endswith(".py") else Path(path).rglob("test_*.py"))}
+    return sorted(map(str, names))
 
 
 def batches(names: Sequence[str]) -> list[list[str]]:
     """Return the files that run together, the longest first."""
-    found = [[name] for name in LONG if name in names]
-    for _, group in groupby((name for name in names if name not in LONG), os.path.dirname):
-        together = list(group)
-        found += (together[place : place + _SIZE] for place in range(0, len(together), _SIZE))
-    return found
+    groups = [[name] for name in reversed(LONG) if name in names]
+    for _, directory in groupby((name for name in names if name not in LONG), os.path.dirname):
+        members = list(directory)
+        groups += (members[index : index + _SIZE] for index in range(0, len(members), _SIZE))
+    return groups
 
 
 @contextmanager
@@ -130,8 +122,8 @@ def start(names: Sequence[str], options: Sequence[str], hooks: Hooks, directory:
     pid = os.fork()
     if pid == 0:
         nothing = os.open(os.devnull, os.O_RDONLY)
-        for place, descriptor in enumerate((nothing, output.fileno(), output.fileno())):
-            os.dup2(descriptor, place)
+        for number, descriptor in enumerate((nothing, output.fileno(), output.fileno())):
+            os.dup2(descriptor, number)
         code = pytest.main([*_OPTIONS, f"--basetemp={directory}/t", *options, *names], plugins=[hooks])
         sys.stdout.flush()
         os._exit(code)
@@ -181,13 +173,16 @@ def main() -> int:
     arguments = parser.parse_args(sys.argv[1:place])
     os.chdir(command.ROOT)
     began = time.monotonic()
-    names = [name for name in files(arguments.paths or ("tests", "examples")) if name not in arguments.ignore]
+    ignored = {*arguments.ignore, *([] if arguments.paths else files(["tests/peers"]))}
+    names = [name for name in files(arguments.paths or ("tests", "examples")) if name not in ignored]
     seed = sampling.seed() if arguments.sampled else None
     hooks = Hooks(seed, arguments.costs)
     if seed is not None:
         print(f"The sample is that of SAMPLE={seed}.", flush=True)  # noqa: T201 - a command
     with workspace() as directory:
         command.share()
+        if len(names) > _SIZE:  # less than each batch would take for its own imports
+            command.preload()
         begin = partial(start, options=sys.argv[place + 1 :], hooks=hooks, directory=directory)
         counts, code = run(batches(names), begin, arguments.jobs)
     failed = sum(counts[kind] for kind in ("failed", "error", "errors"))

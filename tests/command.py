@@ -302,9 +302,10 @@ def _compile_patterns() -> None:
 
 def serve(number: int) -> None:
     """Fork a process for each request on the socket ``number``, until its other end is closed."""
-    preload()
     requests, running, ready = socket.socket(fileno=number), dict[int, tuple[int, int]](), select.poll()
     ready.register(requests, select.POLLIN)
+    ready.poll()
+    preload()
     while True:
         for descriptor, _ in ready.poll():
             if descriptor in running:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import batches, command, namespaces
+from tests import batches, command, namespaces, sampling
 
 
 def test_each_file_is_in_one_batch() -> None:
@@ -20,6 +21,14 @@ def test_each_file_is_in_one_batch() -> None:
     names = batches.files(["tests", "examples"])
     assert sorted(chain(*batches.batches(names))) == names
     assert set(batches.LONG) <= set(names)
+
+
+def test_each_sampled_file_exists_and_is_on_the_page_of_tiers() -> None:
+    """The page says one in how many of its laws ``make test`` tries (``python -m tests.tiers``)."""
+    page = (command.ROOT / "docs/testing-tiers.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `([^`]+)` .* \| one \w+ in (\d+)", page, re.MULTILINE))
+    assert rows == {path: str(turns) for path, turns in sampling.TURNS.items()}
+    assert all((command.ROOT / path).exists() for path in rows)
 
 
 @pytest.mark.process

@@ -45,11 +45,11 @@ MADE_OF: Final[dict[type[errors.ResourceAPIError], tuple[Any, ...]]] = {
 
 
 def tree(base: type[errors.ResourceAPIError] = errors.ResourceAPIError) -> Iterator[type[errors.ResourceAPIError]]:
-    """Yield every class of the tree that this program defines."""
-    if base.__module__.startswith("resource_api."):
+    """Yield every class of the tree that this program defines, but those of a module path's shared code."""
+    if base.__module__.startswith("resource_api.") and "@" not in base.__module__:
         yield base
-        for each in base.__subclasses__():
-            yield from tree(each)
+        for subclass in base.__subclasses__():
+            yield from tree(subclass)
 
 
 def pickled(error: errors.ResourceAPIError) -> object:
