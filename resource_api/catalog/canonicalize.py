@@ -95,7 +95,8 @@ def check_values(
             continue
         if _is_partly_known(definition.attributes[name].datatype, value):
             continue
-        problems += explain_refusal(name, definition.attributes[name], value, (written or {}).get(name))
+        arguments = definition.attributes[name], value, (written or {}).get(name), definition.spelling(name)
+        problems += explain_refusal(name, *arguments)
     return problems
 
 
@@ -111,12 +112,15 @@ def with_texts(datatype: DataType, written: Any, value: Any) -> Any:
     return referred_values.with_texts(datatype, written, value)
 
 
-def explain_refusal(name: str, attribute: Attribute, value: Any, written: Any) -> Iterator[Problem]:
-    """Yield the validation errors of an attribute's value; ``written`` is the value with its references."""
+def explain_refusal(name: str, attribute: Attribute, value: Any, written: Any, spelling: str = "") -> Iterator[Problem]:
+    """Yield the validation errors of an attribute's value; ``written`` is the value with its references.
+
+    ``spelling`` is the name in messages, if it is another one.
+    """
     from resource_api.model.datatypes import messages
 
     for path, message in messages.explain(attribute.datatype, value, attribute.must_be, written):
-        yield Problem(name, f"{name}{place_text(path)} {message}", code="type_mismatch")
+        yield Problem(name, f"{spelling or name}{place_text(path)} {message}", code="type_mismatch")
 
 
 def _is_partly_known(datatype: DataType, value: Any) -> bool:
@@ -132,7 +136,7 @@ def missing_attributes(definition: TypeDefinition, should: Mapping[str, Any]) ->
     if not definition.mandatory or should.get("ensure") == "absent":
         return []
     return [
-        Problem(None, f"attribute '{name}' is missing; it is mandatory", code="missing_attribute")
+        Problem(None, f"attribute '{definition.spelling(name)}' is missing; it is mandatory", code="missing_attribute")
         for name in definition.mandatory
         if name not in should
     ]

@@ -80,6 +80,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     manifest = names.evaluate_name_changes(manifest)
     table = ResourceTable(scope, definitions)
     table.incomplete.update(manifest.incomplete)
+    scope.find = table.find
     EntryBuilder(table, diagnostics, scope, names).build(manifest)
     if manifest.order:
         _arrange(table.entries, manifest.order)

@@ -166,6 +166,12 @@ class EntryBuilder:
         """Report unknown attributes in ``lifecycle``: to ignore one would have no effect."""
         lifecycle, attributes = entry.meta.lifecycle, entry.definition.attributes
         self._check_former_names(entry)
+        if entry.definition.spelt and (lifecycle.ignore_changes or lifecycle.replace_on_changes):
+            ignored, replacing = (
+                _meant(entry, paths) for paths in (lifecycle.ignore_changes, lifecycle.replace_on_changes)
+            )
+            lifecycle = lifecycle._replace(ignore_changes=ignored, replace_on_changes=replacing)
+            entry.meta = entry.meta._replace(lifecycle=lifecycle)
         for number, text in enumerate(lifecycle.ignore_changes):
             if reason := self._reason_without_effect(entry, text):
                 message = f"lifecycle.ignore_changes: '{text}' can never have an effect: {reason}"
@@ -219,6 +225,8 @@ class EntryBuilder:
     def _declared_values(self, entry: Entry, defaults: Mapping[str, Any]) -> dict[str, Any]:
         """Return defaults, attributes and the namevars from the title; report and leave out invalid attributes."""
         values = {**defaults, **entry.declaration.attributes}
+        if entry.definition.spelt:
+            values = entry.definition.renamed(values)
         definition, attributes = entry.definition, entry.definition.attributes
         if not attributes:
             self._diagnostics.resource_error(entry, None, "its type has functions and no resources", "type")
@@ -235,9 +243,10 @@ class EntryBuilder:
         attribute = definition.attributes.get(name)
         if attribute is None:
             message, code = f"unknown attribute '{name}'", "unknown_attribute"
-            hint = nearest(name, definition.attributes.keys() | METAPARAMETERS, "attribute", definition.name)
+            names = {*map(definition.spelling, definition.attributes), *METAPARAMETERS}
+            hint = nearest(name, names, "attribute", definition.name)
         elif attribute.kind == "read_only" and value is not None:
-            message, code = f"'{name}' is read_only; it is reported, never set", "read_only"
+            message, code = f"'{definition.spelling(name)}' is read_only; it is reported, never set", "read_only"
             settable = [key for key, attribute in definition.attributes.items() if attribute.kind != "read_only"]
             hint = nearest(name, settable, "read_only", definition.name)
         else:
@@ -245,7 +254,7 @@ class EntryBuilder:
                 if name in definition.reference_types:
                     values[name] = self._referenced_name(value, definition.reference_types[name])
             except (ValueError, DefinitionError) as error:
-                message, code = f"{name}: {error}", "reference"
+                message, code = f"{definition.spelling(name)}: {error}", "reference"
             else:
                 return
         self._diagnostics.resource_error(entry, name, message, code, hint)
@@ -287,6 +296,12 @@ def _words(datatype: DataType) -> set[str | bool | None]:
     for leaf in datatype.leaves:
         words |= set(leaf.words) if leaf.kind == "Enum" else {None} if leaf.kind != "Undef" else set()
     return words
+
+
+def _meant(entry: Entry, key_paths: Sequence[str]) -> Sequence[str]:
+    """Return key paths with the names of attributes as their type has them."""
+    heads = [(attribute_of(text), text) for text in key_paths]
+    return tuple(entry.definition.attribute_spelt(head) + text[len(head) :] for head, text in heads)
 
 
 def _may_inherit_retry(entry: Entry) -> bool:

@@ -209,7 +209,9 @@ class Evaluator:
         for file, defaults in manifest.defaults.items():
             for type_name, values in defaults.items():
                 for problem in () if (file, type_name) in inherited else self._default_problems(type_name, values):
-                    position = manifest.defaults_place(file, type_name, *filter(None, [problem.attribute]))
+                    spelt = f"{problem.attribute}_"  # an attribute that is called like a metaparameter
+                    key = spelt if spelt in values else problem.attribute
+                    position = manifest.defaults_place(file, type_name, *filter(None, [key]))
                     message = f"defaults of {capitalize_type(type_name)}: {problem.message}"
                     self._diagnostics.problems.append(problem._replace(message=message, **position._asdict()))
 
@@ -239,7 +241,7 @@ class Evaluator:
         except DefinitionError as error:
             yield Problem(None, str(error), code="type")
             return
-        for name, written in defaults.items():
+        for name, written in declared.renamed(defaults).items():
             if name not in declared.attributes:
                 advice = nearest(name, declared.attributes.keys() | METAPARAMETERS, "attribute", type_name)
                 yield Problem(name, f"unknown attribute '{name}'", code="unknown_attribute", hint=advice)
@@ -376,7 +378,7 @@ class Evaluator:
         """Report a pending value that can never fit the data type of its attribute."""
         attribute = entry.definition.attributes.get(name) if is_unknown(result) else None
         if attribute is not None:
-            for message in self.misfits(name, attribute, value):
+            for message in self.misfits(entry.definition.spelling(name), attribute, value):
                 self._diagnostics.resource_error(entry, name, message, "type_mismatch")
 
     def misfits(self, name: str, attribute: Attribute, value: Any) -> list[str]:
@@ -417,7 +419,8 @@ class Evaluator:
 
     def _declared(self, entry: Entry) -> Mapping[str, Any]:
         """Return the values of an entry with their references."""
-        return {**self._diagnostics.manifest.defaults_of(entry.declaration), **entry.declaration.attributes}
+        values = {**self._diagnostics.manifest.defaults_of(entry.declaration), **entry.declaration.attributes}
+        return entry.definition.renamed(values) if entry.definition.spelt else values
 
     def _fill_defaults(self, entry: Entry) -> Resource:
         """Return the values of an entry with its type's defaults; keep the written values, mostly only their names."""

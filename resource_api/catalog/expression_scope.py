@@ -106,6 +106,8 @@ class Scope:
         self.stack_outputs: dict[tuple[str, str], None] = {}
         #: Components by reference and alias, as far as they have been built.
         self.components: dict[Reference, ComponentInstance] = {}
+        #: Returns the entry of a name, as far as entries have been built.
+        self.find: Callable[[Reference], Entry | None] = lambda _name: None
         #: The named values that are function calls, or None for an invalid named value.
         self.calls: Mapping[str, FunctionCall | None] = {}
         self.inputs, self.problems = input_values(manifest, inputs, self._make_contents)
@@ -300,11 +302,21 @@ class Scope:
     def _with_name(
         self, written: ExpressionPath, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> ExpressionPath | None:
-        """Return a path with the expressions in its resource's title evaluated, or None as ``resolve_name``."""
-        if not isinstance(written.root, tuple) or "${" not in written.root.title:
+        """Return a path with the expressions in its resource's title evaluated, or None as ``resolve_name``.
+
+        An attribute that is called like a metaparameter has its own name in it.
+        """
+        if not isinstance(written.root, tuple):
             return written
-        name = self.resolve_name(written.root, inside, expansion)
-        return None if name is None else written._replace(root=name)
+        name = written.root
+        if "${" in name.title:
+            resolved = self.resolve_name(name, inside, expansion)
+            if resolved is None:
+                return None
+            name, written = resolved, written._replace(root=resolved)
+        if written.keys[0][-1:] == "_" and (entry := self.find(name)) is not None:
+            return written._replace(keys=(entry.definition.attribute_spelt(written.keys[0]), *written.keys[1:]))
+        return written
 
     def _fact(self, path: ExpressionPath) -> Any:
         try:

@@ -48,14 +48,8 @@ METAPARAMETERS: Final = frozenset(
 EVALUATED: Final = frozenset({"noop", "tag", "loglevel", "timeout", "retry", "lifecycle"})
 #: The operations that can have a time limit of their own.
 OPERATIONS: Final = ("create", "update", "delete")
-RESERVED: Final = METAPARAMETERS - CARDINALITY - {"retry", "on_failure"} | {
-    "title",
-    "audit",
-    "consume",
-    "export",
-    "schedule",
-    "stage",
-}
+#: The names that inputs of components must not have.
+RESERVED: Final = METAPARAMETERS | {"title"}
 KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from", "must_be", "stable", "merged")
 _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
 
@@ -194,6 +188,23 @@ class AttributeSet:
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.sensitive)
 
     @cached_property
+    def spelt(self) -> Mapping[str, str]:
+        """Attribute → its name in manifests, of those that are called like a metaparameter (contract §10.8)."""
+        return {name: f"{name}_" for name in self.attributes if name in METAPARAMETERS}
+
+    def spelling(self, name: str) -> str:
+        """Return the name of an attribute in manifests."""
+        return self.spelt.get(name, name)
+
+    def attribute_spelt(self, written: str) -> str:
+        """Return the attribute that a manifest means by a name; a name that it has in no attribute stays."""
+        return written[:-1] if written[-1:] == "_" and written[:-1] in self.spelt else written
+
+    def renamed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values under the names of their attributes, from their names in manifests."""
+        return {self.attribute_spelt(name): value for name, value in values.items()}
+
+    @cached_property
     def content_attributes(self) -> frozenset[str]:
         """The attributes whose values may contain assets and archives."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.holds_contents)
@@ -209,7 +220,7 @@ def keyword_problems(unknown: Mapping[str, object], keywords: Iterable[str]) -> 
     ]
 
 
-def attribute_problems(name: object, attribute: object, reserved: Collection[str] = RESERVED) -> list[str]:
+def attribute_problems(name: object, attribute: object, reserved: Collection[str] = ()) -> list[str]:
     """Return the problems of the attribute ``name``; parse its data type. ``reserved``: the names it must not have."""
     if not isinstance(attribute, Attribute):
         return [f"must be an Attribute(...), not {type(attribute).__name__}"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.attribute import MISSING
+from resource_api.model.attribute import METAPARAMETERS, MISSING
 from resource_api.model.values.reference import Reference, child_reference, instance_name
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
@@ -256,6 +256,10 @@ class Manifest(NamedTuple):
         """
         within = (attribute, *inner) if attribute is not None else ()
         if isinstance(part, Declaration):
+            if attribute in METAPARAMETERS and attribute not in part.meta:
+                spelt = f"{attribute}_"  # an attribute that is called like a metaparameter
+                attribute = spelt if spelt in part.attributes or spelt in self.defaults_of(part) else attribute
+                within = (attribute, *inner)
             written = attribute is None or attribute in part.attributes or attribute in part.meta
             if attribute is not None and not (written or attribute.isidentifier()):
                 attribute, path = nearest_place(attribute)

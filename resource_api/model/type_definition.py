@@ -391,6 +391,8 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         if (source := getattr(attribute, "derived_from", "")) and source not in definition.attributes:
             near = hint(source, definition.attributes)
             problems.append(f"attribute '{name}': derived_from names the unknown attribute '{source}'{near}")
+    reserved = [spelt for spelt in definition.spelt.values() if spelt in definition.attributes]
+    problems += [f"attribute '{spelt}': manifests write the attribute '{spelt[:-1]}' so" for spelt in reserved]
     if problems:
         return problems
     if not definition.namevars and not (definition.functions and not definition.attributes):

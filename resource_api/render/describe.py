@@ -140,10 +140,16 @@ def summary(definition: Definition) -> str:
 
 
 def ordered(definition: Definition | FunctionPage) -> list[tuple[str, Attribute]]:
-    """Return the attributes in the order of a page: namevars, ``ensure``, other properties, the rest by kind."""
+    """Return the attributes in the order of a page: namevars, ``ensure``, other properties, the rest by kind.
+
+    The names are those in manifests.
+    """
+    pairs = list(definition.attributes.items())
     if isinstance(definition, FunctionPage):
-        return list(definition.attributes.items())
-    return sorted(definition.attributes.items(), key=lambda pair: (_KINDS.index(pair[1].kind), pair[0] != "ensure"))
+        return pairs
+    if isinstance(definition, TypeDefinition):
+        pairs = [(definition.spelling(name), attribute) for name, attribute in pairs]
+    return sorted(pairs, key=lambda pair: (_KINDS.index(pair[1].kind), pair[0] != "ensure"))
 
 
 def attribute_facts(attribute: Attribute, noun: str = "property") -> str:

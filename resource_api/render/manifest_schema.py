@@ -93,7 +93,7 @@ def _closed(properties: Schema) -> Schema:
 def _type(definition: TypeDefinition | ComponentDefinition, metaparameters: Iterable[str]) -> Schema:
     """Return the definitions of a type's resources and of its defaults, which cannot have some metaparameters."""
     resource = f"type-{definition.name}"
-    attributes = {name: _attribute(attribute) for name, attribute in definition.attributes.items()}
+    attributes = {name: _attribute(attribute) for name, attribute in _spelt(definition).items()}
     metas = {name: _ref(_META + name) for name in metaparameters}
     shared = {name: _ref(f"{resource}/properties/{name}") for name in (*attributes, *metas) if name not in _NO_DEFAULTS}
     return {
@@ -201,13 +201,20 @@ def _resource_patterns(
         if implementations and not definition.config.attributes:
             shape["properties"] = {"implementation": {"enum": [*implementations, None]}}
         if untitled := _titles_without_names(definition):
-            yield start + untitled, {"type": "object", "required": list(definition.namevars)}
+            yield start + untitled, {"type": "object", "required": list(map(definition.spelling, definition.namevars))}
     if shape:
         yield start + any_title, shape
 
 
 def _mandatory(definition: Definition) -> list[str]:
-    return [name for name, attribute in definition.attributes.items() if attribute.mandatory]
+    return [name for name, attribute in _spelt(definition).items() if attribute.mandatory]
+
+
+def _spelt(definition: Definition) -> Mapping[str, Attribute]:
+    """Return the attributes by their names in manifests."""
+    if not isinstance(definition, TypeDefinition) or not definition.spelt:
+        return definition.attributes
+    return {definition.spelling(name): attribute for name, attribute in definition.attributes.items()}
 
 
 def _absence(definition: Definition) -> Schema | bool:
@@ -321,5 +328,5 @@ def _snippets(types: Iterable[Definition]) -> list[Schema]:
 
 def _stop(definition: Definition, name: str, number: int) -> str:
     """Return the placeholder of a value in a snippet, with the type's default."""
-    default = definition.attributes[name].default
+    default = _spelt(definition)[name].default
     return f"${{{number}:{default}}}" if isinstance(default, str) and default.isalnum() else f"${number}"

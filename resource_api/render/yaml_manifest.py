@@ -20,7 +20,7 @@ from resource_api.model.values.values import is_secret
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.attribute import Attribute
     from resource_api.model.type_definition import TypeDefinition
@@ -76,7 +76,8 @@ def _resource(
     row: Mapping[str, object],
     declared: Mapping[str, Collection[str]],
 ) -> Iterator[str]:
-    lines = list(_attributes(attributes, text if len(definition.namevars) == 1 else None, row, declared))
+    title = text if len(definition.namevars) == 1 else None
+    lines = list(_attributes(attributes, title, row, declared, definition.spelling))
     if provider := split_instance(definition.instance)[1]:
         lines.insert(0, f"    provider: {_key(provider)}")
     bare = not lines or lines[0].startswith("    #")  # comments come last
@@ -89,25 +90,26 @@ def _attributes(
     title: str | None,
     row: Mapping[str, object],
     declared: Mapping[str, Collection[str]],
+    spelling: Callable[[str], str],
 ) -> Iterator[str]:
-    """Yield the lines of one resource, without a namevar that equals the title."""
+    """Yield the lines of one resource, without a namevar that equals the title; ``spelling``: the names to write."""
     comments = []
     for name, attribute in attributes:
         value = row.get(name)
         if value is None or is_secret(value):
             continue
         if attribute.kind == "read_only" or _holds_content(value):
-            comments.append(f"    # {name}: {_comment(value)}")
+            comments.append(f"    # {spelling(name)}: {_comment(value)}")
         elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == title):
             continue
         elif reason := _value_problem(value):
-            comments.append(f"    # {name} is left out: {reason}")
+            comments.append(f"    # {spelling(name)} is left out: {reason}")
         else:
             if name in declared and isinstance(value, dict):
                 undeclared = {key: member for key, member in value.items() if key not in declared[name]}
                 comments += [f"    # {name}.{escape(key)}: {_comment(member)}" for key, member in undeclared.items()]
                 value = {key: member for key, member in value.items() if key not in undeclared}
-            yield from _entry(name, value, "    ")
+            yield from _entry(spelling(name), value, "    ")
     yield from comments
 
 

@@ -207,13 +207,20 @@ def values_of_change(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the declaration that changes ``attributes`` of a row, and the row's values that avoid a default.
 
+    The names are those in manifests.
+
     An existing resource must be declared with its mandatory attributes too; without their present values, attributes
     with a default would get that.
     """
     declared = {name: reveal(row[name]) for name in definition.mandatory if row.get(name) is not None}
     names = definition.compared if exists(row) else ()
     defaults = [name for name in names if definition.attributes[name].has_default and row.get(name) is not None]
-    return declared | dict(attributes), {name: reveal(row[name]) for name in defaults if name not in attributes}
+    kept = {name: reveal(row[name]) for name in defaults if name not in attributes}
+    changed, present = (
+        {definition.spelling(name): value for name, value in values.items()}
+        for values in (declared | dict(attributes), kept)
+    )
+    return changed, present
 
 
 def manifest_of(
@@ -253,10 +260,10 @@ def parse_name(
         msg = "NAME is empty"
         raise UsageError(msg)
     first, equals, _ = name.partition("=")
-    if equals and first in definition.attributes:
+    if equals and definition.attribute_spelt(first) in definition.attributes:
         changes = [name, *changes]
         texts = {attribute: text for attribute, _, text in (pair.partition("=") for pair in changes)}
-        row = {namevar: attribute.default for namevar, attribute in definition.defaults} | texts
+        row = {namevar: attribute.default for namevar, attribute in definition.defaults} | definition.renamed(texts)
         if missing := next((namevar for namevar in definition.namevars if not row.get(namevar)), None):
             msg = f"NAME is missing before '{first}='; write it there, or {missing}=VALUE"
             raise UsageError(msg)
@@ -274,6 +281,7 @@ def parse_attributes(
     values: dict[str, Any] = {}
     for pair in changes:
         attribute, equals, text = pair.partition("=")
+        attribute = definition.attribute_spelt(attribute)
         if not equals:
             msg = f"'{pair}': write ATTR=VALUE"
             raise UsageError(msg)

@@ -195,13 +195,14 @@ class Filter(NamedTuple):
 
         Raise ``UsageError`` where the attribute is secret, or its data type has no such value or no order.
         """
-        if (attribute := definition.attributes.get(self.attribute)) is None:
+        name = definition.attribute_spelt(self.attribute)
+        if (attribute := definition.attributes.get(name)) is None:
             return lambda _row: False
-        if self.attribute in definition.secret:
+        if name in definition.secret:
             reason = f"{self.attribute} of {capitalize_type(definition.name)} is secret; it cannot be compared"
             raise self._wrong(reason)
         test = self._pattern() if self.operator == "~" else self._comparison(attribute)
-        return lambda row: not is_secret(row.get(self.attribute)) and test(row.get(self.attribute))
+        return lambda row: not is_secret(row.get(name)) and test(row.get(name))
 
     def _pattern(self) -> Callable[[Any], bool]:
         """Return a test: whether the text of a value, or of one of its elements, contains the regular expression.
@@ -257,7 +258,7 @@ def parse_filter(text: str) -> Filter:
 
 def check_attributes(filters: Sequence[Filter], definitions: Sequence[TypeDefinition]) -> None:
     """Raise ``UsageError`` for an attribute that none of the types has."""
-    attributes = {name for definition in definitions for name in definition.attributes}
+    attributes = {spelt for of in definitions for name in of.attributes for spelt in (name, of.spelling(name))}
     for condition in filters:
         if condition.attribute not in attributes:
             types = ", ".join(capitalize_type(definition.name) for definition in definitions)

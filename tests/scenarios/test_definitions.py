@@ -51,10 +51,7 @@ ATTRIBUTES: list[tuple[str, list[str]]] = [
     (f'{NAME}, "a": Attribute("String", "x", default=1)', ["'a'", "default"]),
     (f'{NAME}, "a": Attribute("String", "x", kind="read_only", default="x")', ["'a'", "default"]),
     (f'{NAME}, "a": "String"', ["'a'", "Attribute"]),
-    (f'{NAME}, "title": Attribute("String", "x")', ["'title'", "reserved"]),
-    (f'{NAME}, "noop": Attribute("Boolean", "x")', ["'noop'", "reserved"]),
-    (f'{NAME}, "provider": Attribute("String", "x")', ["'provider'", "reserved"]),
-    (f'{NAME}, "tag": Attribute("String", "x")', ["'tag'", "reserved"]),
+    (f'{NAME}, "tag": Attribute("Any"), "tag_": Attribute("Any")', ["'tag_': manifests write the attribute 'tag' so"]),
     (f'{NAME}, "A": Attribute("String", "x")', ["'A'"]),
     ('"a": Attribute("String", "x")', ["namevar"]),
     *(
@@ -357,10 +354,10 @@ def test_a_broken_type_affects_only_manifests_that_use_it(bench: Bench) -> None:
 
 def test_all_errors_of_a_type_are_reported_at_once(bench: Bench) -> None:
     """One run reports three errors of one type."""
-    bench.type("odd", '"a": Attribute("Strng", "x"), "b": Attribute("String", kind="wobble"), "tag": Attribute("Any")')
+    bench.type("odd", '"a": Attribute("Strng", "x"), "b": Attribute("String", kind="wobble"), "C": Attribute("Any")')
     bench.write("modules/providers/odd.py", "from resource_api import SimpleProvider as Provider\n")
     message = refused(bench)
-    for word in ("Strng", "wobble", "reserved"):
+    for word in ("Strng", "wobble", "lower case"):
         assert word in message
 
 
