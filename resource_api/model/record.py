@@ -78,6 +78,8 @@ class Record(NamedTuple):
     successor: str = ""
     #: The time (ISO 8601) of its last change if a change may take time to become visible, or "".
     changed_at: str = ""
+    #: The provider's private data, its secrets sealed; None: it has stored none.
+    private: Any = None
 
     @property
     def instance(self) -> str:

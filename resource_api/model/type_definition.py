@@ -57,6 +57,7 @@ FEATURES: Final = frozenset(
         "side_effects",
         "side_effects_of_removals",
         "not_rehearsable",
+        "private_secrets",
     }
 )
 #: The most seconds that a change may take to become visible.

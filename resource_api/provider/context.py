@@ -22,6 +22,7 @@ from resource_api.model.values.errors import (
 )
 from resource_api.model.values.text import show
 from resource_api.provider.outcomes import CallOutcomes, Outcome, Subject
+from resource_api.provider.private_data import PrivateData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -136,6 +137,8 @@ class RunContext:
         self.trusted_directories: Sequence[str] = ()
         #: The cached results of ``Context.derived``, or None.
         self.derived: DerivedValues | None = None
+        #: The private data of providers about their resources.
+        self.private = PrivateData()
 
     def provider_call(self) -> AbstractContextManager[None]:
         """Return a context in which a provider is called while the other threads of the run go on."""
@@ -340,6 +343,35 @@ class Context:
         """
         values = self._run.derived
         return function(*arguments) if values is None else values.get(self.type.name, function, arguments)
+
+    def private(self, name: Name) -> Any:
+        """Return the data that the provider stored for a resource with ``store_private``, or None.
+
+        >>> from resource_api import Attribute, TypeDefinition
+        >>> from resource_api.testing import context as method_context
+        >>> bucket = TypeDefinition(name="bucket", attributes={"name": Attribute("String", kind="namevar")})
+        >>> context = method_context(bucket, ["logs"])
+        >>> context.store_private("logs", {"id": "b-17"})
+        >>> context.private("logs")
+        {'id': 'b-17'}
+        """
+        return self._run.private.get((self.type.instance, name))
+
+    def store_private(self, name: Name, data: Any) -> None:
+        """Store data of the provider for a resource: JSON with ``Sensitive`` values, kept in its record in state.
+
+        From ``set`` it is recorded with the outcome, also of a failed call; from ``get`` only with a record that is
+        written anyway, or by ``refresh``. A noop call stores nothing. Raise ``ProviderError`` for other data, and
+        outside of ``get``, ``set``, ``refresh`` and ``import_``; ``ResourceError`` for a secret where state has no key.
+        """
+        if self._answering:
+            msg = "private data is stored in get, set, refresh and import_ only"
+            raise ProviderError(msg)
+        if not self.reading:
+            self.outcomes.names(name)
+        if not self.noop:
+            self.conceal(data)
+            self._run.private.store((self.type.instance, name), data)
 
     def accepted(self, rows: Iterable[Mapping[str, object]]) -> Iterator[dict[str, Any]]:
         """Yield the rows of ``get`` without the values that the type does not accept, for data of other programs.

@@ -20,7 +20,7 @@ from resource_api.provider.context import RunContext
 from resource_api.runtime.manifest_compiler import ManifestCompiler, short_secret_warnings
 from resource_api.runtime.resource_access import ResourceReader
 from resource_api.state.open_store import open_store
-from resource_api.state.store import StackName
+from resource_api.state.store import NoStore, StackName
 from resource_api.system import process_guard
 from resource_api.system.facts import Facts
 from resource_api.system.gc_pause import gc_paused
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.model.record import Record, RecordKey, StackState
     from resource_api.model.report import Event
     from resource_api.model.values.document import Document
     from resource_api.plugins.registry import Registry
@@ -135,6 +136,13 @@ class RunEnvironment(ResourceReader):
             for name in names:
                 store.overwrite(name, self.store.load(name))
         return self.with_store(store)
+
+    def begin_private_data(self, state: StackState, matched: Mapping[RecordKey, Record] | None = None) -> None:
+        """Give the providers of a run the private data of records; ``matched`` are those of renamed resources too."""
+        records = {(record.instance, record.name): record for record in state.records.values()}
+        encrypted = self.key is not None or state.encrypted
+        keeps = not isinstance(self.store, NoStore)
+        self.run.private.begin({**records, **(matched or {})}, may_hold_secrets=encrypted or not keeps)
 
     # Compilation
 

@@ -10,11 +10,12 @@ from resource_api.catalog import targets
 from resource_api.model.record import StackState
 from resource_api.model.report import Diagnosed
 from resource_api.model.step import SAME
-from resource_api.model.values.errors import Problem
+from resource_api.model.values.errors import Problem, UsageError
 from resource_api.plan import partial_runs, planner
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
 from resource_api.provider.derived import DerivedValues
+from resource_api.provider.private_data import NEEDS_KEY
 from resource_api.render import json as documents
 from resource_api.render import text
 from resource_api.snapshot.observe import configure_instances, observe
@@ -131,6 +132,7 @@ class Planning:
         instances = configure_instances(catalog, state, providers)
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=providers.functions)
         providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
+        self._begin_private_data(catalog, prior)
         self._log.mask.add([catalog.entries[index].should for index in prior.orphans])
         queries, selected = self._observe(catalog, prior, self._select(catalog, prior))
         prior = self._policies.check_catalog(catalog, prior, selected) if self._policies else prior
@@ -141,6 +143,12 @@ class Planning:
         if providers.several:
             plan = plan._replace(in_sync=_recorded_in_sync(plan, providers))
         return self._policies.check_plan(plan) if self._policies else plan
+
+    def _begin_private_data(self, catalog: Catalog, prior: Prior) -> None:
+        """Give providers the recorded private data of their resources, before any is read."""
+        entries = [(catalog.entries[index], record) for index, record in prior.records.items()]
+        matched = {(entry.instance, entry.name): record for entry, record in entries}
+        self._environment.begin_private_data(prior.state, matched)
 
     def _select(self, catalog: Catalog, prior: Prior) -> set[int] | None:
         """Return the indices of the selected entries, or None for all; warn of tags that select nothing."""
@@ -188,12 +196,21 @@ class Planning:
 
             plan = with_side_effects(plan, self._providers)
         plan = Plan(*plan)
+        self._check_key(plan)
         if is_shown and any(_acts(step) and "preflight" in step.definition.features for step in plan.steps):
             from resource_api.runtime.plan_checks import preflight_warnings
 
             for warning in preflight_warnings(plan, self._providers):
                 self._environment.notify(Diagnosed(warning))
         return plan
+
+    def _check_key(self, plan: Plan) -> None:
+        """Raise ``UsageError`` if the state would lose the secrets of a provider, which has then changed nothing."""
+        if not self._environment.run.private.may_hold_secrets:
+            for step in plan.steps:
+                if _acts(step) and "private_secrets" in step.definition.features:
+                    msg = f"{step.reference}: {NEEDS_KEY}"
+                    raise UsageError(msg)
 
 
 def _acts(step: Step) -> bool:

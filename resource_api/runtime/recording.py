@@ -69,7 +69,7 @@ class Recording:
             report_findings(plan, log, environment.store, environment.notify_steps, recorded=self._of_stack)
             if plan.options.parallel > 1 and log.enabled("info"):
                 log_lost_order(plan, environment.store.history(name), log)
-        records = Records(plan, snapshot.providers.several)
+        records = Records(plan, snapshot.providers.several, run.private)
         recorder = Recorder(environment.store if self._recorded else None, name, plan, self._run, records)
         transaction = Transaction(plan, snapshot, recorder, environment.notify_steps)
         run.applying = True

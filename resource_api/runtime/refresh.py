@@ -109,6 +109,7 @@ def read_again(
             selecting.check_stack(patterns, option, instances.state)
         state, renaming = rename(instances.state, instances.state.records, providers.functions)
         providers.assigned = partial(_recorded_implementations, state)
+        runtime.begin_private_data(state)
         snapshot = Snapshot(providers)
         changed_records: list[_ChangedRecord] = []
         failures: list[str] = []
@@ -252,8 +253,11 @@ def _read_again(
         drift = drifting.drifted_attributes(definition, record, row, state.salt)
         values = {**(record.is_ or {}), **record.should}
         is_ = recorded_state(definition, values, row) if row is not None and exists(row) else None
-        new = record._replace(is_=seal_secrets(is_, state.salt), schema_version=definition.schema_version)
-        if changes := [*drift, *_read_only_changes(definition, record, new)]:
+        private = snapshot.providers.run.private
+        data = seal_secrets(private.get(key), state.salt) if private.is_stored(key := record.key) else record.private
+        new = record._replace(is_=seal_secrets(is_, state.salt), schema_version=definition.schema_version, private=data)
+        changes = [*drift, *_read_only_changes(definition, record, new)]
+        if changes or data != record.private:
             changed_records.append(_ChangedRecord(new, drift, changes))
     return failures
 
@@ -295,6 +299,7 @@ def import_resource(
         if entry.meta.implementation is not None:
             stated = {entry.name: entry.meta.implementation}
             providers.assigned = lambda _instance: stated
+        runtime.begin_private_data(state)
         snapshot = Snapshot(providers)
         snapshot.read(entry.definition, [entry.name])
         row, failure = snapshot.observation(entry.instance, entry.name)

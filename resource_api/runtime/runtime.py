@@ -254,7 +254,10 @@ class Runtime(RunEnvironment):
             if on_plan is not None:
                 on_plan(plan)
             report = Recording(self, plan, command, run).execute(snapshot)
-            if request is not None and plan.in_sync and not (options.noop or report.steps or report.exit_code):
+            # A reading that needs private data cannot be judged before the records are loaded.
+            has_private = any(record.private is not None for record in plan.prior.records.values())
+            unchanged = plan.in_sync and not (options.noop or report.steps or report.exit_code)
+            if request is not None and unchanged and not has_private:
                 self._save_conclusion(request, plan, snapshot)
             return report
 

@@ -29,7 +29,7 @@ _FIELDS: Final = ("project", "stack", "lineage", "serial", "manifest")
 #: The fields that records of older versions lack.
 _DEFAULTS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("parent", "last_run", "successor", "changed_at"), ""),
-    "implementation": None,
+    **dict.fromkeys(("implementation", "private")),
 }
 
 
@@ -58,6 +58,8 @@ def to_document(state: StackState, key: keys.Key | None = None) -> dict[str, Any
 def record_document(state: StackState, record: Record) -> dict[str, Any]:
     """Return one record as it is in the document; secrets are still ``Sealed``."""
     fields = {("is" if key == "is_" else key): value for key, value in record.to_dict().items()}
+    if record.private is None:
+        del fields["private"]
     return {"reference": str(record.reference), "urn": record_urn(state, record), **fields}
 
 

@@ -25,6 +25,7 @@ from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import are_flat, is_flat, is_secret, is_unknown
 from resource_api.plan.decide import required_references
 from resource_api.plan.replacement import has_transient_reason
+from resource_api.provider.private_data import PrivateData
 from resource_api.transaction.operation_run import Status
 
 if TYPE_CHECKING:
@@ -44,8 +45,14 @@ if TYPE_CHECKING:
 class Records:
     """Makes the records of the operations of one plan."""
 
-    def __init__(self, plan: ExecutionPlan, several: Mapping[str, Implementations] = EMPTY) -> None:
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        several: Mapping[str, Implementations] = EMPTY,
+        private: PrivateData | None = None,
+    ) -> None:
         """Make records for ``plan``; ``several`` are the instances of types with several providers."""
+        self._private = private or PrivateData()
         self._plan = plan
         self._several = several
         self._intents = plan.prior.state.intents
@@ -90,7 +97,15 @@ class Records:
             last_run=_last_run(run, before) if "imperative" in definition.features else "",
             changed_at=run.changed_at or (before.changed_at if before is not None else ""),
             implementation=self._implementation(entry, before) if self._several else None,
+            private=self._private_data(entry, before),
         )
+
+    def _private_data(self, entry: Entry, before: Record | None) -> Any:
+        """Return the private data of a resource, sealed: as stored in this run, or as recorded."""
+        key = entry.instance, entry.name
+        if self._private.is_stored(key):
+            return seal_secrets(self._private.get(key), self._plan.prior.state.salt)
+        return None if before is None else before.private
 
     def _implementation(self, entry: Entry, before: Record | None) -> str | None:
         """Return the provider that manages a resource of a type with several: the recorded one if none is chosen."""
@@ -141,7 +156,10 @@ class Records:
         record = self.record(run)
         if before is None or record is None:
             return record
-        if not record.equals_except_is(before) or (prior.state.encrypted and _holds_more_secrets(record, before)):
+        # Data that a reading has stored is written with other changes only (contract §10.9).
+        if not record._replace(private=before.private).equals_except_is(before):
+            return record
+        if prior.state.encrypted and _holds_more_secrets(record, before):
             return record
         # A change of read_only values alone is not recorded.
         managed = step.definition.managed

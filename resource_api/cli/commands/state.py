@@ -75,10 +75,13 @@ def list_(session: Session, **_settings: object) -> None:
 
 @_command("show", "resource-api state show 'File[/etc/motd]'")
 @click.argument("ref", metavar="REF", shell_complete=options.complete("references"))
-def show(session: Session, ref: str, **_settings: object) -> None:
+@click.option("--private", "shows_private", is_flag=True, help="Show the provider's private data too.")
+def show(session: Session, ref: str, *, shows_private: bool, **_settings: object) -> None:
     """Show everything that is recorded of one resource."""
     state = RecordedStack(session).state
     record = find_record(state, ref)
+    if not shows_private:
+        record = record._replace(private=None)
     session.console.show(
         lambda: state_export.record_document(state, record),
         lambda: text.record(state_export.record_urn(state, record), record),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.change import Changes
 from resource_api.model.provider_functions import Planned
 from resource_api.model.report import LOG_FIELDS
-from resource_api.model.values.errors import STOPPED, DefinitionError, ProviderError, reason
+from resource_api.model.values.errors import STOPPED, DefinitionError, ProviderError, ResourceError, reason
 from resource_api.model.values.values import Sensitive, is_secret
 from resource_api.plugins.worker import protocol
 from resource_api.plugins.worker.process import WorkerLost
@@ -404,11 +404,24 @@ class WorkerCall:
         elif frame.kind == "begun":
             self._begun.clear()
             self._begun.update(map(protocol.name, frame.body["names"]))
+        elif frame.kind == "private":
+            worker.send("answer", value=self._context.private(protocol.name(frame.body["name"])))
+        elif frame.kind == "store_private":
+            self._store_private(worker, protocol.name(frame.body["name"]), frame.body["data"])
         elif frame.kind in {"open", "member", "read"}:
             kind, answer = worker.assets.answer(frame.kind, frame.body)
             worker.send(kind, **answer)
         else:
             apply_report(self._run, self._context, frame)
+
+    def _store_private(self, worker: WorkerProcess, name: Name, data: Any) -> None:
+        """Store private data, and answer whether it was."""
+        try:
+            self._context.store_private(name, data)
+        except (ProviderError, ResourceError) as error:
+            worker.send("refused", **protocol.encode_error(error))
+        else:
+            worker.send("answer", value=None)
 
     def _check_time(self, worker: WorkerProcess) -> None:
         """Ask the call to end once the run is cancelled or its time is over. Raise ``CallTimeout`` after the grace."""

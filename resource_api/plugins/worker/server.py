@@ -36,6 +36,7 @@ from resource_api.plugins.worker.protocol import DISCONNECTED, Decoder, decode_e
 from resource_api.provider.base import call_arguments, collect_rows, validation_answers
 from resource_api.provider.context import Context, RunContext
 from resource_api.provider.outcomes import CallOutcomes, Subject
+from resource_api.provider.private_data import PrivateData
 from resource_api.system import process_guard
 from resource_api.system.log import Log
 from resource_api.system.process import core_dumps, process, process_tree
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.change import Difference
+    from resource_api.model.record import RecordKey
     from resource_api.model.report import LogEvent
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plugins.worker.protocol import Frame
@@ -137,6 +139,7 @@ class WorkerRun(RunContext):
         self._any_failed = False
         connection.decoder.content = _requesting_content(self.request)
         super().__init__(Log(level, self._send_event))
+        self.private = _RequestedPrivateData(self.request)
         self.log.mask = mask = _SendingMask(connection)
         connection.decoder.on_secret = mask.arrived
 
@@ -205,6 +208,20 @@ class WorkerRun(RunContext):
         level, subject, text, fields, change = event
         extra = {} if change is None else {"change": difference_fields(change)}
         self._connection.send("log", level=level, subject=subject, text=text, fields=fields, **extra)
+
+
+class _RequestedPrivateData(PrivateData):
+    """The private data of resources, which the runtime keeps."""
+
+    def __init__(self, request: Callable[..., Any]) -> None:
+        super().__init__()
+        self._request = request
+
+    def get(self, key: RecordKey) -> Any:
+        return self._request("private", name=key[1])
+
+    def store(self, key: RecordKey, data: Any) -> None:
+        self._request("store_private", name=key[1], data=data)
 
 
 class _SendingOutcomes(CallOutcomes):

@@ -14,7 +14,7 @@ from resource_api.model.sealed_secrets import EncryptedSecret, Sealed, map_seale
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.reference import Reference, make_urn
 from resource_api.model.values.start_up import blake2b
-from resource_api.model.values.values import is_flat, reveal
+from resource_api.model.values.values import SCALAR_TYPES, is_flat, reveal
 from resource_api.state.encryption.keys import KEY_BYTES, Cipher, derive_key, generate_key
 from resource_api.state.store import StackName
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: The version of this format, stored beside the wrapped data key.
 FORMAT: Final = 1
-_VALUES: Final = ("inputs", "should", "is_")
+_VALUES: Final = ("inputs", "should", "is_", "private")
 
 
 class DataKey:
@@ -138,8 +138,13 @@ def _change_state(state: StackState, change: _Change) -> StackState:
 def _change_record(name: StackName, record: Record, change: _Change) -> Record:
     resource = Reference(record.type, record.title)
     prefix = (str(make_urn(name.stack, name.project, record.parent, resource)), *record.key)
-    values = {field: value for field in _VALUES if (value := getattr(record, field)) and not is_flat(value)}
+    values = {field: value for field in _VALUES if (value := getattr(record, field)) and not _is_plain(value)}
     return record._replace(**map_sealed(values, lambda sealed, path: change(sealed, (*prefix, *path))))
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether a value of a record can contain no secret."""
+    return type(value) in SCALAR_TYPES or (isinstance(value, dict) and is_flat(value))
 
 
 def _change_outputs(name: StackName, outputs: Mapping[str, object], change: _Change) -> Mapping[str, Any]:

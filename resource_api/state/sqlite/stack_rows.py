@@ -423,6 +423,7 @@ class RecordRow(NamedTuple):
     implementation: str | None = None
     successor: str = ""
     changed_at: str = ""
+    private: Any = None
 
 
 #: The values of the columns that may be left out at the end of a row, the last column first.
@@ -451,6 +452,7 @@ def pack(record: Record) -> list[Any]:
             implementation=record.implementation,
             successor=record.successor,
             changed_at=record.changed_at,
+            private=record.private,
         )
     )
     for default in _DEFAULTS:
@@ -490,6 +492,7 @@ def _with_optional(record: Record, row: RecordRow) -> Record:
         implementation=row.implementation,
         successor=row.successor,
         changed_at=row.changed_at,
+        private=row.private,
     )
 
 
