@@ -157,9 +157,8 @@ class Records:
         if before is None or record is None:
             return record
         # Data that a reading has stored is written with other changes only (contract §10.9).
-        if not record._replace(private=before.private).equals_except_is(before):
-            return record
-        if prior.state.encrypted and _holds_more_secrets(record, before):
+        comparable = record._replace(private=before.private)
+        if not comparable.equals_except_is(before) or (prior.state.encrypted and _holds_more_secrets(record, before)):
             return record
         # A change of read_only values alone is not recorded.
         managed = step.definition.managed
