@@ -14,7 +14,7 @@ from lib import validate_cmd
 from resource_api import Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 Name = TypeVar("Name", bound="Hashable")
 
@@ -84,6 +84,26 @@ def kept_by_mounts(
                 message = f"'{mount}' is a mount point, so it cannot be removed before it is unmounted"
                 yield name, Problem("ensure", message, needs=f"Mount[{mount}]")
                 break
+
+
+def of_files(
+    changes: Mapping[Name, Mapping[str, Any]],
+    missing: Callable[[Name, Mapping[str, Any]], Iterable[Problem]] = lambda _name, _should: (),
+    path_of: Callable[[Name], str] = str,
+    *,
+    replaced: bool = True,
+    follow: bool = False,
+) -> Iterator[tuple[Name, Problem]]:
+    """Yield the problems that ``missing`` returns for each change but a removal, and those of mount points.
+
+    ``replaced``: a file is written at each path, and ``follow`` is as for ``written_in_place``.
+    """
+    yield from kept_by_mounts(changes, path_of)
+    changes = present(changes)
+    for name, should in changes.items():
+        yield from ((name, problem) for problem in missing(name, should))
+    if replaced:
+        yield from written_in_place({name: path_of(name) for name in changes}, follow=follow)
 
 
 def missing_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:

@@ -58,8 +58,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that a file cannot be replaced or removed."""
-        yield from prerequisites.kept_by_mounts(changes, _path)
-        yield from prerequisites.written_in_place({name: _path(name) for name in prerequisites.present(changes)})
+        return prerequisites.of_files(changes, path_of=_path, follow=True)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Have apt read all priorities as they will be, then edit or remove the file of each."""

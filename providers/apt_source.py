@@ -89,15 +89,13 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a repository, apt and its keyring, and other files that name it too."""
-        yield from prerequisites.kept_by_mounts(changes, _path)
-        changes = prerequisites.present(changes)
-        for name, should in changes.items():
-            signed_by = should.get("signed_by") or ""
-            missing = [*prerequisites.missing_program(None, "apt-get", needs="Package[apt]")]
-            missing += prerequisites.missing_file("signed_by", signed_by if signed_by[:1] == "/" else None)
-            missing += [] if missing else self._repetitions(name, should)
-            yield from ((name, problem) for problem in missing)
-        yield from prerequisites.written_in_place({name: _path(name) for name in changes})
+        return prerequisites.of_files(changes, self._missing, _path, follow=True)
+
+    def _missing(self, name: str, should: Mapping[str, Any]) -> list[Problem]:
+        signed_by = should.get("signed_by") or ""
+        missing = [*prerequisites.missing_program(None, "apt-get", needs="Package[apt]")]
+        missing += prerequisites.missing_file("signed_by", signed_by if signed_by[:1] == "/" else None)
+        return missing or [*self._repetitions(name, should)]
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Have apt read all repositories as they will be, fetch from the changed ones, and write their files."""

@@ -71,21 +71,18 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites: the directory, owner and group, the fragments, the program that checks."""
-        yield from prerequisites.kept_by_mounts(changes)
-        changes = prerequisites.present(changes)
-        for path, should in changes.items():
-            source = should.get("source") or []
-            missing = [
+        return prerequisites.of_files(
+            changes,
+            lambda path, should: [
                 *prerequisites.missing_place(path, should),
                 *(
                     problem
-                    for fragment in _listed(source)
+                    for fragment in _listed(should.get("source") or [])
                     for problem in prerequisites.missing_file("source", fragment)
                 ),
                 *prerequisites.missing_checker(should.get("validate_cmd")),
-            ]
-            yield from ((path, problem) for problem in missing)
-        yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
+            ],
+        )
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Write or remove one file after another; the old file is copied before, if that is declared."""

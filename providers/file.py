@@ -145,17 +145,15 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a file, as its directory, owner or source, and a conflict of kinds."""
-        yield from prerequisites.kept_by_mounts(changes)
-        changes = prerequisites.present(changes)
-        for path, should in changes.items():
-            missing = [
+        return prerequisites.of_files(
+            changes,
+            lambda path, should: [
                 *prerequisites.missing_place(path, should),
                 *prerequisites.missing_file("source", _reveal(should.get("source"))),
                 *prerequisites.missing_checker(should.get("validate_cmd")),
                 *_in_its_place(path, should),
-            ]
-            yield from ((path, problem) for problem in missing)
-        yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
+            ],
+        )
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the content of a directory that is removed or replaced, which only ``force`` does."""

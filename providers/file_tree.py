@@ -87,14 +87,14 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a tree: the directory above it, its source, its owner, its group."""
-        yield from prerequisites.kept_by_mounts(changes)
-        changes = prerequisites.present(changes)
-        for path, should in changes.items():
-            missing = [
+        return prerequisites.of_files(
+            changes,
+            lambda path, should: [
                 *prerequisites.missing_place(path, should),
                 *prerequisites.missing_directory("source", should.get("source")),
-            ]
-            yield from ((path, problem) for problem in missing)
+            ],
+            replaced=False,
+        )
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the purged members, and the content of directories that are removed or replaced by another kind."""

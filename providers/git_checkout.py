@@ -88,16 +88,16 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a checkout: git, the directory above, the user, the private key."""
-        yield from prerequisites.kept_by_mounts(changes)
-        changes = prerequisites.present(changes)
-        for path, should in changes.items():
-            missing = [
+        return prerequisites.of_files(
+            changes,
+            lambda path, should: [
                 *prerequisites.missing_program(None, "git", "Package[git]"),
                 *prerequisites.missing_parent(path),
                 *prerequisites.missing_user("user", should.get("user")),
                 *prerequisites.missing_file("identity", should.get("identity")),
-            ]
-            yield from ((path, problem) for problem in missing)
+            ],
+            replaced=False,
+        )
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the content of checkouts that are removed."""

@@ -56,11 +56,8 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that rules cannot be verified."""
-        yield from prerequisites.kept_by_mounts(changes, lambda name: f"{DIRECTORY}/{name}")
-        changes = prerequisites.present(changes)
         missing = list(prerequisites.missing_program(None, "logrotate", needs="Package[logrotate]"))
-        yield from ((name, problem) for name in changes for problem in missing)
-        yield from prerequisites.written_in_place({name: f"{DIRECTORY}/{name}" for name in changes}, follow=False)
+        return prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: f"{DIRECTORY}/{name}")
 
     def _errors(self, copy: Copy) -> list[str]:
         """Return the errors of all rules, each with its file and line; a log that does not exist now is no error."""

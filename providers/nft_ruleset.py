@@ -107,11 +107,8 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that nft is missing."""
-        yield from prerequisites.kept_by_mounts(changes)
-        changes = prerequisites.present(changes)
         missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
-        yield from ((name, problem) for name in changes for problem in missing)
-        yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
+        return prerequisites.of_files(changes, lambda _path, _should: missing)
 
     def _package(self, path: str) -> str | None:
         """Return the package that a file belongs to, or None where it belongs to none."""

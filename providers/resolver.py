@@ -66,9 +66,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that a file is overwritten, where it cannot be replaced."""
-        yield from prerequisites.kept_by_mounts(changes)
-        changes = prerequisites.present(changes)
-        yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
+        return prerequisites.of_files(changes)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Edit or remove each file."""

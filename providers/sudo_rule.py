@@ -93,12 +93,8 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a rule: sudo."""
-        yield from prerequisites.kept_by_mounts(changes, lambda name: str(DIRECTORY / name))
-        changes = prerequisites.present(changes)
-        for name in changes:
-            missing = prerequisites.missing_program(None, "visudo", needs="Package[sudo]")
-            yield from ((name, problem) for problem in missing)
-        yield from prerequisites.written_in_place({name: str(DIRECTORY / name) for name in changes}, follow=False)
+        missing = list(prerequisites.missing_program(None, "visudo", needs="Package[sudo]"))
+        return prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: str(DIRECTORY / name))
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Check all rules as they will be, also undeclared ones, then write and remove their files."""

@@ -71,13 +71,12 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that units cannot be verified."""
-        yield from prerequisites.kept_by_mounts(changes, lambda name: f"{DIRECTORY}/{name}")
-        changes = prerequisites.present(changes)
         missing = list(prerequisites.missing_program("verify", "systemd-analyze", needs="Package[systemd]"))
-        for name, should in changes.items():
-            if should["ensure"] == "present" and should["verify"]:
-                yield from ((name, problem) for problem in missing)
-        yield from prerequisites.written_in_place({name: f"{DIRECTORY}/{name}" for name in changes}, follow=False)
+        return prerequisites.of_files(
+            changes,
+            lambda _name, should: missing if should["ensure"] == "present" and should["verify"] else [],
+            lambda name: f"{DIRECTORY}/{name}",
+        )
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the units that are stopped and disabled because the file of their unit is removed, and with it."""

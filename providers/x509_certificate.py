@@ -81,19 +81,17 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites: the directory, owner and group, and the files for the certificate."""
-        yield from prerequisites.kept_by_mounts(changes)
-        changes = prerequisites.present(changes)
-        for path, should in changes.items():
-            missing = [
+        return prerequisites.of_files(
+            changes,
+            lambda path, should: [
                 *prerequisites.missing_module("cryptography", "Package[python3-cryptography]"),
                 *prerequisites.missing_place(path, should),
                 *prerequisites.missing_file("csr", should.get("csr")),
                 *prerequisites.missing_made_file("private_key", should.get("private_key"), "X509_key"),
                 *prerequisites.missing_made_file("ca_key", should.get("ca_key"), "X509_key"),
                 *prerequisites.missing_made_file("ca_certificate", should.get("ca_certificate"), "X509_certificate"),
-            ]
-            yield from ((path, problem) for problem in missing)
-        yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
+            ],
+        )
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Issue or remove certificates, or change their permissions."""

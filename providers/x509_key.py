@@ -61,15 +61,13 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a key: the directory, its owner, its group."""
-        yield from prerequisites.kept_by_mounts(changes)
-        changes = prerequisites.present(changes)
-        for path, should in changes.items():
-            missing = [
+        return prerequisites.of_files(
+            changes,
+            lambda path, should: [
                 *prerequisites.missing_module("cryptography", "Package[python3-cryptography]"),
                 *prerequisites.missing_place(path, should),
-            ]
-            yield from ((path, problem) for problem in missing)
-        yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
+            ],
+        )
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Generate, encrypt or remove keys, or change their permissions."""

@@ -38,11 +38,34 @@ from resource_api.system.filesystem.permissions import (
     write_attributes,
 )
 
+try:
+    from _sha256 import sha256 as _sha256  # the source of hashlib's: Python 3.11
+except ImportError:  # pragma: no cover - depends on the version
+    try:
+        from _sha2 import sha256 as _sha256  # from Python 3.12 on
+    except ImportError:
+        from hashlib import sha256 as _sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from io import FileIO
+    from types import TracebackType
+
+    from resource_api.system.filesystem.directories import Directory
+    from resource_api.system.filesystem.in_place import Content
+
 #: Ignored by daemons that load a whole directory, by run-parts(8) and by dpkg(1); the name starts with a dot too.
 SUFFIX: Final = ".resource-api~"
 _NAME: Final = regex(rf"\..*\.([1-9][0-9]*)\.[0-9a-f]+{re.escape(SUFFIX)}", re.DOTALL)
 #: Characters of the final name in a temporary one: with four bytes each, it stays below 255 bytes.
 _PREFIX: Final = 40
+#: Flags to open a file for reading without following a link or blocking on a FIFO.
+READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_PART: Final = 1 << 18
+#: Size from which OpenSSL, which is six times as fast, is worth its loading, 3 ms.
+_LARGE: Final = 1 << 16
 
 
 class TemporaryNames:
@@ -199,32 +222,6 @@ class PendingFlush:
 def _syncfs(fd: int) -> None:
     """Call syncfs(2), which reports write errors since ``fd`` was opened (Linux 5.8)."""
     c_library.call("syncfs", fd)
-
-
-try:
-    from _sha256 import sha256 as _sha256  # the source of hashlib's: Python 3.11
-except ImportError:  # pragma: no cover - depends on the version
-    try:
-        from _sha2 import sha256 as _sha256  # from Python 3.12 on
-    except ImportError:
-        from hashlib import sha256 as _sha256
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from io import FileIO
-    from types import TracebackType
-
-    from resource_api.system.filesystem.directories import Directory
-    from resource_api.system.filesystem.in_place import Content
-
-
-#: Flags to open a file for reading without following a link or blocking on a FIFO.
-READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-_PART: Final = 1 << 18
-#: Size from which OpenSSL, which is six times as fast, is worth its loading, 3 ms.
-_LARGE: Final = 1 << 16
 
 
 def stat_and_read(directories: Directories, path: str, limit: int) -> tuple[os.stat_result, bytes | None]:
