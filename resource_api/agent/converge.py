@@ -11,7 +11,7 @@ from resource_api.agent.root_only_files import Untrusted
 from resource_api.agent.signing import check_signers
 from resource_api.model.values.errors import ResourceAPIError, ResourceError, StateLocked
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.state.lock import Lock
+from resource_api.state.lock import Lock, boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -115,7 +115,7 @@ def record(agent: Agent, version: SourceVersion, document: Mapping[str, object],
             "started": began,
             "ended": moment.wall,
             "ended_boot": moment.boot,
-            "boot_id": loop.boot_id(),
+            "boot_id": boot_id(),
         },
     )
 

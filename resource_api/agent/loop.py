@@ -202,10 +202,3 @@ def machine_id() -> str:
             if identifier := file.read(64).strip():
                 return identifier
     return os.uname().nodename
-
-
-def boot_id() -> str:
-    """Return the boot id (random(4)), "" if unknown."""
-    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()
-    return ""

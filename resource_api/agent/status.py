@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.agent.loop import boot_id, now
+from resource_api.agent.loop import now
 from resource_api.agent.root_only_files import make_directory
 from resource_api.model.values.errors import ResourceAPIError, StateError
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.state.lock import boot_id
 from resource_api.system.filesystem import files
 
 if TYPE_CHECKING:

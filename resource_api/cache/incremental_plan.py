@@ -2,25 +2,36 @@
 
 The rest is a manifest and a state of its own, for the one compiler and the one planner. A plan of it may show drift,
 where it is only shown; any other plan of it must do and record nothing. Everything else is decided by a whole plan,
-which uses the rows that were read already. Used where only changes are printed: the
-output is the same as without the cache. ``conclusion`` decides which resources are left out, ``fingerprints`` whether
-they may be.
+which uses the rows that were read already. Used where only changes are printed: the output is the same as without the
+cache.
+
+Fingerprints decide whether code, manifest and types are as they were. They cover the interpreter, every file of loaded
+code, the manifest's files, and the types' declarations. A file of code is the same while its size, its inode and the
+time of its last status change are, which cannot be set back. The state is guarded by the store (``load_conclusion``);
+the system is read in every run.
+
+A conclusion is the resources that a later run need not plan: those whose declaration, row and record alone decide about
+them, where all three are unchanged, nothing that they depend on changed, and no resource that is planned names them. Of
+each row a digest is kept, never a value.
 """
 
 from __future__ import annotations
 
 import json
+import marshal
+import os
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.cache.conclusion import Conclusion, conclude, row_digests
-from resource_api.cache.fingerprints import Fingerprints, take_fingerprints
+from resource_api.catalog.graph import descendants, reverse
 from resource_api.manifest import read as reading
 from resource_api.manifest.sections import assemble, without
 from resource_api.model.step import SAME
 from resource_api.model.values.document import Document, Node
-from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.reference import Reference, parse
+from resource_api.model.values.start_up import NamedTuple, blake2b
+from resource_api.model.values.values import Sensitive, is_flat, leaves, same_value
 from resource_api.plan.decide import required_references
 from resource_api.prior.match import stated_implementations
 from resource_api.state.store import StackName
@@ -28,19 +39,394 @@ from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.records import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
+    from resource_api.model.entry import Entry
     from resource_api.model.options import CacheRequest
-    from resource_api.model.record import StackState
+    from resource_api.model.record import RecordKey, StackState
+    from resource_api.model.step import Step
     from resource_api.model.type_definition import Name, Resource
     from resource_api.model.values.masking import Mask
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.implementations import Implementations
     from resource_api.plugins.provider_pool import ProviderPool
+    from resource_api.plugins.registry import Registry
+    from resource_api.provider.derived import DerivedValues
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.state.store import CachedConclusion, StateStore
+
+
+#: Nanoseconds by which the times of files may be behind the clock.
+_CLOCK_TICK: Final = 10_000_000
+
+
+class Fingerprints(NamedTuple):
+    """The code, manifest files and types that a conclusion depends on, as plain data."""
+
+    environment: Sequence[Any]
+    #: Files of code: path, size, time of the last status change, inode.
+    code: Sequence[Sequence[Any]]
+    #: Directories in which code is looked for, likewise, where a later run may need code that it does not load.
+    directories: Sequence[Sequence[Any]]
+    #: Files of the manifest: path, where that leads, digest.
+    files: Sequence[Sequence[str]]
+    #: Type → its files, and its declaration.
+    types: Mapping[str, Sequence[Any]]
+    #: Provider instance → the provider that the machine has chosen among those of its type.
+    chosen: Mapping[str, str]
+
+    def are_valid(self, registry: Registry) -> bool:
+        """Return whether nothing differs from that run, before a provider is called. Raises ``DefinitionError``."""
+        return (
+            self.environment == _environment()
+            and _are_unchanged(self.code)
+            and _are_unchanged(self.directories)
+            and all(_type(registry, name) == declared for name, declared in self.types.items())
+            and all(_is_same_file(*file) for file in self.files)
+            # A whole run warns of a manifest that other users can change.
+            and not any(registry.trust.who_can_change(path) for path, *_ in self.files)
+        )
+
+    def cover_loaded_code(self) -> bool:
+        """Return whether this process has loaded no other file: a new one may come first on a search path."""
+        covered = {"", *(path for path, *_ in self.code)}
+        return all(path in covered or _file_of(path) in covered for path in _module_paths())
+
+    def are_chosen(self, chosen: Mapping[str, str]) -> bool:
+        """Return whether ``chosen``, of the instances that are in use by now, are the providers of that run."""
+        return all(self.chosen.get(instance) == name for instance, name in chosen.items())
+
+    def match(self, documents: Iterable[Document]) -> bool:
+        """Return whether these are the files of the manifest, unchanged."""
+        return [_digest(document.raw) for document in documents] == [digest for *_, digest in self.files]
+
+
+def take_fingerprints(
+    catalog: Catalog, providers: ProviderPool, began: int, derived: DerivedValues | None
+) -> Fingerprints | None:
+    """Return the fingerprints of a run that ``began`` then, in nanoseconds, or None if it must not be relied on.
+
+    None: a provider ran in a worker, whose code is not known here, or a file was replaced during the run. ``derived``
+    values depend also on the code of earlier runs, and on where later ones would find it.
+    """
+    code, files = _code(began, derived.code if derived else ()), _files(catalog.manifest)
+    directories = _directories(began, code) if code and derived and derived.used else []
+    if directories is None:
+        return None
+    definitions = {entry.definition for entry in catalog.entries}
+    if code is None or files is None or any(map(providers.run.isolates, definitions)):
+        return None
+    types: dict[str, Sequence[Any]] = {}
+    for name in {definition.name for definition in definitions}:
+        if (declared := _type(providers.registry, name)) is None:
+            return None
+        types[name] = declared
+    return Fingerprints(_environment(), code, directories, files=files, types=types, chosen=providers.chosen())
+
+
+# The process: its interpreter and code
+
+
+def _environment() -> list[Any]:
+    """Return the interpreter, the user, and where code is looked for."""
+    return [sys.version, os.geteuid(), list(sys.path)]
+
+
+def _code(began: int, more: Iterable[str]) -> list[list[Any]] | None:
+    """Return a stamp of every file of loaded code, and of ``more``, or None if one was replaced since."""
+    return _stamps({*map(_file_of, _module_paths()), *more} - {""}, began)
+
+
+def _directories(began: int, code: Iterable[Sequence[Any]]) -> list[list[Any]] | None:
+    """Return a stamp of every directory with ``code`` or on the search path, or None if one changed during the run."""
+    names = {os.path.dirname(path) for path, *_ in code} | {os.path.abspath(path) for path in sys.path}
+    return _stamps(filter(os.path.isdir, names), began)
+
+
+def _stamps(paths: Iterable[str], began: int) -> list[list[Any]] | None:
+    """Return a stamp of each file, or None if one cannot be read or changed since the run ``began``."""
+    try:
+        stamps = [_stamp(path) for path in sorted(paths)]
+    except OSError:
+        return None
+    return None if any(changed >= began - _CLOCK_TICK for _, _, changed, _ in stamps) else stamps
+
+
+def _are_unchanged(stamps: Iterable[Sequence[Any]]) -> bool:
+    try:
+        return all(_stamp(stamp[0]) == stamp for stamp in stamps)
+    except OSError:
+        return False
+
+
+def _stamp(path: str) -> list[Any]:
+    status = os.stat(path)
+    return [path, status.st_size, status.st_ctime_ns, status.st_ino]
+
+
+def _module_paths() -> set[str]:
+    return {path for module in list(sys.modules.values()) if (path := getattr(module, "__file__", None))}
+
+
+def _file_of(path: str) -> str:
+    """Return the file that a module comes from, which may be an archive, or an empty text."""
+    while path and not os.path.isfile(path):
+        path = os.path.dirname(path) if os.path.dirname(path) != path else ""
+    return path
+
+
+# The manifest and the types
+
+
+def _files(manifest: Manifest) -> list[list[str]] | None:
+    """Return the path, real path and digest of every file of a manifest.
+
+    None for a program, and for a file included under two names, which may become two files.
+    """
+    files, expected = [], 1
+    for document in manifest.documents:
+        if os.path.splitext(document.file)[1].lower() not in reading.READERS:
+            return None
+        path = os.path.abspath(document.file)
+        files.append([path, os.path.realpath(path), _digest(document.raw)])
+        expected += len(document.data.get("include") or ()) if type(document.data) is dict else 0
+    return files if len(files) == expected else None
+
+
+def _is_same_file(path: str, real: str, digest: str) -> bool:
+    try:
+        return os.path.realpath(path) == real and _digest(reading.read_file(path)[0]) == digest
+    except (OSError, ValueError):
+        return False
+
+
+def _digest(raw: bytes) -> str:
+    return blake2b(raw, digest_size=32).hexdigest()
+
+
+def _type(registry: Registry, name: str) -> list[Any] | None:
+    """Return a type's files and its declaration, which may depend on the environment, or None without a file."""
+    files = registry.files_of(name)
+    if files is None:
+        return None
+    definition = registry.type(name)
+    attributes = [(attr, a.type, a.kind, a.default) for attr, a in definition.attributes.items()]
+    return [*files, repr([attributes, sorted(definition.features), definition.title_patterns])]
+
+
+#: The marshal version without references among values: equal values have equal bytes.
+_WITHOUT_REFERENCES: Final = 2
+_DIGEST_BYTES: Final = 12
+_EXPRESSION: Final = "${"
+
+
+class InstanceRows(NamedTuple):
+    """The resources of one provider instance that were read together, and digests of their rows."""
+
+    instance: str
+    names: Sequence[Name]
+    #: By resource, its index in the order of execution.
+    indexes: Sequence[int]
+    #: By resource, the digest of its row, or "" if it is planned in every run.
+    digests: Sequence[str]
+
+
+class Conclusion(NamedTuple):
+    """The resources of a manifest as a run has left them, by their index in the order of execution."""
+
+    #: By index, the key in the manifest, or "" if the resource is planned in every run.
+    keys: Sequence[str]
+    rows: Sequence[InstanceRows]
+    #: The indexes of the recorded resources, in the order of the saved records, and the number of providers after them.
+    recorded: Sequence[int]
+    providers: int
+    #: index → the resources that directly come after it, and index → those that its declaration names.
+    dependents: Mapping[int, Sequence[int]]
+    references: Mapping[int, Sequence[int]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the conclusion for JSON, whose mappings have no numbers as keys."""
+        return {
+            **self._asdict(),
+            "dependents": list(self.dependents.items()),
+            "references": list(self.references.items()),
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Conclusion:
+        """Return the conclusion that was written as JSON. Raises an error for anything else."""
+        rows = [InstanceRows(instance, list(map(_name, names)), *more) for instance, names, *more in values["rows"]]
+        graph = {field: dict(values[field]) for field in ("dependents", "references")}
+        return cls(**{**values, "rows": rows, **graph})
+
+    def affected(self, rows: Mapping[str, Mapping[Name, Resource]]) -> set[int]:
+        """Return the resources whose row, by instance and name, changed, and all that come after them."""
+        changed: set[int] = set()
+        for group in self.rows:
+            if any(group.digests):
+                digests = row_digests([rows[group.instance].get(name, {}) for name in group.names])
+                if digests != group.digests:
+                    pairs = zip(group.indexes, group.digests, digests, strict=True)
+                    changed.update(index for index, saved, digest in pairs if saved not in {"", digest})
+        return descendants(changed, self.dependents)
+
+    def rest(self, affected: Collection[int] = ()) -> set[int]:
+        """Return the resources to plan: the affected, those planned in every run, and all that these name."""
+        always = (index for index, key in enumerate(self.keys) if not key)
+        return descendants({*affected, *always}, self.references)
+
+    def left_out(self, rest: Collection[int]) -> set[str]:
+        """Return the keys in the manifest of all resources but the ``rest``."""
+        return {key for index, key in enumerate(self.keys) if index not in rest}
+
+    def positions(self, rest: Collection[int]) -> list[int]:
+        """Return the positions of the ``rest``, and of all providers, among the saved records."""
+        positions = [position for position, index in enumerate(self.recorded) if index in rest]
+        return [*positions, *range(len(self.recorded), len(self.recorded) + self.providers)]
+
+    def indexes(self) -> Mapping[RecordKey, int]:
+        """Return the index of each resource by its key."""
+        return {
+            (group.instance, name): index
+            for group in self.rows
+            for name, index in zip(group.names, group.indexes, strict=True)
+        }
+
+    def names_to_read(self, declared: Collection[RecordKey]) -> Iterator[tuple[str, list[Name]]]:
+        """Yield each instance with resources that are left out, and the names that must be read to decide that.
+
+        ``declared``: the keys of the resources planned in every run; an expression may have changed their names.
+        """
+        for group in self.rows:
+            if any(group.digests):
+                pairs = zip(group.names, group.digests, strict=True)
+                yield group.instance, [name for name, digest in pairs if digest or (group.instance, name) in declared]
+
+
+def conclude(plan: ExecutionPlan) -> Conclusion | None:
+    """Return the conclusion of a plan that had nothing to do; None if all resources are planned in every run."""
+    catalog = plan.catalog
+    digests, keys = _digests(plan.steps), [""] * len(catalog.entries)
+    variable = _types_with_variable_defaults(catalog.manifest)
+    groups: dict[str, list[Entry]] = {}
+    for step in plan.steps:
+        entry = step.entry
+        groups.setdefault(entry.instance, []).append(entry)
+        fixed = entry.index in plan.in_sync and not (entry.type in variable or entry.parent)
+        if fixed and digests[entry.index] and _stands_alone(step):
+            keys[entry.index] = _manifest_key(entry)
+    for entry in _in_outputs(catalog):
+        keys[entry.index] = ""
+    if not any(keys):
+        return None
+    rows = [
+        InstanceRows(
+            instance,
+            [entry.name for entry in entries],
+            [entry.index for entry in entries],
+            [digests[entry.index] if keys[entry.index] else "" for entry in entries],
+        )
+        for instance, entries in groups.items()
+    ]
+    recorded, providers = sorted(plan.prior.records), len(plan.prior.instances.recorded)
+    return Conclusion(
+        keys,
+        rows,
+        recorded,
+        providers=providers,
+        dependents=reverse(catalog.requires),
+        references=dict(_named_entries(catalog)),
+    )
+
+
+def row_digests(rows: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return a digest of each row; empty for a row that holds more than plain data."""
+    digests = []
+    for row in rows:
+        try:
+            data = marshal.dumps(row if type(row) is dict else dict(row), _WITHOUT_REFERENCES)
+        except ValueError:
+            digests.append("")
+        else:
+            digests.append(blake2b(data, digest_size=_DIGEST_BYTES).hexdigest())
+    return digests
+
+
+def _digests(steps: Sequence[Step]) -> dict[int, str]:
+    """Return the digest of each step's row, by the index of its entry."""
+    digests = row_digests(step.is_ or {} for step in steps)
+    return {step.entry.index: digest for step, digest in zip(steps, digests, strict=True)}
+
+
+def _types_with_variable_defaults(manifest: Manifest) -> set[str]:
+    """Return the types of which a default in the manifest holds an expression."""
+    defaults = (items for of_file in manifest.defaults.values() for items in of_file.items())
+    return {name for name, body in defaults if _has_expression(body)}
+
+
+def _stands_alone(step: Step) -> bool:
+    """Return whether declaration, row and record alone decide: no expression, no secret, every value compared equal."""
+    entry, row, definition = step.entry, step.is_, step.entry.definition
+    if row is None or definition.secret or definition.config.attributes:
+        return False
+    if entry.meta.implementation is not None:
+        return False
+    declaration, should = entry.declaration, entry.should
+    if _has_expression(declaration.attributes) or (declaration.meta and _has_expression(declaration.meta)):
+        return False
+    if not (is_flat(should) or all(row_digests([should]))):
+        return False
+    names = [name for name in definition.compared if name in should]
+    actual, expected = [row.get(name) for name in names], [should[name] for name in names]
+    return actual == expected and all(map(same_value, actual, expected))
+
+
+def _has_expression(values: Mapping[str, Any]) -> bool:
+    """Return whether declared values hold an expression."""
+    try:
+        text = "\n".join(values.values())
+    except TypeError:
+        text = repr(values)
+    return _EXPRESSION in text
+
+
+def _manifest_key(entry: Entry) -> str:
+    """Return the key of a resource in its file, or "" if no literal key of a document declares it."""
+    declaration = entry.declaration
+    return declaration.key if declaration.document is not None and _EXPRESSION not in declaration.key else ""
+
+
+def _named_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
+    """Yield, by index, the entries that a declaration names: without them it could not be compiled."""
+    for entry in catalog.entries:
+        if entry.declaration.meta or entry.sources:
+            indexes = {source.index for sources in entry.sources.values() for source in sources}
+            # Any text in the metaparameters may be a reference.
+            targets = (_find(catalog, text) for _, text in leaves(entry.declaration.meta) if type(text) is str)
+            indexes.update(target.index for target in targets if target is not None)
+            yield entry.index, sorted(indexes)
+
+
+def _in_outputs(catalog: Catalog) -> Iterator[Entry]:
+    """Yield the resources whose values are in the manifest's outputs."""
+    for value in catalog.manifest.outputs.values():
+        for path in catalog.scope.paths(value):
+            if isinstance(path.root, Reference) and (entry := catalog.find(path.root)) is not None:
+                yield entry
+
+
+def _find(catalog: Catalog, text: str) -> Entry | None:
+    try:
+        return catalog.find(parse(text))
+    except ValueError:
+        return None
+
+
+def _name(name: object) -> Name:
+    return tuple(name) if type(name) is list else name
+
 
 #: A longer rest of a manifest, in characters of JSON, is parsed again in each run.
 _MAX_CHARACTERS: Final = 1 << 20

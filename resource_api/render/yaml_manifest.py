@@ -16,7 +16,7 @@ from resource_api.model.values.document import character_problem
 from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape
-from resource_api.model.values.values import is_secret
+from resource_api.model.values.values import is_secret, leaves
 
 if TYPE_CHECKING:
     import re
@@ -142,9 +142,7 @@ def _value_problem(value: object) -> str:
 
 def _holds_content(value: object) -> bool:
     """Return whether a value is or contains an asset or an archive: only its digest is known."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    return isinstance(value, Content) or (isinstance(value, list) and any(map(_holds_content, value)))
+    return any(isinstance(part, Content) for _, part in leaves(value))
 
 
 def _comment(value: object) -> str:

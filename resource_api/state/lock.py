@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import pwd
 import stat
 import time
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import StateError, StateLocked
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.system.filesystem.permissions import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ class Holder(NamedTuple):
     @property
     def alive(self) -> bool:
         """Whether the process still runs, as far as this process can see."""
-        return self.boot == _boot_id() and self.started == _start_time(self.pid)
+        return self.boot == boot_id() and self.started == _start_time(self.pid)
 
 
 class Lock:
@@ -84,7 +84,9 @@ class Lock:
     def write_holder(self, command: str) -> None:
         """Note this process and its ``command``; a failure is ignored."""
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        holder = Holder(os.getpid(), _user(), command, since=since, boot=_boot_id(), started=_start_time(os.getpid()))
+        holder = Holder(
+            os.getpid(), user_name(os.getuid()), command, since=since, boot=boot_id(), started=_start_time(os.getpid())
+        )
         with suppress(OSError):
             fd = os.open(self._note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, _PRIVATE)
             with os.fdopen(fd, "wb") as file:
@@ -161,14 +163,8 @@ class Lock:
             os.close(fd)
 
 
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
-
-
-def _boot_id() -> str:
+def boot_id() -> str:
+    """Return the boot id (random(4)), "" if unknown."""
     return _read_proc("sys/kernel/random/boot_id").strip()
 
 

@@ -12,7 +12,6 @@ _LAWS = (
     "foundation_laws",
     "get_laws",
     "set_laws",
-    "neighbour_laws",
     "harness",
     "state_compliance",
     "carrier_compliance",

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from resource_api.model.values.assets import Archive, Asset
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.values import Sensitive, is_secret, reveal
+from resource_api.model.values.values import Sensitive, is_secret, leaves, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from resource_api.model.attribute import Attribute
     from resource_api.model.datatypes.datatype import DataType
@@ -130,19 +130,8 @@ def minimal_resource(definition: TypeDefinition, present: Mapping[str, object]) 
 def secret_texts(attributes: Mapping[str, Attribute], resource: Mapping[str, object]) -> set[str]:
     """Return the texts in ``resource`` that are secret by the data types of its ``attributes``."""
     concealed = [attributes[name].datatype.conceal(value) for name, value in resource.items() if name in attributes]
-    return set(_texts(concealed, secret=False))
-
-
-def _texts(value: object, *, secret: bool) -> Iterator[str]:
-    if isinstance(value, Sensitive):
-        value, secret = value.reveal(), True
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
-            yield from _texts(item, secret=secret)
-    elif secret and value is not None and not isinstance(value, bool):
-        yield str(value)
+    secrets = [part for _, part in leaves(concealed) if isinstance(part, Sensitive)]
+    return {str(part) for _, part in leaves(secrets) if part is not None and not isinstance(part, (bool, Sensitive))}
 
 
 def generated_resources(definition: TypeDefinition, examples: Sequence[Mapping[str, object]]) -> Values:

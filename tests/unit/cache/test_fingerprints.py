@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.cache import fingerprints
+from resource_api.cache import incremental_plan
 from tests.unit.cache.site import CachedSite
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def site(tmp_path: Path) -> CachedSite:
     made = CachedSite(tmp_path, modules=tmp_path / "own")
     shutil.copytree(GAUGES, made.modules)
     # A run does not rely on code that is hardly older than itself, which a file system in memory makes possible.
-    time.sleep(2 * fingerprints._CLOCK_TICK / 1e9)
+    time.sleep(2 * incremental_plan._CLOCK_TICK / 1e9)
     made.put("gauge", {name: {"about": name} for name in "abcdef"})
     return made
 

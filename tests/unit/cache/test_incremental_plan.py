@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from resource_api.cache.conclusion import row_digests
+from resource_api.cache.incremental_plan import row_digests
 from resource_api.model.record import Commit, Intent
 from tests.sampling import times
 from tests.unit.cache.site import MODULES, CachedSite
