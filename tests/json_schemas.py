@@ -68,6 +68,8 @@ def schema_of(command: str) -> str | None:
 def _command(arguments: Sequence[str]) -> str:
     """Return the command among arguments, with its subcommand."""
     words = [word for word in arguments if not word.startswith("-")]
+    if words[:1] == ["inputs"] and words[1:2] not in (["show"], ["edit"]):
+        return "inputs show"
     return " ".join(words[: 2 if words[:1] and words[0] in _GROUPS else 1])
 
 

@@ -32,7 +32,7 @@ def of_run(report: RunReport, interrupts: Interrupts, settings: Mapping[str, Any
         return interrupts.exit_code
     if report.exit_code == 0 and (code := settings.get("instead_of_success")):
         return int(code)
-    if not settings["detailed_exitcodes"] or report.exit_code not in {0, 1}:
+    if not settings.get("detailed_exitcodes") or report.exit_code not in {0, 1}:
         return report.exit_code
     return (_CHANGED if report.changed else 0) + (_FAILED if report.exit_code else 0)
 

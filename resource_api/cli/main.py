@@ -54,7 +54,7 @@ COMMAND_GROUPS: Final = {
         "stack": "List, rename or forget stacks.",
         "history": "List the runs; show one, or what was different between two.",
         "report": "Print what a run did, as text, JSON or an HTML page.",
-        "import": "Take over an existing resource into state.",
+        "import": "Take over existing resources into state.",
         "backup": "List and restore copies of overwritten files.",
         "refresh": "Read everything again into state; change nothing else.",
     },
@@ -67,9 +67,9 @@ COMMAND_GROUPS: Final = {
 #: Module of ``cli/commands/`` → the commands that it defines beside, or instead of, the one of its own name.
 _MODULES: Final = {
     "history": ("report",),
+    "import_resources": ("import",),
     "manifest": ("validate", "eval", "facts", "graph"),
     "plan": ("show",),
-    "refresh": ("import",),
     "stack": ("output",),
     "types": ("describe", "schema"),
 }

@@ -49,7 +49,6 @@ class RecordedStack:
     @contextmanager
     def changing(self, command: str) -> Iterator[None]:
         """Hold the lock, and add ``command`` to the history at the end."""
-        started = time.time()
         try:
             name = self.name
         except UsageError:
@@ -58,9 +57,17 @@ class RecordedStack:
                 raise
         with self._lock(command):
             name = self.name
-            yield
-            run = {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()}
-            self.store.finish_run(name, run)
+            with finishing(self.store, name, command):
+                yield
+
+
+@contextmanager
+def finishing(store: Store, name: StackName, command: str) -> Iterator[None]:
+    """Add a command that succeeds to the history of a stack."""
+    started = time.time()
+    yield
+    run = {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()}
+    store.finish_run(name, run)
 
 
 def none_recorded(session: Session) -> bool:

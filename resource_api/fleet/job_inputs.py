@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.fleet import host_names
 from resource_api.manifest import read as reading
 from resource_api.manifest.input_values import FileInput, input_values
+from resource_api.manifest.python_literals import constant
 from resource_api.manifest.value_sources import HOST, ValueSource, kind_of, literal, source_of
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values import expression
@@ -72,14 +73,7 @@ def file_contents(documents: Sequence[Document], inputs: Mapping[str, object]) -
 
 def _python_document(raw: bytes, file: str) -> Document:
     """Return a Python manifest without executing it: its data is only ``INCLUDE``, which must be a literal."""
-    names: Any = None
-    with suppress(SyntaxError, ValueError):
-        for statement in ast.parse(raw).body:
-            targets = statement.targets if isinstance(statement, ast.Assign) else []
-            if isinstance(statement, ast.Assign) and any(
-                isinstance(target, ast.Name) and target.id == "INCLUDE" for target in targets
-            ):
-                names = ast.literal_eval(statement.value)
+    names = constant(raw, "INCLUDE")
     return Document({} if names is None else {"include": names}, file, raw)
 
 

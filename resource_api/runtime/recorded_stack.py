@@ -48,6 +48,18 @@ def all_selected(store: StateStore, settings: Mapping[str, Any]) -> Sequence[Sta
     raise UsageError(msg if recorded else "nothing is recorded yet")
 
 
+def of_project(store: StateStore, project: str | None) -> Sequence[StackName]:
+    """Return the stacks of a project, None: of the only recorded one. Raise ``UsageError`` for none."""
+    recorded = store.stacks()
+    projects = sorted({name.project for name in recorded})
+    if project is None and len(projects) > 1:
+        msg = f"several projects are recorded: {', '.join(projects)}; name the one to rename"
+        raise UsageError(msg)
+    if names := [name for name in recorded if project in {None, name.project}]:
+        return names
+    raise UsageError(_not_recorded(StackName(project or "", "default"), recorded))
+
+
 def _listed(names: Sequence[StackName]) -> str:
     return ", ".join(f"{name.project} (stack {name.stack})" for name in names)
 

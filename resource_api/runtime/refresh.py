@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ from resource_api.system.gc_pause import gc_paused
 from resource_api.transaction.records import recorded_inputs, recorded_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
@@ -272,53 +272,164 @@ def _read_only_changes(definition: TypeDefinition, before: Record, after: Record
             yield Difference(name, was, current)
 
 
-def import_resource(
-    runtime: Runtime, source: Source, target: str, name: str | None, inputs: Mapping[str, object] | None = None
-) -> Summary:
-    """Record the existing resource that the manifest declares as ``target`` (a reference or URN) as ours.
+class Imported(NamedTuple):
+    """The outcome of an import for one resource."""
 
-    ``name``, unless None, must be the name that is declared for it, in any spelling. Raise ``UsageError`` when
-    ``target`` is not declared, ``ResourceError`` when it cannot be read or does not exist.
+    reference: str
+    #: ``imported``, ``recorded`` (as ours already), ``missing`` or ``failed``.
+    status: str
+    #: The reason why it is not imported.
+    error: str = ""
+
+
+def import_resource(
+    runtime: Runtime, source: Source, target: str, name: str | None, inputs: Mapping[str, Any] | None = None
+) -> Summary:
+    """Record one resource as ``import_resources`` does. Raise ``ResourceError`` if it cannot be read or is missing."""
+    (outcome,) = import_resources(runtime, source, [target], name, inputs)
+    if outcome.error:
+        raise ResourceError(outcome.error)
+    return import_summary([outcome])
+
+
+def import_summary(outcomes: Iterable[Imported]) -> Summary:
+    """Return the counts of an import; a missing resource of a pattern counts as unchanged."""
+    statuses = [outcome.status for outcome in outcomes if not outcome.error]
+    return Summary(imported=statuses.count("imported"), unchanged=len(statuses) - statuses.count("imported"))
+
+
+def import_resources(
+    runtime: Runtime,
+    source: Source,
+    targets: Sequence[str],
+    name: str | None,
+    inputs: Mapping[str, Any] | None = None,
+) -> list[Imported]:
+    """Record the existing resources that the manifest declares as ``targets`` as ours (contract §10.11).
+
+    A target is a reference or URN, or has wildcards as ``--target`` has. ``name``, unless None, must be the name that
+    is declared for the only one, in any spelling; a second target that is not declared is ``name``. A missing resource
+    is an error only where a target names it. Raise ``UsageError`` when a target is not declared.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     bound = runtime.log.bind(stack=runtime.stack, phase="observe")
     with bound, runtime.lock("import"), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
         stack = runtime.name(catalog)
-        entry = _declared_entry(catalog, target, stack)
-        if name is not None and not names_entry(name, entry, providers.functions(entry.instance)):
-            declared = entry.definition.title_of(entry.definition.absent_row(entry.name))
-            msg = f"{entry.reference} is declared as '{declared}', not '{name}'; declare what is to be imported"
-            raise UsageError(msg)
+        if name is None and len(targets) == 2 and not _is_declared(catalog, targets[1]):  # noqa: PLR2004 - see above
+            targets, name = targets[:1], targets[1]
+        named, entries = _declared_entries(catalog, targets, stack)
+        if name is not None:
+            _check_name(name, targets, entries, providers)
         instances = configure_instances(catalog, runtime.store.load(stack), providers)
-        state = instances.state
-        before = state.records.get(entry.key)
-        if before is not None and before.owned:
-            _log_import(runtime, entry, "is recorded as ours already")
-            return Summary(unchanged=1)
-        if entry.meta.implementation is not None:
-            stated = {entry.name: entry.meta.implementation}
-            providers.assigned = lambda _instance: stated
-        runtime.begin_private_data(state)
-        snapshot = Snapshot(providers)
-        snapshot.read(entry.definition, [entry.name])
-        row, failure = snapshot.observation(entry.instance, entry.name)
-        if failure or row is None or not exists(row):
-            msg = f"{entry.reference} cannot be imported: {failure or 'it does not exist'}"
-            raise ResourceError(msg)
-        if not instances.commit.empty:
-            runtime.store.commit(stack, instances.commit)
-        record = _imported_record(catalog, entry, row, state)
-        record = record._replace(implementation=providers.implementation(entry.instance, entry.name))
-        runtime.store.commit(stack, Commit([record], manifest=catalog.manifest.recorded_as))
-        _log_import(runtime, entry, "imported")
-    return Summary(imported=1)
+        new = [entry for entry in entries if not _is_ours(entry, instances.state)]
+        runtime.begin_private_data(instances.state)
+        rows = _read_entries(new, providers)
+        records = [
+            _imported_record(catalog, entry, row, instances.state)._replace(
+                implementation=providers.implementation(entry.instance, entry.name)
+            )
+            for entry in new
+            if (row := rows[entry.index][0]) is not None
+        ]
+        for commit in (instances.commit, Commit(records, manifest=catalog.manifest.recorded_as)):
+            if not commit.empty:
+                runtime.store.commit(stack, commit)
+        outcomes = [_outcome(entry, rows.get(entry.index), is_named=entry.index in named) for entry in entries]
+        for entry, outcome in zip(entries, outcomes, strict=True):
+            _log_import(runtime, entry, outcome)
+    return outcomes
 
 
-def _log_import(runtime: Runtime, entry: Entry, text: str) -> None:
+def _is_ours(entry: Entry, state: StackState) -> bool:
+    record = state.records.get(entry.key)
+    return record is not None and record.owned
+
+
+def _read_entries(entries: Sequence[Entry], providers: ProviderPool) -> dict[int, tuple[Mapping[str, Any] | None, str]]:
+    """Return, by index, the row of each existing resource, or None and the reason why it cannot be read."""
+    by_instance: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_instance.setdefault(entry.instance, []).append(entry)
+    stated = {
+        instance: {entry.name: entry.meta.implementation for entry in group if entry.meta.implementation is not None}
+        for instance, group in by_instance.items()
+    }
+    providers.assigned = lambda instance: stated.get(instance, {})
+    snapshot = Snapshot(providers)
+    rows: dict[int, tuple[Mapping[str, Any] | None, str]] = {}
+    for group in by_instance.values():
+        snapshot.read(group[0].definition, [entry.name for entry in group])
+        for entry in group:
+            row, failure = snapshot.observation(entry.instance, entry.name)
+            rows[entry.index] = (row if row is not None and not failure and exists(row) else None), failure
+    return rows
+
+
+def _outcome(entry: Entry, read: tuple[Mapping[str, Any] | None, str] | None, *, is_named: bool) -> Imported:
+    """Return the outcome for a resource; ``read`` is its row and failure, or None where it is ours already."""
+    name = str(entry.reference)
+    if read is None:
+        return Imported(name, "recorded")
+    row, failure = read
+    if row is not None:
+        return Imported(name, "imported")
+    error = f"{name} cannot be imported: {failure or 'it does not exist'}" if failure or is_named else ""
+    return Imported(name, "failed" if failure else "missing", error)
+
+
+def _log_import(runtime: Runtime, entry: Entry, outcome: Imported) -> None:
     """Log the outcome at info: it is the result of the command, which shows it on standard output."""
-    reference = str(entry.reference)
-    runtime.log.write("info", reference, text, entry.type, reference=reference, action="import", status="success")
+    texts = {"imported": "imported", "recorded": "is recorded as ours already"}
+    if text := texts.get(outcome.status):
+        name = outcome.reference
+        runtime.log.write("info", name, text, entry.type, reference=name, action="import", status="success")
+
+
+def _declared_entries(catalog: Catalog, targets: Sequence[str], stack: StackName) -> tuple[set[int], list[Entry]]:
+    """Return the indices that targets name, and the entries that they select, in order. Raise ``UsageError``."""
+    named, indices = set[int](), set[int]()
+    for target in targets:
+        if _is_pattern(target) and _named_entry(catalog, target) is None:
+            indices |= {
+                index
+                for index in selecting.matching([target], catalog, "import")
+                if "imperative" not in catalog.entries[index].definition.features
+            }
+        else:
+            named.add(_declared_entry(catalog, target, stack).index)
+    return named, [catalog.entries[index] for index in sorted(named | indices)]
+
+
+def _is_pattern(target: str) -> bool:
+    """Whether a target may select more than one resource: it has wildcards, or is a type."""
+    return not target.startswith("urn:") and ("*" in target or "?" in target or "[" not in target)
+
+
+def _named_entry(catalog: Catalog, target: str) -> Entry | None:
+    """Return the entry that a target names alone, or None."""
+    with suppress(ValueError):
+        return catalog.find(reference.parse_name(target))
+    return None
+
+
+def _is_declared(catalog: Catalog, target: str) -> bool:
+    """Whether a target names or matches a declared resource or component."""
+    with suppress(UsageError):
+        return bool(selecting.matching([target], catalog, "import"))
+    return False
+
+
+def _check_name(name: str, targets: Sequence[str], entries: Sequence[Entry], providers: ProviderPool) -> None:
+    """Raise ``UsageError`` unless ``name`` is the declared name of the only target."""
+    if len(targets) > 1 or _is_pattern(targets[0]):
+        msg = f"the name '{name}' goes with one reference; declare the name of each resource that is to be imported"
+        raise UsageError(msg)
+    (entry,) = entries
+    if not names_entry(name, entry, providers.functions(entry.instance)):
+        declared = entry.definition.title_of(entry.definition.absent_row(entry.name))
+        msg = f"{entry.reference} is declared as '{declared}', not '{name}'; declare what is to be imported"
+        raise UsageError(msg)
 
 
 def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 import pytest
+from pyrage import x25519
 
 from resource_api.cli import main as cli
 from resource_api.cli.help import CommandGroup, GroupedCommand
@@ -123,6 +124,8 @@ def test_an_example_works(bench: Bench, example: str) -> None:
     bench.environment["RESOURCE_API_BACKUPS"] = f"{bench.home}/copies"
     bench.write("site.yaml", manifest)
     bench.write("hosts.yaml", "hosts: {'web[1:2]': {}}")
+    bench.write("stacks/production.yaml.age.recipients", str(x25519.Identity.generate().to_public()))
+    bench.environment["EDITOR"] = "true"
     if APPLIED.intersection(example.split()):
         assert bench.run("apply", "site.yaml").code == 0
     if {"agent", "bundle"}.intersection(example.split()):

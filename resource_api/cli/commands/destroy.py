@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from resource_api.cli import options
-from resource_api.cli.commands import run_on_hosts
+from resource_api.cli.commands import asker, run_on_hosts
 from resource_api.cli.commands.plan import out_option, show_plan
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.render.text import destroy_question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from resource_api.cli.session import Session
     from resource_api.runtime.planning import Plan
 
@@ -52,7 +49,7 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
             msg = "-o saves the plan, and --yes is for carrying it out; apply does that with a saved plan"
             raise UsageError(msg)
         return show_plan(session, manifest, out, destroy=True)
-    confirm = None if yes or noop else _asker(session)
+    confirm = None if yes or noop else asker(session, "destroy", "Nothing is deleted")
     if (code := run_on_hosts(session, "destroy", manifest, confirm=confirm)) is not None:
         return code
     inputs, run_options = session.inputs.values, options.run_options({**settings, "noop": noop})
@@ -72,19 +69,3 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
     except _DeclinedError:
         return 1
     return session.show_report(report)
-
-
-def _asker(session: Session) -> Callable[[str], bool]:
-    """Return a function that asks whether to go on. Raise ``UsageError`` where nobody could answer."""
-    if session.json or not sys.stdin.isatty():
-        reason = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
-        msg = f"destroy needs --yes {reason}"
-        raise UsageError(msg)
-
-    def confirmed(question: str) -> bool:
-        if session.output.confirmed(question):
-            return True
-        session.output.stderr.write("Nothing is deleted.\n")
-        return False
-
-    return confirmed

@@ -1,19 +1,15 @@
-"""``refresh`` and ``import``: record resources as they exist; no resource is changed."""
+"""``refresh``: record resources as they exist; no resource is changed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from resource_api.cli import exit_codes, options
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
-from resource_api.model.values.text import escape
 from resource_api.render import json as documents
 from resource_api.render import plan as plan_text
 from resource_api.runtime import refresh as refreshing
-from resource_api.runtime.refresh import import_resource
 
 if TYPE_CHECKING:
     from resource_api.cli.session import Session
@@ -44,19 +40,3 @@ def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **sett
         ),
     )
     return exit_codes.of_refresh([*refreshed.resources, *refreshed.outputs], detailed=detailed_exitcodes)
-
-
-@options.command("import", examples=("resource-api import site.yaml 'File[/etc/motd]'",))
-@options.manifest
-@click.argument("reference", shell_complete=options.complete("declared_references"))
-@click.argument("name", required=False)
-@options.manifest_inputs
-@options.provider_calls
-@with_session()
-def import_(session: Session, manifest: str, reference: str, name: str | None, **_settings: object) -> None:
-    """Take over the existing resource that MANIFEST declares as REFERENCE into state, as ours."""
-    summary = import_resource(session.runtime, session.source(manifest), reference, name, session.inputs.values)
-    session.console.show(
-        lambda: {"reference": reference, "summary": documents.summary(summary, 0)},
-        lambda: f"{escape(reference)}: {'imported' if summary.imported else 'recorded as ours already'}.",
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -11,7 +11,11 @@ from resource_api.cli import options
 from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.recorded import RecordedStack, none_recorded
 from resource_api.cli.session import with_session
+from resource_api.manifest.python_literals import constant
+from resource_api.manifest.read import read
+from resource_api.manifest.sections import project_name
 from resource_api.model.codec import plain
+from resource_api.model.values.document import Document
 from resource_api.model.values.errors import UsageError
 from resource_api.render import text
 from resource_api.render.table import table
@@ -21,7 +25,7 @@ from resource_api.runtime.recorded_stack import selected
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from resource_api.cli.session import Session
     from resource_api.state.store import Store
@@ -106,16 +110,26 @@ def rm(session: Session, name: str, project: str | None, *, force: bool, **_sett
     )
 
 
-@options.command(examples=("resource-api output", "resource-api output checksum --json"))
-@click.argument("name", required=False)
+#: The suffixes of a manifest, which no name of an output is taken for.
+_MANIFESTS: Final = (".yaml", ".yml", ".json", ".py")
+
+
+@options.command(examples=("resource-api output", "resource-api output site.yaml checksum --json"))
+@click.argument("words", metavar="[MANIFEST] [NAME]", nargs=-1)
 @click.option("--reveal", is_flag=True, help="Show sensitive ones too.")
 @options.state
 @options.common
 @options.hosted
 @options.inputs_key
 @with_session()
-def output(session: Session, name: str | None, *, reveal: bool, **_settings: object) -> int:
-    """Show the outputs of a stack, or the one called NAME, as they are recorded."""
+def output(session: Session, words: tuple[str, ...], *, reveal: bool, **_settings: Any) -> int:
+    """Show the outputs of a stack, or the one called NAME, as they are recorded.
+
+    MANIFEST names the project; it ends in .yaml, .yml, .json or .py.
+    """
+    manifest, name = _manifest_and_name(words)
+    if manifest is not None and not session.settings["project"]:
+        session.settings = {**session.settings, "project": _project(manifest)}
     if (code := run_on_hosts(session, "output", name=name, reveal=reveal)) is not None:
         return code
     outputs = {} if none_recorded(session) else dict(RecordedStack(session).state.outputs)
@@ -126,3 +140,23 @@ def output(session: Session, name: str | None, *, reveal: bool, **_settings: obj
     value = recorded_stack.find_output(outputs, name, reveal=reveal)
     session.console.show(lambda: value, lambda: text.output(plain(value), terminal=session.output.stdout.isatty()))
     return 0
+
+
+def _manifest_and_name(words: Sequence[str]) -> tuple[str | None, str | None]:
+    """Return the manifest and the name among the arguments of ``output``. Raise ``UsageError`` for others."""
+    manifest = words[0] if words[:1] and words[0].endswith(_MANIFESTS) else None
+    rest = words if manifest is None else words[1:]
+    if len(rest) > 1:
+        msg = f"'{rest[1]}' is one argument too many; write output [MANIFEST] [NAME]"
+        raise UsageError(msg)
+    return manifest, rest[0] if rest else None
+
+
+def _project(manifest: str) -> str:
+    """Return the project of a manifest, which is not executed. Raise ``ManifestError``."""
+
+    def python(raw: bytes, file: str) -> Document:
+        project = constant(raw, "PROJECT")
+        return Document({} if project is None else {"project": project}, file, raw)
+
+    return project_name(read(manifest, python))

@@ -9,7 +9,14 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.commands import run_on_hosts
-from resource_api.cli.recorded import RecordedStack, find_record, find_records, none_recorded, parse_reference
+from resource_api.cli.recorded import (
+    RecordedStack,
+    find_record,
+    find_records,
+    finishing,
+    none_recorded,
+    parse_reference,
+)
 from resource_api.cli.session import with_session
 from resource_api.model.record import Commit
 from resource_api.model.values import document
@@ -20,7 +27,7 @@ from resource_api.prior.former_names import Renames
 from resource_api.render import text
 from resource_api.runtime import recorded_stack
 from resource_api.state import export as state_export
-from resource_api.state.store import StackName
+from resource_api.state.store import StackName, check_rename
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -171,12 +178,42 @@ def rm(session: Session, refs: tuple[str, ...], **_settings: object) -> None:
     _edit(session, "state rm", edit)
 
 
-@_command("mv", "resource-api state mv 'File[/etc/motd]' 'File[motd]'")
-@click.argument("source", metavar="FROM", shell_complete=options.complete("references"))
-@click.argument("target", metavar="TO")
-def mv(session: Session, source: str, target: str, **_settings: object) -> None:
-    """Record a resource under another title, everywhere."""
+@_command("mv", "resource-api state mv 'File[/etc/motd]' 'File[motd]'", "resource-api state mv --project website")
+@click.argument("source", metavar="[FROM]", required=False, shell_complete=options.complete("references"))
+@click.argument("target", metavar="[TO]", required=False)
+def mv(session: Session, source: str | None, target: str | None, *, project: str | None, **_settings: object) -> None:
+    """Record a resource under another title, everywhere.
 
+    Without TO: record the project FROM, or the only one, with its stacks under the name of --project.
+    """
+    if target is None or source is None:
+        _rename_project(session, source, project)
+    else:
+        _rename_resource(session, source, target)
+
+
+def _rename_project(session: Session, old: str | None, new: str | None) -> None:
+    """Record a project with its stacks under another name. Raise ``UsageError``."""
+    if new is None or "[" in (old or ""):
+        msg = "write 'state mv FROM TO' for a resource, 'state mv [PROJECT] --project NEW' for a project"
+        raise UsageError(msg)
+    store = session.runtime.store
+    with session.runtime.lock("state mv"):
+        names = recorded_stack.of_project(store, old)
+        for name in names:
+            check_rename(name, StackName(new, name.stack), store.stacks())
+        for name in names:
+            with finishing(store, StackName(new, name.stack), "state mv"):
+                store.rename(name, StackName(new, name.stack))
+    former, stacks = names[0].project, [name.stack for name in names]
+    noun = f"stack{'' if len(stacks) == 1 else 's'} {', '.join(stacks)}"
+    session.console.show(
+        lambda: {"project": new, "former": former, "stacks": stacks},
+        lambda: f"project {former} is now project {new}, with the {noun}; write 'project: {new}' into its manifest",
+    )
+
+
+def _rename_resource(session: Session, source: str, target: str) -> None:
     def edit(state: StackState) -> Commit:
         record = find_record(state, source)
         target_reference = parse_reference(target, state)

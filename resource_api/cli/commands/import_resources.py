@@ -1,0 +1,170 @@
+"""``import``: take over existing resources into state, also all of a type with a manifest that is written for them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from resource_api.cli import options
+from resource_api.cli.commands import asker
+from resource_api.cli.session import with_session
+from resource_api.manifest import yaml_reader
+from resource_api.manifest.read import absolute
+from resource_api.manifest.sections import assemble
+from resource_api.model.values.errors import UsageError
+from resource_api.model.values.reference import STACK_NAME
+from resource_api.model.values.text import escape
+from resource_api.render import json as documents
+from resource_api.render import yaml_manifest
+from resource_api.runtime import resource_selection
+from resource_api.runtime.refresh import import_resources, import_summary
+from resource_api.system.filesystem import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from resource_api.cli.session import Session
+    from resource_api.model.declaration import Manifest
+    from resource_api.runtime.planning import Plan
+    from resource_api.runtime.refresh import Imported
+
+#: Status of an outcome → its words.
+_WORDS: Final = {
+    "imported": "imported",
+    "recorded": "recorded as ours already",
+    "missing": "does not exist",
+}
+
+
+@options.command(
+    "import",
+    examples=(
+        "resource-api import site.yaml 'File[/etc/motd]'",
+        "resource-api import site.yaml 'File[*]'",
+        "resource-api import --all group -o groups.yaml --yes",
+    ),
+)
+@click.argument("manifest", type=click.Path(), required=False)
+@click.argument(
+    "references", metavar="[REFERENCE]... [NAME]", nargs=-1, shell_complete=options.complete("declared_references")
+)
+@click.option("--name", metavar="NAME", help="The name of the only REFERENCE, as it is declared.")
+@click.option("--all", "every", metavar="TYPE,...", help="Import all resources of a type, with a new manifest.")
+@click.option("-o", "--out", type=click.Path(), metavar="FILE", help="With --all: the manifest to write.")
+@click.option("--yes", is_flag=True, help="With --all: do not ask.")
+@options.manifest_inputs
+@options.provider_calls
+@with_session()
+def import_(
+    session: Session, manifest: str | None, references: tuple[str, ...], name: str | None, **settings: Any
+) -> int:
+    """Take over the existing resources that MANIFEST declares as REFERENCE into state, as ours.
+
+    ``*`` and ``?`` are wildcards; resources that do not exist or are ours already are named.
+    """
+    every, out = settings["every"], settings["out"]
+    if every is not None:
+        if manifest is not None or name is not None or out is None:
+            msg = "write 'import --all TYPE -o FILE', without a manifest and references"
+            raise UsageError(msg)
+        return _import_all(session, every, out, yes=settings["yes"])
+    if manifest is None or not references or out is not None or settings["yes"]:
+        msg = "write 'import MANIFEST REFERENCE...' or 'import --all TYPE -o FILE'"
+        raise UsageError(msg)
+    outcomes = import_resources(session.runtime, session.source(manifest), references, name, session.inputs.values)
+    _show(session, references, outcomes)
+    return int(any(outcome.error for outcome in outcomes))
+
+
+def _show(session: Session, references: Sequence[str], outcomes: Sequence[Imported]) -> None:
+    """Print the outcomes, and the errors among them to stderr."""
+    failed = [outcome for outcome in outcomes if outcome.error]
+    for outcome in failed:
+        session.log.write("err", "", outcome.error, reference=outcome.reference, action="import", status="failed")
+    code = int(bool(failed))
+    session.console.show(
+        lambda: {
+            "reference": references[0],
+            "resources": [outcome._asdict() for outcome in outcomes],
+            "summary": documents.summary(import_summary(outcomes)._replace(failed=len(failed)), code),
+        },
+        lambda: [f"{escape(item.reference)}: {_WORDS[item.status]}." for item in outcomes if not item.error],
+    )
+
+
+class _DeclinedError(Exception):
+    """The answer was no."""
+
+
+def _import_all(session: Session, text: str, out: str, *, yes: bool) -> int:
+    """Write a manifest of all resources of types, show its plan, ask, and import them; return the exit code."""
+    if os.path.lexists(out):
+        msg = f"{out} exists already; name a new file"
+        raise UsageError(msg)
+    if not out.endswith((".yaml", ".yml")):
+        msg = f"{out}: the manifest is written as YAML; name a file that ends in .yaml"
+        raise UsageError(msg)
+    confirm = None if yes else asker(session, "import --all", "Nothing is imported")
+    lines, complete = _manifest_lines(session, text, _project(session, out))
+    content = ("\n".join(lines) + "\n").encode()
+    try:
+        files.write_new(out, content)
+    except OSError as error:
+        msg = f"{out} cannot be written: {error.strerror}"
+        raise UsageError(msg) from error
+    if not complete:
+        return 1
+    return _apply_imports(session, _importing(content, out), confirm)
+
+
+def _project(session: Session, out: str) -> str:
+    """Return the project of the new manifest. Raise ``UsageError`` for a file whose name cannot be one."""
+    project = session.settings["project"] or os.path.basename(out).rpartition(".")[0]
+    if STACK_NAME.match(project):
+        return str(project)
+    msg = f"no project can be called '{project}', like this file; give --project NAME"
+    raise UsageError(msg)
+
+
+def _manifest_lines(session: Session, text: str, project: str) -> tuple[list[str], bool]:
+    """Return the lines of the manifest of types, and whether all of their resources could be read."""
+    reader = session.reader
+    definitions, explicit = resource_selection.find_types(reader, text)
+    listed, complete = resource_selection.read_types(reader, definitions, explicit, strict="error")
+    unlisted: dict[str, str] = {}
+    for definition, rows in listed:
+        unlisted |= reader.unlisted(definition, rows, None)
+    return [f"project: {project}", *yaml_manifest.manifest(listed, unlisted)], complete
+
+
+def _importing(content: bytes, out: str) -> Manifest:
+    """Return the manifest in a file with each resource to be imported under its title."""
+    document = yaml_reader.read(content, out)
+    resources = {
+        reference: {**(body or {}), "lifecycle": {"import": reference.partition("[")[2].removesuffix("]")}}
+        for reference, body in document.data["resources"].items()
+    }
+    return assemble([document.with_data({**document.data, "resources": resources})])._replace(path=absolute(out))
+
+
+def _apply_imports(session: Session, manifest: Manifest, confirm: Callable[[str], bool] | None) -> int:
+    """Carry out the plan of imports after the question; return the exit code."""
+
+    def on_plan(planned: Plan) -> None:
+        if not session.json:
+            session.output.print(session.console.plan_lines(planned))
+        count, file = planned.summary.imported, manifest.file
+        if confirm and planned.summary.changed and not confirm(f"Import {count} resources of {file}?"):
+            raise _DeclinedError
+
+    try:
+        report = session.runtime.apply(manifest, {}, on_plan=on_plan)
+    except _DeclinedError:
+        return 1
+    code = session.exit_code(report)
+    session.console.show(
+        lambda: {"file": manifest.file, "summary": documents.summary(report.summary, code)}, lambda: str(report)
+    )
+    return code
