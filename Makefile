@@ -112,7 +112,7 @@ fuzz: .venv/.fuzz
 	@$(BIN)/python -m tests.fuzz --seconds '$(SECONDS)' $(if $(TARGET),--target '$(TARGET)')
 
 quick: .venv/.test
-	@$(BIN)/python -m tests.batches tests/unit tests/lifecycle -- -m 'not process' $(PYTEST_ARGS)
+	@$(BIN)/python -m tests.batches --sampled tests/unit tests/lifecycle -- -m 'not process' $(PYTEST_ARGS)
 
 # Its tests are run by `make lint`.
 LINTED := --ignore tests/test_layout.py

@@ -131,6 +131,7 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> 
             assert len(server.requests) == 1
 
 
+@pytest.mark.process
 def test_a_certificate_is_verified(tmp_path: Path) -> None:
     """By the authorities of the machine, or by those of a file."""
     subject = ("-subj", "/CN=service", "-addext", "subjectAltName=IP:127.0.0.1")

@@ -98,6 +98,7 @@ class TestHonest:
         """Any characters and any length of a name are kept."""
         assert unpacked(PACKERS[form](tree)) == tree
 
+    @pytest.mark.process
     @pytest.mark.parametrize("form", ["gnu", "pax", "ustar"])
     def test_the_output_of_tar_is_read(self, tmp_path: Path, form: str) -> None:
         """An archive of the tar program is read, with names too long for the old format."""
@@ -183,6 +184,7 @@ class TestHostile:
         with pytest.raises(ResourceError, match=message):
             unpacked(tarred({"a": b"", "x": b""}, type=kind, linkname="a", size=0))
 
+    @pytest.mark.process
     def test_a_sparse_file_is_refused(self, tmp_path: Path) -> None:
         """It could claim to be larger than any disk."""
         with (tmp_path / "holes").open("wb") as file:

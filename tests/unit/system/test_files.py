@@ -80,6 +80,7 @@ def left(directory: Path) -> list[str]:
 class TestDurability:
     """A file is on disk before it is visible, whole or not at all."""
 
+    @pytest.mark.process
     def test_a_file_is_complete_and_on_disk_before_it_has_its_name(self, tmp_path: Path) -> None:
         """The order is O_EXCL with 0600, write, owner, mode, fsync, rename, fsync of the directory."""
         (tmp_path / "f").write_text("old")
@@ -98,6 +99,7 @@ class TestDurability:
         assert -1 not in found, list(zip(patterns, found, strict=True))
         assert found == sorted(found)
 
+    @pytest.mark.process
     def test_a_thousand_files_wait_for_the_disk_a_few_times(self, tmp_path: Path) -> None:
         """A batch flushes the filesystem and each directory once, before and after all renames."""
         program = "with files.Batch() as b:\n for n in range(1000): b.replace(f'{sys.argv[1]}/f{n}', b'x')"
@@ -110,6 +112,7 @@ class TestDurability:
         assert any(max(writes) < flush < min(renames) for flush in flushes)
         assert max(flushes) > max(renames)
 
+    @pytest.mark.process
     @pytest.mark.parametrize("call", ["write", "fchown", "fchmod", "fsync", "close", "renameat"])
     def test_a_step_that_fails_leaves_the_old_file_and_nothing_else(self, tmp_path: Path, call: str) -> None:
         """The error is raised, the old file stays, the temporary one is removed, and no step is repeated."""
@@ -130,6 +133,7 @@ class TestDurability:
         assert path.read_text(encoding="utf-8") == "old"
         assert left(tmp_path) == []
 
+    @pytest.mark.process
     def test_a_failed_flush_of_many_files_shows_none_of_them(self, tmp_path: Path) -> None:
         """No file of the batch appears, and no temporary file stays."""
         program = (
@@ -140,6 +144,7 @@ class TestDurability:
         assert any(call.startswith("syncfs(") for call in calls)
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.process
     def test_a_short_write_is_completed(self, tmp_path: Path) -> None:
         """When the system writes one byte, the rest is written next."""
         calls = trace(tmp_path, "files.replace(sys.argv[1], b'new')", tmp_path / "f", inject="write:retval=1:when=1")
@@ -170,6 +175,7 @@ class TestDurability:
                 batch.replace(f"{tmp_path}/f", parts())
             assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.process
     def test_a_full_disk_leaves_the_old_file(self, tmp_path: Path) -> None:
         """ENOSPC on a real small filesystem is raised; afterwards a smaller file can be written."""
         program = (
@@ -206,6 +212,7 @@ class TestLeftovers:
         assert name.startswith(".")
         assert name.endswith("~")
 
+    @pytest.mark.process
     def test_a_killed_batch_is_cleaned_up_by_the_next(self, tmp_path: Path) -> None:
         """A kill at the rename leaves a temporary file, which the next change in the directory removes."""
         watch = ["-o", "/dev/null", "-e", "inject=renameat,rename,renameat2:signal=KILL"]
@@ -285,6 +292,7 @@ class TestRights:
         seen = path.stat()
         assert (seen.st_uid, seen.st_gid, mode(path)) == (1, 3, 0o4755)
 
+    @pytest.mark.process
     @root_only
     def test_attributes_and_acls_are_kept_and_capabilities_are_not(self, tmp_path: Path) -> None:
         """An ACL is kept with the new mode in it; extended attributes too, except those that certify the content."""
@@ -312,6 +320,7 @@ class TestRights:
         files.replace(str(path), b"new")
         assert "system.posix_acl_access" not in os.listxattr(path)
 
+    @pytest.mark.process
     @root_only
     def test_nobody_gains_a_right_at_any_instant(self, tmp_path: Path) -> None:
         """Killed at every change of permissions, a file grants nothing beyond its old and its new state."""
@@ -329,6 +338,7 @@ class TestRights:
             assert not mode(path) & ~0o664
             assert (seen.st_uid, seen.st_gid) in {(1, 1), (2, 2)}
 
+    @pytest.mark.process
     @root_only
     def test_a_secret_is_never_readable_before_it_is_complete(self, tmp_path: Path) -> None:
         """Killed at any step, the temporary file is readable by the caller or its owner only."""
@@ -343,6 +353,7 @@ class TestRights:
             assert mode(tmp_path / name) == 0o600
             (tmp_path / name).unlink()
 
+    @pytest.mark.process
     @root_only
     def test_an_acl_never_grants_more_than_the_new_mode(self, tmp_path: Path) -> None:
         """Killed before the mode is set, the copied ACL already grants no more than that mode."""
@@ -409,6 +420,7 @@ class TestPlantedRights:
         os.setxattr(path, "security.capability", bytes.fromhex("0100000200040000000000000000000000000000"))
         return path
 
+    @pytest.mark.process
     @pytest.mark.parametrize("wanted", [{"uid": 0, "mode": 0o640}, {"uid": 0}], ids=["owner and mode", "owner"])
     @pytest.mark.parametrize("written", [True, False], ids=["new content", "old content"])
     def test_they_end_with_a_new_owner(self, planted: Path, written: bool, wanted: dict[str, int]) -> None:  # noqa: FBT001 - a table
@@ -515,6 +527,7 @@ class TestPlantedRights:
 class TestAttributes:
     """Extended attributes are changed on the open file, and are durable."""
 
+    @pytest.mark.process
     def test_attributes_are_set_and_removed_and_flushed(self, tmp_path: Path) -> None:
         """Of the file that was opened; nothing is flushed where nothing changes."""
         (tmp_path / "f").touch()
@@ -562,6 +575,7 @@ class TestNewDirectories:
         (now,) = (path.stat() for path in theirs.iterdir() if path.stat().st_ino == secret.st_ino)
         assert (now.st_mode, now.st_uid, now.st_gid) == (secret.st_mode, secret.st_uid, secret.st_gid)
 
+    @pytest.mark.process
     def test_it_appears_with_its_rights_and_nothing_is_left(self, tmp_path: Path) -> None:
         """Where others can write it is made aside; killed at any step, the next change removes what was left."""
         tmp_path.chmod(0o1777)
@@ -703,6 +717,7 @@ class TestLinks:
             change(batch, f"{theirs}/l", *target, uid=NOBODY)
         assert {path.lstat().st_uid for path in theirs.iterdir()} <= {0}
 
+    @pytest.mark.process
     @root_only
     @pytest.mark.parametrize("protected", ["0", "1"])
     def test_a_swapped_directory_does_not_redirect_a_write(self, tmp_path: Path, protected: str) -> None:
@@ -828,6 +843,7 @@ class TestSpecial:
             files.read(f"{tmp_path}", limit)
         assert caught.value.errno == errno.EINVAL
 
+    @pytest.mark.process
     @root_only
     def test_a_file_that_cannot_be_replaced_fails_alone(self, tmp_path: Path) -> None:
         """``flush`` returns a file that is mounted for reading; the others appear, and nothing is left."""
@@ -855,6 +871,7 @@ class TestRemoval:
         with pytest.raises(PermissionError, match="never removed"):
             trees.check_removable(path)
 
+    @pytest.mark.process
     @root_only
     def test_a_link_to_a_system_directory_does_not_help(self, tmp_path: Path) -> None:
         """A link of the caller to the root makes no other name for ``/etc``; run where it could do no harm."""
@@ -899,6 +916,7 @@ class TestRemoval:
         files.Batch().remove(f"{tmp_path}/deep-directory", recursive=True)
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.process
     @root_only
     def test_nothing_is_removed_above_a_mount_point(self, tmp_path: Path) -> None:
         """The refusal comes before the first removal."""

@@ -97,6 +97,7 @@ class TestMountPoint:
                 files.replace(str(mounted), b"new")
         assert mounted.read_bytes() == OLD
 
+    @pytest.mark.process
     def test_it_is_on_disk_on_return_and_written_at_once(self, mounted: Path) -> None:
         """One write, the new length, fsync: the order is that of the system calls."""
         files.replace(str(mounted), b"new")  # what is loaded late is loaded
@@ -140,6 +141,7 @@ class TestMountPoint:
                 batch.make_link(str(mounted), "elsewhere")
         assert [each.name for each in mounted.parent.iterdir()] == ["hosts"]
 
+    @pytest.mark.process
     def test_a_full_disk_leaves_the_old_content(self, tmp_path: Path) -> None:
         """What was written already is taken back."""
         place, small = tmp_path / "hosts", tmp_path / "small"

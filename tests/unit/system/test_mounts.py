@@ -47,6 +47,7 @@ def test_a_bind_mount_of_the_same_filesystem_is_seen(tmp_path: Path) -> None:
             assert files.mount_id(directories.reach(str(real)).fd) == number
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "declared",
     [
