@@ -9,6 +9,7 @@ different samples, and two runs of one commit try the same. ``tests.faults`` sam
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -114,9 +115,11 @@ def times(factor: float) -> int:
 
 
 def seed() -> int:
-    """Return the number that selects the sample: ``SAMPLE`` of the environment, or else one of the present commit."""
+    """Return the number that selects the sample: ``SAMPLE`` of the environment, or one of the commit; 0 without git."""
     if text := os.environ.get("SAMPLE"):
         return int(text)
+    if shutil.which("git") is None:
+        return 0
     revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=_ROOT, capture_output=True, text=True, check=False)
     return int(revision.stdout[:6] or "0", 16)
 

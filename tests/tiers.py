@@ -56,8 +56,9 @@ def table(items: Sequence[pytest.Item]) -> str:
 
 def _line(path: str, items: Sequence[pytest.Item]) -> str:
     """Return the row of a path."""
-    quick = sum(not item.get_closest_marker("process") for item in items) if path.startswith(sampling.IN_PROCESS) else 0
-    return f"| `{path}` | {_laws(items)} | {len(items)} | {quick or ''} | {_sample(path, items)} | all |"
+    fast = [item for item in items if not {"process", "whole"} & {mark.name for mark in item.iter_markers()}]
+    quick = f"{len(fast) // sampling.turns(path)} cases" if fast and path.startswith(sampling.IN_PROCESS) else ""
+    return f"| `{path}` | {_laws(items)} | {len(items)} | {quick} | {_sample(path, items)} | all |"
 
 
 def _laws(items: Iterable[pytest.Item]) -> int:
