@@ -12,6 +12,13 @@ def _pure(docs: str, output: str, **inputs: Attribute) -> Function:
     )
 
 
+def _moving(docs: str, output: str, **inputs: Attribute) -> Function:
+    """Return a pure function that only moves elements: those that are secret are secret in the result."""
+    function = _pure(docs, output, **inputs)
+    function.keeps_secrets = True
+    return function
+
+
 _LIST = "Array[Any]"
 _MAP = "Hash[String, Any]"
 
@@ -27,7 +34,8 @@ TYPE = TypeDefinition(
 
 A function is called by a value of the section `values`, and computed when the manifest is compiled. So its result can
 be used in `for_each`, in `when`, in titles and in metaparameters, unless an input is a value of a resource. A result is
-secret if an input is. An input that does not fit is an error of the manifest, before anything is read.
+secret if an input is; functions that only move elements, such as `merge`, leave the others as they are. An input that
+does not fit is an error of the manifest, before anything is read.
 """,
     functions={
         "join": _pure(
@@ -101,7 +109,7 @@ secret if an input is. An input that does not fit is an error of the manifest, b
             text=Attribute("String", "The text."),
             values=Attribute("Hash[String, Scalar]", "The values, by name."),
         ),
-        "length": _pure(
+        "length": _moving(
             """Return the number of elements of a list, of keys of a mapping, or of characters of a text.
 
                 count: {invoke: std.length, with: {of: [a, b, c]}}
@@ -120,7 +128,7 @@ secret if an input is. An input that does not fit is an error of the manifest, b
             in_=Attribute(f"Variant[String, {_LIST}, {_MAP}]", "The list, mapping or text."),
             item=Attribute("Any", 'The element, key or part. `1` and `"1"` differ.'),
         ),
-        "merge": _pure(
+        "merge": _moving(
             """Merge mappings; a later one wins. With `deep`, mappings under the same key are merged too.
 
                 settings: {invoke: std.merge, with: {maps: [{port: 80, tls: {on: false}}, {tls: {cert: a}}]}}
@@ -132,7 +140,7 @@ secret if an input is. An input that does not fit is an error of the manifest, b
             maps=Attribute(f"Array[{_MAP}]", "The mappings, in order."),
             deep=Attribute("Boolean", "Whether to merge at every depth. Lists are replaced.", default=False),
         ),
-        "concat": _pure(
+        "concat": _moving(
             """Append lists to each other.
 
                 ports: {invoke: std.concat, with: {lists: [[80], [443, 8080]]}}
@@ -141,7 +149,7 @@ secret if an input is. An input that does not fit is an error of the manifest, b
             _LIST,
             lists=Attribute(f"Array[{_LIST}]", "The lists, in order."),
         ),
-        "flatten": _pure(
+        "flatten": _moving(
             """Replace the lists in a list by their elements, one level deep.
 
                 ports: {invoke: std.flatten, with: {list: [80, [443, [8080]]]}}
@@ -150,7 +158,7 @@ secret if an input is. An input that does not fit is an error of the manifest, b
             _LIST,
             list=Attribute(_LIST, "The list."),
         ),
-        "keys": _pure(
+        "keys": _moving(
             """Return the keys of a mapping, in the order written.
 
                 users: {invoke: std.keys, with: {map: {bob: {uid: 2}, ann: {uid: 1}}}}
@@ -159,7 +167,7 @@ secret if an input is. An input that does not fit is an error of the manifest, b
             "Array[String]",
             map=Attribute(_MAP, "The mapping."),
         ),
-        "values": _pure(
+        "values": _moving(
             """Return the values of a mapping, in the order written.
 
                 numbers: {invoke: std.values, with: {map: {bob: 2, ann: 1}}}
@@ -168,7 +176,7 @@ secret if an input is. An input that does not fit is an error of the manifest, b
             _LIST,
             map=Attribute(_MAP, "The mapping."),
         ),
-        "lookup": _pure(
+        "lookup": _moving(
             """Return the value at a path, or a default where there is none. Without `default` that is an error.
 
                 port: {invoke: std.lookup, with: {in: {web: {ports: [80, 443]}}, path: "web.ports[-1]"}}
@@ -210,7 +218,7 @@ secret if an input is. An input that does not fit is an error of the manifest, b
             stop=Attribute("Integer", "The end, which is excluded."),
             step=Attribute("Integer", "The difference of two numbers, not 0; negative counts down.", default=1),
         ),
-        "zip": _pure(
+        "zip": _moving(
             """Pair the elements of lists of one length: first with first, second with second.
 
                 pairs: {invoke: std.zip, with: {lists: [[ann, bob], [1000, 1001]]}}
@@ -219,7 +227,7 @@ secret if an input is. An input that does not fit is an error of the manifest, b
             f"Array[{_LIST}]",
             lists=Attribute(f"Array[{_LIST}]", "The lists."),
         ),
-        "slice": _pure(
+        "slice": _moving(
             """Return a part of a list or of a text. Negative positions count from the end.
 
                 first: {invoke: std.slice, with: {of: [a, b, c, d], start: 0, stop: 2}}

@@ -17,7 +17,16 @@ from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, hint, reason
 from resource_api.model.values.expression import Expression, ExpressionPath
 from resource_api.model.values.reference import capitalize_type, split_instance
-from resource_api.model.values.values import UNKNOWN, copy_resource, is_secret, is_unknown, reveal
+from resource_api.model.values.values import (
+    SCALAR_TYPES,
+    UNKNOWN,
+    Sensitive,
+    copy_resource,
+    is_secret,
+    is_unknown,
+    leaves,
+    reveal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -408,11 +417,22 @@ def _with_texts(call: FunctionCall, arguments: Mapping[str, Any]) -> dict[str, A
 def invoke(call: FunctionCall, arguments: Mapping[str, Any], ask: Ask) -> Any:
     """Return a function's result for known inputs; sensitive if an input is or the function declares it so.
 
-    Raises ``InputError`` for invalid inputs, and all exceptions of ``ask``.
+    A function that keeps secrets gets those in lists and mappings as they are, and has them in its result. Raises
+    ``InputError`` for invalid inputs, and all exceptions of ``ask``.
     """
     inputs, problems = _check(call, _with_texts(call, arguments))
     if problems:
         msg = f"{call}: {'; '.join(problem.message for problem in problems)}"
         raise InputError(msg, problems[0].attribute)
+    if call.function.keeps_secrets and all(map(_has_secret_parts_only, arguments.values())):
+        return ask(call, inputs, False)  # noqa: FBT003 - whether all of it is a secret
     plain = {name: value if name in call.function.inputs.sensitive else reveal(value) for name, value in inputs.items()}
     return ask(call, plain, any(map(is_secret, arguments.values())))
+
+
+def _has_secret_parts_only(value: Any) -> bool:
+    """Return whether each secret in an input is a text, a number or a Boolean within a list or a mapping."""
+    if isinstance(value, Sensitive):
+        return False
+    secrets = (leaf.reveal() for _, leaf in leaves(value) if isinstance(leaf, Sensitive))
+    return all(type(secret) in SCALAR_TYPES for secret in secrets)

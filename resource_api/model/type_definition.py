@@ -63,7 +63,7 @@ FEATURES: Final = frozenset(
 #: The most seconds that a change may take to become visible.
 MAX_SETTLE: Final = 3600
 
-_FUNCTION_KEYWORDS: Final = ("docs", "inputs", "output", "pure")
+_FUNCTION_KEYWORDS: Final = ("docs", "inputs", "output", "pure", "keeps_secrets")
 _KEYWORDS: Final = (
     *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation", "timeout"),
     *("version", "config", "functions", "verbs", "settle"),
@@ -86,14 +86,18 @@ class Function:
         inputs: Mapping[str, Attribute] | None = None,
         output: str = "Any",
         pure: bool = False,
+        keeps_secrets: bool = False,
         **unknown: Never,
     ) -> None:
         """Declare a function; the provider's method of that name takes the context, and its inputs by name.
 
         ``pure``: the result depends on the inputs alone, so it is computed when the manifest is compiled.
+        ``keeps_secrets``: it never looks into secret parts of lists and mappings, which it gets as ``Sensitive``;
+        where its result has them, only these parts are secret.
         """
         self.docs = docs
         self.pure = pure
+        self.keeps_secrets = keeps_secrets
         self.inputs = AttributeSet({} if inputs is None else inputs)
         self.output = output
         self.unknown: Mapping[str, object] = unknown
@@ -454,8 +458,10 @@ def _function_problems(name: object, function: object) -> list[str]:
     if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
         problems.append("the name must be that of a method, without a leading underscore")
     problems += input_problems(function.inputs.attributes, "input")
-    if type(function.pure) is not bool:
-        problems.append(f"pure must be True or False, not {function.pure!r}")
+    flags = {"pure": function.pure, "keeps_secrets": function.keeps_secrets}
+    problems += [
+        f"{name} must be True or False, not {flag!r}" for name, flag in flags.items() if type(flag) is not bool
+    ]
     try:
         function.datatype = datatypes.parse(function.output)
     except (DataTypeError, TypeError) as error:

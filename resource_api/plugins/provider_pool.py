@@ -192,7 +192,7 @@ class ProviderPool:
         ``Sensitive`` where ``secret`` is true or the data type is. Raise ``ValueError`` with the reason of a failure;
         a failed call is repeated the next time.
         """
-        key = (call.instance, call.name, secret, json.dumps(reveal(dict(inputs)), default=repr))
+        key = (call.instance, call.name, secret, json.dumps(dict(inputs), default=_key_part))
         if key not in self._function_results:
             self._function_results[key] = self._call_function(call, inputs, secret=secret)
         return deepcopy(self._function_results[key])
@@ -207,9 +207,12 @@ class ProviderPool:
                 answer = getattr(provider, call.name)(context, **copy_resource(inputs))
         except Exception as error:  # a provider's method may raise anything
             run.log_traceback(error, str(call))
-            msg = f"function {call} failed: {reason(error)}"
+            concealed = secret and call.function.pure
+            msg = f"function {call} failed" + (
+                "; an input is a secret, so the reason is not shown" if concealed else f": {reason(error)}"
+            )
             raise ValueError(msg) from error
-        answer = reveal(answer)
+        answer = answer if call.function.keeps_secrets else reveal(answer)
         if not datatype.accepts(Sensitive(answer) if datatype.sensitive else answer):
             msg = f"function {call} must return {datatype.text}, and returned another {type(answer).__name__}"
             raise ValueError(msg)
@@ -550,3 +553,8 @@ def _problems(answer: object) -> list[Problem]:
     """Return the answer of ``validate`` as problems. Raise ``ProviderError`` for another answer or severity."""
     answers = validation_answers(answer)
     return [answer.checked() if isinstance(answer, Problem) else Problem(None, answer) for answer in answers]
+
+
+def _key_part(value: object) -> object:
+    """Return what a value that JSON lacks is in the key of a function's result."""
+    return ["<sensitive>", value.reveal()] if isinstance(value, Sensitive) else repr(value)

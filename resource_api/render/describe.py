@@ -235,7 +235,8 @@ def _results(definition: ComponentDefinition | FunctionPage) -> tuple[str, Seque
     if isinstance(definition, ComponentDefinition):
         return "Outputs", [[f"{name}: {docs}"] for name, docs in definition.outputs.items()] or [["none"]]
     pure = ", computed from the inputs alone, when the manifest is compiled" if definition.function.pure else ""
-    return "Result", [[_Code(definition.function.datatype.text), pure]]
+    kept = "; secret parts of the inputs stay secret in it" if definition.function.keeps_secrets else ""
+    return "Result", [[_Code(definition.function.datatype.text), pure, kept]]
 
 
 def features(definition: TypeDefinition) -> list[str]:
