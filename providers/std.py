@@ -121,13 +121,17 @@ class Provider:
         except expression.EvaluationError as error:
             if "default" in inputs:
                 return inputs["default"]
-            msg = f"{error}; or give a default"
+            msg = f"{error} Or give a default" if str(error).endswith("?") else f"{error}; or give a default"
             raise ResourceError(msg) from None
         except ValueError as error:
             raise ResourceError(str(error)) from None
 
     def sort(self, _context: Context, **inputs: Any) -> list[Any]:
         """Return ``list`` in order."""
+        kinds = {{str: "texts", bool: "Booleans"}.get(type(item), "numbers") for item in inputs["list"]}
+        if len(kinds) > 1:
+            msg = f"list has {' and '.join(sorted(kinds))}; give it elements of one kind, such as all in quotes"
+            raise ResourceError(msg)
         return sorted(inputs["list"])
 
     def unique(self, _context: Context, **inputs: Any) -> list[Any]:
@@ -256,13 +260,13 @@ class Provider:
 
 def _check_length(characters: int) -> None:
     if characters > LONGEST:
-        msg = f"the result would have more than {LONGEST >> 20} Mi characters"
+        msg = f"the result would have more than {LONGEST >> 20} Mi characters; a value is shorter"
         raise ResourceError(msg)
 
 
 def _check_count(elements: int) -> None:
     if elements > MOST:
-        msg = f"the result would have more than {MOST} elements"
+        msg = f"the result would have more than {MOST:,} elements; a list is shorter"
         raise ResourceError(msg)
 
 
@@ -294,7 +298,8 @@ def _field(field: re.Match[str], values: Mapping[str, Any]) -> str:
         )
         raise ResourceError(msg)
     if name not in values:
-        msg = f"text has {{{name}}}, and values has no '{name}'{hint(name, values)}; write {{{{ and }}}} for braces"
+        advice = hint(name, values) or "; write {{ and }} for braces"
+        msg = f"text has {{{name}}}, and values has no '{name}'{advice}"
         raise ResourceError(msg)
     return expression.text_of(values[name])
 

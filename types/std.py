@@ -196,7 +196,7 @@ does not fit is an error of the manifest, before anything is read.
                 # ${values.names} is [Db, app, web]
             """,
             _LIST,
-            list=Attribute("Variant[Array[String], Array[Numeric], Array[Boolean]]", "Elements of one kind."),
+            list=Attribute("Array[Scalar]", "The elements: all texts, all numbers or all Booleans."),
         ),
         "unique": _pure(
             """Return a list without repetitions; of equal elements the first stays.

@@ -414,7 +414,7 @@ def _refuse_function(noun: str, call: FunctionCall, _given: Mapping[str, Any]) -
 
 
 def _refuse_resource(noun: str, path: ExpressionPath) -> Any:
-    msg = f"{path}: {noun} cannot depend on another resource"
+    msg = f"{path}: {noun} cannot depend on another resource; use inputs, facts and values that are made of them"
     raise ValueError(msg)
 
 
@@ -502,7 +502,8 @@ class NameEvaluator:
         value = self._part(declared, (key,), written)
         for violation in () if value is None or value is _INVALID else violations(key, value):
             source, part = (value_at(side, violation.path[1:]) for side in (written, value))
-            is_ = "" if part is source or _takes_text(violation.path) else f"; {source} is {expression.kind_of(part)}"
+            silent = part is source or violation.code == "unknown_key" or _takes_text(violation.path)
+            is_ = "" if silent else f"; {source} is {expression.kind_of(part)}"
             self._report(declared, violation.path, f"{violation.message}{is_}", violation.hint)
         return value if value is not _INVALID and len(self._diagnostics.problems) == before else None
 
@@ -524,7 +525,7 @@ class NameEvaluator:
         except ValueError as error:
             message = str(error)
         if is_secret(value):
-            message = f"{written} is sensitive, and a metaparameter is shown and recorded"
+            message = f"{written} is sensitive, and a metaparameter is shown and recorded; use what is no secret"
         if message:
             self._report(declared, path, f"{'.'.join(step for step in path if isinstance(step, str))}: {message}")
         if message or value is UNKNOWN:

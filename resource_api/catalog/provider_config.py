@@ -285,6 +285,7 @@ def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, 
                 continue
             for path, message in _input_problems(call):
                 diagnostics.value_error(name, path, message)
+                calls[name] = None
     return calls
 
 

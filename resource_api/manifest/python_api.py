@@ -53,7 +53,10 @@ class PendingValue:
         if before or isinstance(last, str):
             msg = f"{self.expression} is text, and has no '{key}'"
             raise TypeError(msg)
-        step = Index(key) if isinstance(key, int) else str(key)
+        if isinstance(key, bool) or not isinstance(key, (str, int)):
+            msg = f"{self.expression}: {_key_problem(key)}"
+            raise TypeError(msg)
+        step = Index(key) if isinstance(key, int) else key
         return PendingValue(Expression((last._replace(keys=(*last.keys, step)),)))
 
     def __repr__(self) -> str:
@@ -68,6 +71,15 @@ class PendingValue:
     #: A manifest cannot branch on it; equality would be false, whatever the value will be.
     __bool__ = __contains__ = __eq__ = _refusing("{0!r} is not known yet and cannot be tested")
     __hash__ = object.__hash__
+
+
+def _key_problem(key: object) -> str:
+    """Return the reason that a value is no key."""
+    if isinstance(key, PendingValue):
+        return f"the key {key!r} is not known yet; use an input or a fact"
+    if isinstance(key, Sensitive):
+        return "a secret cannot be a key; write the reference in a YAML manifest, or use a value that is no secret"
+    return f"a key is text or an integer, not of the type {type(key).__name__}"
 
 
 class SecretInput(Sensitive[Any]):

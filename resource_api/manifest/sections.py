@@ -512,6 +512,7 @@ class Violation(NamedTuple):
     path: Path
     message: str
     hint: str = ""
+    code: str = "invalid"
 
 
 def document_violation(data: Any) -> Violation | None:
@@ -539,7 +540,7 @@ def unknown_keys(path: Path, mapping: dict[str, Any], allowed: tuple[str, ...], 
     for key, value in mapping.items():
         if key not in allowed:
             hint = nearest(key, allowed, context) or module_hint(value) or f"known are {', '.join(allowed)}"
-            yield Violation((*path, key), f"unknown key {document.quote_key(key)}", hint)
+            yield Violation((*path, key), f"unknown key {document.quote_key(key)}", hint, "unknown_key")
 
 
 def module_hint(body: Any) -> str:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from resource_api.plugins.worker.proxy import WorkerProvider
 
 
+#: The reason of a pure function that fails for a secret: its message may hold parts of it.
+_CONCEALED: Final = "an input does not fit; it is a secret, so the reason is not shown"
 #: Seconds that ``close`` of a provider waits for its ``cancel`` to return.
 _CANCELLATION: Final = 2.0
 
@@ -207,10 +209,9 @@ class ProviderPool:
                 answer = getattr(provider, call.name)(context, **copy_resource(inputs))
         except Exception as error:  # a provider's method may raise anything
             run.log_traceback(error, str(call))
-            concealed = secret and call.function.pure
-            msg = f"function {call} failed" + (
-                "; an input is a secret, so the reason is not shown" if concealed else f": {reason(error)}"
-            )
+            msg = f"function {call} failed: {reason(error)}"
+            if call.function.pure:
+                msg = f"{call}: {_CONCEALED if secret else reason(error)}"
             raise ValueError(msg) from error
         answer = answer if call.function.keeps_secrets else reveal(answer)
         if not datatype.accepts(Sensitive(answer) if datatype.sensitive else answer):

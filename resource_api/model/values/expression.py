@@ -39,6 +39,7 @@ _STACK: Final = regex(
     rf"(\.[A-Za-z0-9_-]+{_KEYS})\}}"
 )
 _SCOPES: Final = ("inputs", "values", "facts", "host", "each", "stacks")
+_IN_BRACKETS: Final = "[0], ['a.b'] or [inputs.k]"
 _WORD: Final = regex(r"[A-Za-z_]+")
 _HEAD: Final = regex(r"[A-Za-z][a-z0-9_]*\[")
 _TAIL: Final = regex(r"\]\.([a-z_][a-z0-9_]*)")
@@ -163,6 +164,9 @@ def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
     if head is None or tail is None or rest is None:
         excerpt = text[start - 2 : start + 40]
         word = _WORD.match(text, start)
+        if word and word[0] in _SCOPES and "[${" in text[start:].partition("}")[0]:
+            msg = f"'{excerpt}' is not a reference; a path in brackets has no braces of its own: {_IN_BRACKETS}"
+            raise ValueError(msg)
         if word and "}" not in text[start:].partition("${")[0]:
             msg = f"'{excerpt}' is not a reference; write the }} that it lacks, or $${{ for a literal ${{"
             raise ValueError(msg)
@@ -170,7 +174,9 @@ def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
             f"'{excerpt}' is not a reference; write ${{inputs.x}}, ${{values.x}}, ${{facts.x}} or"
             " ${Type[title].attribute}, or $${ for a literal ${"
         )
-        if word and word[0] == "stacks":
+        if word and word[0] in _SCOPES and "[" in text[start:].partition("}")[0]:
+            msg = f"'{excerpt}' is not a reference; write a key in brackets as {_IN_BRACKETS}"
+        elif word and word[0] == "stacks":
             msg = f"'{excerpt}' is not a reference; an output of a stack is ${{stacks.NAME.outputs.x}}"
         elif word and word[0] not in _SCOPES:
             msg += hint(word[0], _SCOPES, "scope")
@@ -415,5 +421,6 @@ def _available_keys(value: object, key: str) -> str:
     if isinstance(value, dict):
         return hint(key, map(str, value)) or ("" if value else "; it is empty")
     if isinstance(value, list):
-        return f"; it has {len(value)} elements, from [0] to [{len(value) - 1}]" if value else "; it is an empty list"
+        elements = "one element, [0]" if len(value) == 1 else f"{len(value)} elements, from [0] to [{len(value) - 1}]"
+        return f"; it has {elements}" if value else "; it is an empty list"
     return f"; it is {'nothing' if value is None else 'no list and no mapping'}"
