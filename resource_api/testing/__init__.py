@@ -9,9 +9,7 @@ import pytest
 # Before the laws are imported: their assertions then show values in the author's tests too.
 _LAWS = (
     "provider_compliance",
-    "foundation_laws",
-    "get_laws",
-    "set_laws",
+    "laws",
     "harness",
     "state_compliance",
     "carrier_compliance",

@@ -2,6 +2,9 @@
 
 The provider is made, given a context and guarded as it is in the runtime. Its connection to the runtime is frames over
 two pipes: ``docs/protocol.md``; how the process is started is in ``process``.
+
+``python -m resource_api.plugins.worker.server [DIRECTORY ...]`` serves a Python provider on standard input and output:
+``hello`` names the type; the directories are the module path, before the bundled types.
 """
 
 from __future__ import annotations
@@ -540,3 +543,7 @@ def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> Any:
     if method == "upgrade" and hasattr(answer, "keys"):
         return dict(answer)
     return answer
+
+
+if __name__ == "__main__":
+    serve_standard_streams(sys.argv[1:])
