@@ -110,3 +110,151 @@ def test_the_keys_of_inputs_and_of_state_are_independent(site: Site) -> None:
     refused = site.apply(*options, "--inputs-key", "file:state.key")
     assert refused.code == 64
     assert "'file:state.key' is no key of inputs: write age:PATH" in refused.err
+
+
+_FAILING: Final = f"{{command: [sh, -c, 'echo {SECRET}; echo {SECRET} >&2; exit 3']}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("token: {file: missing}", "1:1: input 'token': stacks/missing: No such file or directory"),
+        ("token: {file: .}", "1:1: input 'token': stacks/.: it is not a regular file"),
+        ("token: {file: latin}", "1:1: input 'token': stacks/latin: it is not UTF-8"),
+        ("token: {env: NOPE}", "1:1: input 'token': NOPE: the environment has no such variable, or it is empty"),
+        ("token: {env: EMPTY}", "1:1: input 'token': EMPTY: the environment has no such variable, or it is empty"),
+        (f"port: 1\ntoken: {_FAILING}", "2:1: input 'token': sh: it has failed with exit code 3"),
+        ("token: {command: [sh, -c, 'kill -9 $$']}", "1:1: input 'token': sh: it was ended by signal 9"),
+        ("token: {command: no-such-program}", "1:1: input 'token': no-such-program: No such file or directory"),
+        ("token: {command: echo 'sesame-4711}", "1:1: input 'token': command: No closing quotation"),
+        ("token: {command: ./theirs}", "1:1: input 'token': ./theirs: it is not executed, because others could have"),
+        ("token: {command: []}", "1:1: input 'token': command must be a program and its arguments; a literal mapping"),
+        ("token: {command: [sh, 1]}", "1:1: input 'token': command must be a program and its arguments"),
+        (
+            "token: {file: 3}",
+            "1:1: input 'token': file must be the path of a file; a literal mapping is written {value:",
+        ),
+        ("token: {file: [a]}", "1:1: input 'token': file must be the path of a file"),
+        ("token: {env: ''}", "1:1: input 'token': env must be the name of a variable of the environment"),
+        ("token: {env: {a: 1}}", "1:1: input 'token': env must be the name of a variable of the environment"),
+        ("port: {env: WORD}\ntoken: x", "1:1: input 'port': must be an integer, not 'word'"),
+        ("port: 1\ntoken: {file: a, env: b}", "2:1: input 'token': must be a string, not a sensitive mapping"),
+        ("port: 1\ntoken: x\nmore: {env: WORD}", "3:1: unknown input 'more'"),
+        ("[1]", "1:1: inputs must be a mapping of name to value"),
+        ("port: 1\nport: 2", "2:1: duplicate key 'port'; first at line 1, column 1"),
+    ],
+)
+def test_a_mistake_in_a_file_of_inputs_has_its_place(site: Site, text: str, message: str) -> None:
+    """Nothing that was read, or that a program has printed, is quoted, and nothing is done."""
+    site.bench.write("stacks/default.yaml", text)
+    site.bench.write("stacks/theirs", "#!/bin/sh").chmod(0o777)
+    site.bench.write("stacks/latin", "").write_bytes(b"\xff")
+    done = site.apply(EMPTY="", WORD="word")
+    assert done.code == 65
+    assert f"stacks/default.yaml:{message}" in done.err
+    assert site.bench.things("widget") == {}
+
+
+def test_all_sources_that_cannot_be_read_are_shown_at_once(site: Site) -> None:
+    """In the order of their lines."""
+    site.bench.write("i.yaml", "port: {env: A}\ntoken: {file: b}\n")
+    lines = [line for line in site.apply("--inputs", "i.yaml").err.splitlines() if line.startswith("i.yaml:")]
+    assert [line.split(" ")[0] for line in lines] == ["i.yaml:1:1:", "i.yaml:2:1:"]
+
+
+_COMMANDS: Final = f"port: {{command: [sh, -c, 'touch ran; echo 1']}}\ntoken: {SECRET}"
+
+
+@pytest.mark.parametrize("name", ["i.yaml", "i.yaml.age"])
+@pytest.mark.parametrize("changed", ["file", "directory"])
+def test_a_file_with_a_command_falls_under_the_rule_for_code(site: Site, name: str, changed: str) -> None:
+    """One that others can change is refused before anything is run, unless its directory is trusted."""
+    site.encrypt("open/i.yaml.age", _COMMANDS)
+    path = site.bench.home / "open" / name
+    if name == "i.yaml":
+        path.write_text(_COMMANDS)
+    (path if changed == "file" else path.parent).chmod(0o777)
+    options = ("--inputs", f"open/{name}", "--inputs-key", "age:key")
+    done = site.apply(*options)
+    assert done.code == 65
+    assert f"open/{name}: is not executed, because others could have changed it: " in done.err
+    assert not (path.parent / "ran").exists()
+    assert site.apply(*options, "--trust-path", "open").code == 0
+    assert (path.parent / "ran").exists()
+    site.bench.write("open/plain.yaml", f"port: 1\ntoken: {SECRET}").chmod(0o666)
+    assert site.apply("--inputs", "open/plain.yaml").code == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "content", "code", "message"),
+    [
+        (None, None, 64, "is encrypted; name its key with --inputs-key age:PATH or RESOURCE_API_INPUTS_KEY"),
+        ("age:", None, 64, "'age:' is no key of inputs: write age:PATH"),
+        ("passphrase:", None, 64, "'passphrase:' is no key of inputs: write age:PATH"),
+        ("age:nosuch", None, 64, "nosuch: the key cannot be read: No such file or directory"),
+        ("age:site.yaml", None, 64, "site.yaml: others can use this key; run: chmod go= site.yaml"),
+        ("age:empty", None, 64, "empty: is not a file of age identities"),
+        ("age:foreign", None, 65, "cannot be decrypted with --inputs-key age:foreign: "),
+        ("age:key", b"port: 1", 65, "cannot be decrypted with --inputs-key age:key: "),
+        ("age:key", b"", 65, "cannot be decrypted with --inputs-key age:key: "),
+    ],
+)
+def test_a_file_that_is_not_opened_says_why(
+    site: Site, key: str | None, content: bytes | None, *, code: int, message: str
+) -> None:
+    """A missing or wrong name of a key is wrong usage; a key that does not open the file is an error of the file."""
+    path = site.encrypt("stacks/default.yaml.age", f"port: 1\ntoken: {SECRET}")
+    site.bench.write("empty", "").chmod(0o600)
+    if content is not None:
+        path.write_bytes(content)
+    done = site.apply(*(() if key is None else ("--inputs-key", key)))
+    assert (done.code, message in done.err) == (code, True), done.err
+    assert site.bench.things("widget") == {}
+
+
+def test_an_altered_file_is_damage(site: Site) -> None:
+    """Whatever byte is another one."""
+    path = site.encrypt("stacks/default.yaml.age", f"port: 1\ntoken: {SECRET}")
+    encrypted = path.read_bytes()
+    for position in range(0, len(encrypted), 37):
+        path.write_bytes(encrypted[:position] + bytes([encrypted[position] ^ 1]) + encrypted[position + 1 :])
+        assert site.apply("--inputs-key", "age:key").code == 65, position
+
+
+def test_a_plain_file_beside_an_encrypted_one_is_refused(site: Site) -> None:
+    """Nobody could tell which one counts."""
+    site.encrypt("stacks/default.yaml.age", f"port: 1\ntoken: {SECRET}")
+    site.bench.write("stacks/default.yaml", "port: 1")
+    done = site.apply("--inputs-key", "age:key")
+    assert done.code == 65
+    assert "stacks/default.yaml.age: stands beside stacks/default.yaml" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"port: 1\n{SECRET}\n", ":3:1: not valid YAML: "),
+        (f"port: 1\n{SECRET}: 1\n{SECRET}: 2", ":3:1: cannot be read here (duplicate)"),
+        (f"port: 1\ntoken: [{SECRET}", ":2:8: not valid YAML: this [ has no ]"),
+        (f"port: {SECRET}\ntoken: x", ":1:1: input 'port': must be an integer, not a string"),
+        (f"port: 1\ntoken: [{SECRET}]", ":2:1: input 'token': must be a string, not a sensitive list"),
+    ],
+)
+def test_a_mistake_in_an_encrypted_file_has_its_place_and_nothing_of_the_text(
+    site: Site, text: str, message: str
+) -> None:
+    """There is no line under it."""
+    site.encrypt("stacks/default.yaml.age", text, armoured=True)
+    done = site.apply("--inputs-key", "age:key")
+    assert done.code == 65
+    assert f"stacks/default.yaml.age{message}" in done.err
+    assert " | " not in done.err
+
+
+def test_a_program_is_run_once_and_may_not_ask_without_a_terminal(site: Site) -> None:
+    """Its standard error is shown on a terminal only: elsewhere it might end in a log."""
+    script = f"#!/bin/sh\necho run >>runs\necho {SECRET} >&2\necho {SECRET}\n"
+    site.bench.write("token.sh", script).chmod(0o755)
+    site.bench.write("i.yaml", "port: 1\ntoken: {command: ./token.sh}")
+    assert site.apply("--inputs", "i.yaml", "-d").code == 0
+    assert (site.bench.home / "runs").read_text() == "run\n"
