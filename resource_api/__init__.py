@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from resource_api.runtime.runtime import Runtime
     from resource_api.system.filesystem.account_files import change_accounts
     from resource_api.system.filesystem.backups import BackupStore, backup_directory
+    from resource_api.system.log import Log
 
 __all__ = [
     "UNKNOWN",
@@ -60,6 +61,7 @@ __all__ = [
     "DeclaredResource",
     "DefinitionError",
     "Function",
+    "Log",
     "ManifestApi",
     "ManifestError",
     "PendingValue",
@@ -108,6 +110,7 @@ _HOMES = {
     ),
     "resource_api.system.filesystem.account_files": ("change_accounts",),
     "resource_api.system.filesystem.backups": ("BackupStore", "backup_directory"),
+    "resource_api.system.log": ("Log",),
     "resource_api.model.step": ("PolicyPlan", "PolicyResource", "PolicyStep"),
     "resource_api.model.provider_functions": ("Planned",),
     "resource_api.model.values.values": ("UNKNOWN", "Sensitive"),

@@ -12,7 +12,7 @@ import time
 import tracemalloc
 from collections import Counter
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import pytest
 
@@ -27,7 +27,7 @@ from resource_api.fleet.run import FleetRun
 from resource_api.model.report import Finished
 from resource_api.model.values.errors import ManifestError
 from resource_api.state.store import MemoryStore, NoStore
-from resource_api.system.log import Log, console
+from resource_api.system.log import Log, StreamLogger, render_line
 from tests.unit.fleet import simulated
 from tests.unit.fleet.simulated import SimulatedConnections
 
@@ -77,6 +77,11 @@ class Counting(MemoryStore):
         return super().commit(name, commit)
 
 
+def console(stream: TextIO) -> Log:
+    """Return a log that writes lines as the command does."""
+    return Log("notice", [render_line], StreamLogger(stream), terse=True)
+
+
 class World:
     """Resources in memory, and the number of calls of their provider."""
 
@@ -100,7 +105,7 @@ class World:
         self.calls = calls
         self.store = Counting()
         # Lines as the command writes them; the log of a library costs what other tests have set up in this process.
-        log = Log("notice", console(io.StringIO()))
+        log = console(io.StringIO())
         self.runtime = Runtime(registry, state=state or self.store, log=log)
 
     def apply(self, resources: Mapping[str, Any]) -> tuple[Counter[str], Counter[str]]:
@@ -286,7 +291,7 @@ def files(directory: Path, count: int) -> Path:
 def test_ten_more_created_are_not_one_more_write_to_the_log() -> None:
     """The log lines of one segment are written by one call."""
     stream, world = Stream(), World()
-    world.runtime.log.sinks[:] = [console(stream)]
+    world.runtime.log.output = StreamLogger(stream)
     world.apply(flat(_COUNT))
     (text,) = stream.writes
     assert text == "".join(f"Notice: Part[{number}]: created\n" for number in range(_COUNT))
@@ -296,7 +301,7 @@ def test_a_line_that_is_logged_during_a_write_comes_after_it() -> None:
     """A line that is logged during a write, as by a signal handler, comes after it and appears once."""
     world = World()
     stream = Stream(lambda: world.runtime.log.write("notice", "", "interrupted"))
-    world.runtime.log.sinks[:] = [console(stream)]
+    world.runtime.log.output = StreamLogger(stream)
     world.apply(flat(15 * _COUNT))
     lines = [f"Notice: Part[{number}]: created" for number in range(15 * _COUNT)]
     assert sorted(stream.getvalue().splitlines()) == sorted([*lines, "Notice: interrupted"])

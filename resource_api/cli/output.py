@@ -20,7 +20,8 @@ from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape, escape_json, escape_lines
 from resource_api.provider.context import current
 from resource_api.system import process_guard
-from resource_api.system.log import Log, console, line_stream
+from resource_api.system.foreign_lines import line_stream
+from resource_api.system.log import Log, StreamLogger, document, json_processors, line, log_event, render_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from resource_api.cli.progress import LiveLines
     from resource_api.model.values.errors import Problem
     from resource_api.render.changes import Style
+    from resource_api.system.log import EventDict, Processor
     from resource_api.system.process.output_filter import OutputFilter
 
 #: The longest problem in one line, in characters.
@@ -92,62 +94,65 @@ class Output:
         self._warned: tuple[str, list[str]] = ("", [])
         #: The subject of the last diff in the log, and the number of lines of its diffs.
         self._diffs = ("", 0)
-        self.log = Log(threshold(settings), self._sink(settings))
+        self._log_color = _colored(settings.get("color", "auto"), self.stderr)
+        terse = not (self._json_log or self.streams)
+        # Where the events are on stdout too, both streams may be one file.
+        lines = StreamLogger(self.stderr, 1) if self.streams else StreamLogger(self.stderr)
+        self.log = Log(threshold(settings), self._processors, lines, terse=terse)
+        #: Shows lines on stderr alone, at any level.
+        self._stderr_log = Log("debug", self._stderr_processors, lines, terse=terse)
+        self._stderr_log.mask = self.log.mask
         sys.stdout, sys.stderr = (
             line_stream(self._provider_printed, descriptor, self.log.mask) for descriptor in (1, 2)
         )
-        if self.streams:
-            from resource_api.render import json as documents
 
-            self.log.sinks.append(lambda line: self.emit(documents.log(line)))
+    def _processors(self) -> Sequence[Processor]:
+        return [*([self._emit_event] if self.streams else []), *self._stderr_processors()]
 
-    def _sink(self, settings: Mapping[str, Any]) -> Callable[..., None]:
-        if self._json_log:
-            from resource_api.system.structured_log import json_lines
+    def _stderr_processors(self) -> Sequence[Processor]:
+        return json_processors() if self._json_log else [self._without_repetition, self._render]
 
-            return json_lines(self.stderr)
-        color = _colored(settings.get("color", "auto"), self.stderr)
-        return console(self.stderr, self._log_lines, self._select, color=color)
+    def _emit_event(self, _logger: object, _method: str, event: EventDict) -> EventDict:
+        """Write an event to the JSON of a run."""
+        from resource_api.render import json as documents
 
-    def _log_lines(self, event: LogEvent, *, color: bool) -> str:
-        """Return the lines of a log event whose change is too large for one."""
+        self.emit(documents.log(log_event(event)))
+        return event
+
+    def _render(self, logger: object, method: str, event: EventDict) -> str:
+        """Return the line of an event; if its change is too large for one, also the lines of the change."""
+        if event.get("change") is None:
+            return render_line(logger, method, event, color=self._log_color)
         from resource_api.render.changes import SCREEN, log_lines
 
         # All texts of one resource together have the lines of a screen.
         subject, before = self._diffs
-        before = before if subject == event.subject else 0
-        lines = log_lines(event, self.style._replace(color=color), max(0, SCREEN - before))
-        self._diffs = event.subject, before + lines.count("\n")
+        before = before if subject == event["subject"] else 0
+        style = self.style._replace(color=self._log_color)
+        lines = log_lines(log_event(event), style, max(0, SCREEN - before))
+        self._diffs = event["subject"], before + lines.count("\n")
         return lines
 
-    def _select(self, events: Sequence[LogEvent]) -> Sequence[LogEvent]:
-        """Return the events without repeated texts, and count those after the first failure."""
-        selected = []
-        for event in events:
-            self.lines_after_failure += self._failed
-            if event.level in {"warning", "err"}:
-                selected.append(self._without_repetition(event))
-                self._failed = self._failed or event.level == "err"
-            else:
-                selected.append(event)
-        return selected
+    def _without_repetition(self, _logger: object, _method: str, event: EventDict) -> EventDict:
+        """Drop the end of an error that repeats the warnings about its resource right before it.
 
-    def _without_repetition(self, event: LogEvent) -> LogEvent:
-        """Return an error without its end where that repeats the warnings about the same resource right before it."""
-        subject, warned = self._warned
-        if event.level == "warning":
+        Count the lines after the first failure.
+        """
+        self.lines_after_failure += self._failed
+        level, (subject, warned) = event["level"], self._warned
+        if level == "warning":
             # Errors quote the output of programs without indentation and empty lines.
-            lines = [*(warned if subject == event.subject else []), event.text.strip()]
-            self._warned = event.subject, list(filter(None, lines))[-_QUOTED:]
-            return event
-        self._warned = "", []
-        if event.level != "err" or event.subject != subject:
-            return event
-        ends = (": " + "; ".join(warned[first:]) for first in range(len(warned)))
-        position = match[0] if (match := _PLACE.search(event.text)) else ""
-        reason = event.text.removesuffix(position)
-        end = next((end for end in ends if reason.endswith(end)), "")
-        return event._replace(text=reason.removesuffix(end) + position)
+            lines = [*(warned if subject == event["subject"] else []), event["event"].strip()]
+            self._warned = event["subject"], list(filter(None, lines))[-_QUOTED:]
+        elif level == "err":
+            self._failed, self._warned = True, ("", [])
+            if event["subject"] == subject:
+                ends = (": " + "; ".join(warned[first:]) for first in range(len(warned)))
+                position = match[0] if (match := _PLACE.search(event["event"])) else ""
+                reason = event["event"].removesuffix(position)
+                end = next((end for end in ends if reason.endswith(end)), "")
+                event["event"] = reason.removesuffix(end) + position
+        return event
 
     @property
     def on_one_terminal(self) -> bool:
@@ -230,12 +235,8 @@ class Output:
 
     def _foreign_line(self, text: str) -> str:
         """Return a log line for a masked line that a child process has written."""
-        from resource_api.system import log_renderers
-
         event = LogEvent("notice", "", text)
-        if not self._json_log:
-            return log_renderers.line(event)
-        return escape_json(json.dumps(log_renderers.document(event)))
+        return escape_json(json.dumps(document(event))) if self._json_log else line(event)
 
     def _drain(self) -> None:
         if self._filter is not None:
@@ -293,7 +294,7 @@ class Output:
             pairs = (("reference", problem.reference), ("attribute", problem.attribute))
             fields = {name: value for name, value in pairs if value}
             level = "err" if problem.severity == "error" else "warning"
-            self.log.sinks[0](self.log.event(level, problem.reference, str(problem), **fields))
+            self._stderr_log.show(level, problem.reference, str(problem), **fields)
             return
         text = problem.labelled if problem.code in _SEVERAL_LINES else self._one_line(problem.labelled)
         self.error_text("\n".join([text, *source]))
@@ -313,7 +314,7 @@ class Output:
         if context is None and not self._json_log:
             self.error_text(text)  # of the interpreter, as with -X importtime
         else:
-            self.log.sinks[0](self.log.event("notice", context.type.name if context else "", text))
+            self._stderr_log.show("notice", context.type.name if context else "", text)
 
     def restore_stdout(self) -> None:
         """Make descriptor 1 stdout again, for another command of this process."""

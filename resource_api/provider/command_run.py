@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values.errors import CommandError
 from resource_api.model.values.masking import Mask
-from resource_api.system.log import LineSplitter, decode
+from resource_api.system.foreign_lines import LineSplitter, decode
 from resource_api.system.process import identity, trusted_path
 from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
 

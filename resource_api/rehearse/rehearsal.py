@@ -321,12 +321,12 @@ class _Inside:
 def _silent(runtime: Runtime) -> Iterator[None]:
     """Show nothing of the runs in the ``with`` block."""
     log, notify = runtime.log, runtime.notify
-    sinks, log.sinks = log.sinks, []
+    level, log.level = log.level, "off"
     runtime.notify = lambda _event: None
     try:
         yield
     finally:
-        log.sinks, runtime.notify = sinks, notify
+        log.level, runtime.notify = level, notify
 
 
 def _failed(report: RunReport) -> list[Finding]:

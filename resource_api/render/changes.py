@@ -12,7 +12,7 @@ from resource_api.model.change import is_text_change
 from resource_api.model.values.line_diff import count_changes, is_compared, unified
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape_lines, show_attribute
-from resource_api.system.log_renderers import line
+from resource_api.system.log import line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from resource_api.model.report import LogEvent
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.text import escape, escape_lines
 from resource_api.render import text
-from resource_api.system.log_renderers import line
+from resource_api.system.log import line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ from resource_api.model.report import Diagnosed, Drifted, Event, LogEvent, Outpu
 from resource_api.model.step import split_reasons
 from resource_api.model.values.values import is_unknown
 from resource_api.model.values.version import __version__
-from resource_api.system.log_renderers import document as log_document
+from resource_api.system.log import document as log_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

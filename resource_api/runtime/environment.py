@@ -24,7 +24,7 @@ from resource_api.state.store import NoStore, StackName
 from resource_api.system import process_guard
 from resource_api.system.facts import Facts
 from resource_api.system.gc_pause import gc_paused
-from resource_api.system.log import Log
+from resource_api.system.log import EmbeddedLog, Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -75,7 +75,7 @@ class RunEnvironment(ResourceReader):
         by default this machine's. ``contents`` reads the assets and archives of manifests, by default from files.
         """
         if run is None:
-            run = RunContext(log or Log("notice", _embedder_sink()))
+            run = RunContext(log or EmbeddedLog())
             run.isolate = isolate or None
         super().__init__(registry, run)
         self.log = run.log
@@ -300,9 +300,3 @@ def read_saved_plan(path: str) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) and "format_version" in document else None
-
-
-def _embedder_sink() -> Callable[..., None]:
-    from resource_api.system.structured_log import EmbedderSink
-
-    return EmbedderSink()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.values.errors import STOPPED
 from resource_api.provider.context import current
+from resource_api.system.log import LogBusyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +82,7 @@ class Interrupts:
             write = partial(self._run.log.write, "warning", "", text)
             try:
                 write()
-            except RuntimeError:
+            except LogBusyError:
                 # The signal has come in the middle of a write to the very stream; another thread waits for its end.
                 threading.Thread(target=copy_context().run, args=(write,), daemon=True).start()
         elif self._count <= 2:  # noqa: PLR2004 - the second of three

@@ -1,95 +1,109 @@
-"""Make the events of a run's log and send them to its sinks, such as the console.
+"""The log of a run: a structlog logger behind a level, with bound fields, masked secrets, and a chain of processors.
 
-An event below the threshold is not built, nor are its fields if no sink prints them. ``log_renderers`` renders events;
-the sinks that need structlog are in ``structured_log``. Foreign output is split into lines, which are logged or masked.
+structlog is imported, and the logger is made, with the first event that is shown; events below the level cost nothing.
 """
 
 from __future__ import annotations
 
-import io
 import sys
-from contextlib import contextmanager, nullcontext
+import traceback
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from resource_api.model.report import LogEvent
 from resource_api.model.values.masking import Mask
+from resource_api.model.values.text import escape
 from resource_api.model.values.values import map_leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+    from contextlib import AbstractContextManager
 
     from resource_api.model.change import Difference
 
+    EventDict = MutableMapping[str, Any]
+    #: A processor of structlog: called with the wrapped logger, the name of the method, and the event.
+    Processor = Callable[[Any, str, Any], Any]
+
 LEVELS: Final = {"debug": 10, "info": 20, "notice": 25, "warning": 30, "err": 40, "off": 100}
+#: Level → method of structlog's loggers.
+_METHODS: Final = {"debug": "debug", "info": "info", "notice": "info", "warning": "warning", "err": "error"}
+_LABELS: Final = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning": "Warning", "err": "Error"}
+_COLORS: Final = {"debug": "\x1b[2m", "info": "\x1b[32m", "warning": "\x1b[33m", "err": "\x1b[31m"}
+_RESET: Final = "\x1b[0m"
+#: The keys of an event that are no fields.
+_OWN: Final = frozenset({"level", "subject", "event", "change"})
 #: A buffered log is flushed after this many lines.
 _BUFFER: Final = 500
-#: Longest line in bytes that ``line_stream`` collects before it is logged without its line end.
-_LONGEST: Final = 64 * 1024
-
+#: The name of the loggers of an embedding program, and of the level between INFO and WARNING in standard ``logging``.
+_LOGGER: Final = "resource_api"
+_NOTICE: Final = "NOTICE"
 
 #: The fields of all events of this thread, see ``Log.bind``.
-_bound: ContextVar[Mapping[str, Any]] = ContextVar("resource_api_log", default={})  # noqa: B039 - it is never changed
+bound_fields: ContextVar[Mapping[str, Any]] = ContextVar("resource_api_log", default={})  # noqa: B039 - it is never changed
 
 
-def bound() -> Mapping[str, Any]:
-    """Return the bound fields of this thread."""
-    return _bound.get()
+class LogBusyError(RuntimeError):
+    """A signal handler interrupted the import of structlog or a write to the stream; another thread can wait for it."""
 
 
 class Log:
-    """Make events of log lines at or above a threshold, mask their secrets, and send them to the sinks.
+    """A structlog logger for the events of a run at or above a level.
 
-    A sink is called with one or more events. A sink with a method ``accepts`` selects events by level and type; others
-    get all events that reach the threshold. A sink whose ``shows_fields`` is false gets events without fields.
+    Its processors get events with ``level``, ``subject`` (a reference, a type, or empty), ``event`` (the text), and the
+    fields that ``docs/logging.md`` lists, bound ones included, as plain data without secrets:
+
+    >>> from structlog.testing import LogCapture
+    >>> capture = LogCapture()
+    >>> log = Log("info", [capture])
+    >>> with log.bind(run="1"):
+    ...     log.write("notice", "Widget[a]", "created", status="success")
+    >>> capture.entries[0]["event"], capture.entries[0]["run"], capture.entries[0]["status"]
+    ('created', '1', 'success')
     """
 
-    def __init__(self, threshold: str = "notice", *sinks: Callable[[LogEvent], None]) -> None:
-        """Log lines of level ``threshold`` (debug, info, notice, warning, err, off) and above."""
-        self._threshold = LEVELS[threshold]
-        self.sinks = list(sinks)
-        #: The sinks of the last line, whether any of them has ``accepts``, and whether any prints fields.
-        self._examined: list[Callable[[LogEvent], None]] = []
-        self._choosing = self._shows_fields = False
+    def __init__(
+        self,
+        level: str = "notice",
+        processors: Sequence[Processor] | Callable[[], Sequence[Processor]] = (),
+        output: object = None,
+        *,
+        terse: bool = False,
+    ) -> None:
+        """Show events of ``level`` (debug, info, notice, warning, err; off: none) and above.
+
+        ``processors``, or the function that returns them with the first event, end in a renderer, whose result goes to
+        the wrapped logger ``output``, such as ``structlog.WriteLogger()``. ``terse``: they get no fields.
+        """
+        self.level = level
+        self.terse = terse
         self.mask = Mask()
+        self.output = output
+        self._processors = processors
         #: Reentrant: lines come from several threads, and from a signal handler that has interrupted one of them.
         self._lock = RLock()
-        #: Pending events of ``buffered``, or None if each event is sent at once.
-        self._pending: list[LogEvent] | None = None
+        self._failed = False
 
-    def enabled(self, level: str, resource_type: str = "") -> bool:
-        """Return whether a line of this level about resources of this type would be logged."""
-        return bool(self._takers(level, resource_type))
+    def enabled(self, level: str, resource_type: str = "") -> bool:  # noqa: ARG002 - of an embedding program's loggers
+        """Return whether a line of this level about resources of this type would be shown."""
+        return LEVELS[level] >= LEVELS[self.level]
 
     @property
     def is_brief(self) -> bool:
         """Whether it has only terse readers, for whom equal lines may be counted instead of repeated."""
-        return not self.enabled("info") and not any(getattr(sink, "shows_fields", True) for sink in self.sinks)
+        return self.terse and not self.enabled("info")
 
     def lowest_level(self, resource_type: str) -> str:
-        """Return the lowest level that is logged for this type, or ``off``."""
+        """Return the lowest level that is shown for this type, or ``off``."""
         return next((level for level in LEVELS if level != "off" and self.enabled(level, resource_type)), "off")
-
-    def _takers(self, level: str, resource_type: str) -> Sequence[Callable[..., None]]:
-        """Return the sinks of events of this level about this type."""
-        if self.sinks != self._examined:
-            self._examined = list(self.sinks)
-            self._choosing = any(hasattr(sink, "accepts") for sink in self._examined)
-            self._shows_fields = any(getattr(sink, "shows_fields", True) for sink in self._examined)
-        reached = LEVELS[level] >= self._threshold
-        if self._choosing:
-            return [
-                sink
-                for sink in self._examined
-                if (reached if (accepts := getattr(sink, "accepts", None)) is None else accepts(level, resource_type))
-            ]
-        return self._examined if reached else ()
 
     @property
     def bound(self) -> Mapping[str, Any]:
         """The bound fields of this thread."""
-        return _bound.get()
+        return bound_fields.get()
 
     @contextmanager
     def bind(self, **fields: Any) -> Iterator[None]:
@@ -98,18 +112,14 @@ class Log:
         If structlog is loaded, they are added to its context variables, so that lines which the embedding program or a
         provider logs with structlog have them too.
         """
-        bound = {**_bound.get(), **fields}
-        token = _bound.set(bound)
+        bound = {**bound_fields.get(), **fields}
+        token = bound_fields.set(bound)
         structlog = sys.modules.get("structlog.contextvars")
         try:
             with structlog.bound_contextvars(**_masked_data(bound, self.mask)) if structlog else nullcontext():
                 yield
         finally:
-            _bound.reset(token)
-
-    def event(self, level: str, subject: str, text: str, **fields: Any) -> LogEvent:
-        """Return an event with ``fields`` and the bound fields, its secrets masked."""
-        return _masked(LogEvent(level, subject, text, {**_bound.get(), **fields}), self.mask)
+            bound_fields.reset(token)
 
     def write(
         self,
@@ -126,70 +136,224 @@ class Log:
 
         The event has ``fields``, those that ``make_fields`` returns, and the bound ones; ``change`` as in ``LogEvent``.
         """
-        takers = self._takers(level, resource_type)
-        if not takers:
+        if not self.enabled(level, resource_type):
             return
-        if self._shows_fields:
-            of_type = {"resource_type": resource_type} if resource_type else {}
-            more = make_fields() if make_fields is not None else {}
-            event = self.event(level, subject, text, **{**of_type, **more, **fields})
+        if self.terse:
+            fields = {}
         else:
-            event = LogEvent(level, subject, text)
+            of_type = {"resource_type": resource_type} if resource_type else {}
+            fields = {**of_type, **(make_fields() if make_fields is not None else {}), **fields}
         if change is not None:
-            event = event._replace(change=change)
-        with self._lock:
-            if self._pending is None:
-                if self.mask and not self._shows_fields:
-                    event = _masked(event, self.mask)
-                for sink in takers:
-                    sink(event)
-                return
-            self._pending.append(event)
-            if len(self._pending) >= _BUFFER:
-                # A signal handler may log while these are being sent.
-                events, self._pending = self._pending, []
-                self._send(events)
+            fields["change"] = change
+        self.show(level, subject, text, **fields)
 
-    def _send(self, events: Sequence[LogEvent]) -> None:
-        if self.mask:
-            # Together, because that is faster; events with fields are masked already.
-            secret = self.mask.search([f"{event.subject}\n{event.text}" for event in events])
-            events = [_masked(event, self.mask) if index in secret else event for index, event in enumerate(events)]
-        for sink in self.sinks:
-            sink(*events)
+    def show(self, level: str, subject: str, text: str, **fields: Any) -> None:
+        """Show a line whatever its level. The first exception of a processor is printed, and stops no run."""
+        try:
+            with self._lock:
+                self._methods[level](text, level=level, subject=subject, **fields)
+        except LogBusyError:
+            raise
+        except Exception:  # noqa: BLE001 - a full log never stops a run
+            if not self._failed:
+                self._failed = True
+                with suppress(OSError, ValueError):
+                    traceback.print_exc()
+
+    @cached_property
+    def _methods(self) -> Mapping[str, Callable[..., object]]:
+        """Level → method of the bound logger, which is made, and structlog imported, with the first event."""
+        import structlog
+
+        first = (self.mask_secrets,) if self.terse else (self.add_context, self.mask_secrets)
+        try:
+            processors = self._processors() if callable(self._processors) else self._processors
+            output = structlog.ReturnLogger() if self.output is None else self.output
+            logger = structlog.wrap_logger(output, [*first, *processors], structlog.BoundLogger, dict).bind()
+        except AttributeError as error:  # it is only partly imported
+            raise LogBusyError from error
+        return {level: getattr(logger, method) for level, method in _METHODS.items()}
+
+    def add_context(self, _logger: object, _method: str, event: EventDict) -> EventDict:
+        """Add the bound fields; those of the event win."""
+        return {**bound_fields.get(), **event}
+
+    def mask_secrets(self, _logger: object, _method: str, event: EventDict) -> EventDict:
+        """Make the fields plain data, and mask secrets in them, in the subject and in the text."""
+        if not self.terse:
+            from resource_api.model.codec import plain
+
+            data = {key: plain(value) for key, value in event.items() if key not in _OWN}
+            event.update(_masked_data(data, self.mask) if self.mask else data)
+        # They are searched together, because secrets are rare; ``longest`` is 0 without any.
+        if self.mask.longest and (both := f"{event['subject']}\n{event['event']}") is not self.mask(both):
+            event["subject"], event["event"] = self.mask(event["subject"]), self.mask(event["event"])
+        return event
+
+    def buffered(self) -> AbstractContextManager[None]:
+        """Write the lines of a ``with`` block in large groups, if they go to a stream."""
+        return self.output.buffered() if isinstance(self.output, StreamLogger) else nullcontext()
+
+
+class ForwardedLog(Log):
+    """A log whose events another process shows, or a test reads; it needs no structlog."""
+
+    def __init__(self, level: str, send: Callable[[LogEvent], object]) -> None:
+        """Call ``send`` with the events of ``level`` and above."""
+        super().__init__(level)
+        self._send = send
+
+    def show(self, level: str, subject: str, text: str, **fields: Any) -> None:
+        """Send an event with the bound fields, its secrets masked."""
+        event: EventDict = {"level": level, "subject": subject, "event": text, **fields}
+        for processor in (self.add_context, self.mask_secrets):
+            event = processor(None, level, event)
+        self._send(log_event(event))
+
+
+class EmbeddedLog(Log):
+    """The log of an embedding program: its structlog if it has configured that, otherwise standard ``logging``.
+
+    The logger is ``resource_api.<type>``, or ``resource_api`` for events without a type.
+    """
+
+    def __init__(self) -> None:
+        """Import nothing yet."""
+        super().__init__("debug", [_to_program])
+        #: Type → its logger of standard ``logging``.
+        self._loggers: dict[str, Any] = {}
+
+    def enabled(self, level: str, resource_type: str = "") -> bool:
+        """Return whether the program's logger is enabled for a level."""
+        if self.level == "off":
+            return False
+        if structlog := _configured_structlog():
+            enabled = getattr(structlog.get_logger(_name(resource_type)).bind(), "is_enabled_for", None)
+            return enabled is None or bool(enabled(LEVELS["info" if level == "notice" else level]))
+        logger = self._loggers.get(resource_type) or self._logger_of(resource_type)
+        return bool(logger.isEnabledFor(LEVELS[level]))
+
+    def _logger_of(self, resource_type: str) -> Any:
+        import logging
+
+        return self._loggers.setdefault(resource_type, logging.getLogger(_name(resource_type)))
+
+
+def _configured_structlog() -> Any:
+    """Return structlog if the embedding program has configured it, else None."""
+    structlog = sys.modules.get("structlog")
+    return structlog if structlog is not None and structlog.is_configured() else None
+
+
+def _name(resource_type: str) -> str:
+    return f"{_LOGGER}.{resource_type}" if resource_type else _LOGGER
+
+
+def _to_program(_logger: object, method: str, event: EventDict) -> object:
+    """Give an event to the logger of the embedding program; nothing is left for ours."""
+    import logging
+
+    from structlog.contextvars import merge_contextvars
+
+    name = _name(event.get("resource_type", ""))
+    event.pop("change", None)
+    if structlog := _configured_structlog():
+        text, level = event.pop("event"), event.pop("level")
+        getattr(structlog.get_logger(name).bind(level_name=level, **event), method)(text)
+    else:
+        if logging.getLevelName(LEVELS["notice"]) != _NOTICE:
+            logging.addLevelName(LEVELS["notice"], _NOTICE)
+        fields = as_document(None, "", dict(merge_contextvars(None, method, event)))
+        text = message(log_event(event))
+        # An argument, because the text may contain ``%``.
+        logging.getLogger(name).log(LEVELS[event["level"]], "%s", text, extra={"resource_api": fields})
+    return {}
+
+
+class StreamLogger:
+    """The output of a log on a stream: it writes lines, and drops them after the stream is closed."""
+
+    def __init__(self, stream: TextIO, most: int = _BUFFER) -> None:
+        """Write at once after ``most`` lines of a ``buffered`` block."""
+        self._stream: TextIO | None = stream
+        self._most = most
+        self._lines: list[str] = []
+        #: The number of lines until the next write, and from one write to the next.
+        self._room = self._group = 1
+
+    def msg(self, line: str) -> None:
+        """Write a line, or keep it for the end of the block."""
+        self._lines.append(line)
+        self._room -= 1
+        if self._room <= 0:
+            self._flush()
+            self._room = self._group
+
+    debug = info = warning = error = msg
+
+    def _flush(self) -> None:
+        # A signal handler may log while these are being written.
+        lines, self._lines = self._lines, []
+        if lines and self._stream is not None:
+            try:
+                self._stream.write("".join([f"{line}\n" for line in lines]))
+                self._stream.flush()
+            except (OSError, ValueError):
+                self._stream = None
+            except RuntimeError as error:  # the write was interrupted by the handler that writes now
+                raise LogBusyError from error
 
     @contextmanager
     def buffered(self) -> Iterator[None]:
-        """Write the lines of the ``with`` block in large groups: one system call for hundreds of lines.
-
-        Other threads wait until the block ends. A log with a sink that takes single lines is not buffered.
-        """
-        if self._pending is not None or not all(isinstance(sink, StreamSink) for sink in self.sinks):
+        """Write the lines of the ``with`` block in large groups: one system call for hundreds of lines."""
+        self._room = self._group = self._most
+        try:
             yield
-            return
-        with self._lock:
-            self._pending = []
-            try:
-                yield
-            finally:
-                events, self._pending = self._pending, None
-                self._send(events)
+        finally:
+            self._room = self._group = 1
+            self._flush()
 
 
-def _masked(event: LogEvent, mask: Mask) -> LogEvent:
-    """Return an event with plain data as its fields, and its secrets masked.
+def json_processors() -> list[Processor]:
+    """Return the processors that render an event as a JSON object on one line, with the time in UTC."""
+    import structlog
 
-    Subject and text are searched together, because secrets are rare.
-    """
-    level, subject, text, fields, change = event
-    if not fields and (both := f"{subject}\n{text}") is mask(both):
-        return event
-    if fields:
-        from resource_api.model.codec import plain
+    return [as_document, structlog.processors.TimeStamper("iso", utc=True), structlog.processors.JSONRenderer()]
 
-        data = {key: plain(value) for key, value in fields.items()}
-        fields = _masked_data(data, mask) if mask else data
-    return LogEvent(level, mask(subject), mask(text), fields, change)
+
+def as_document(_logger: object, _method: str, event: EventDict) -> dict[str, Any]:
+    """Return an event as JSON data, see ``document``."""
+    return document(log_event(event))
+
+
+def render_line(_logger: object, _method: str, event: EventDict, *, color: bool = False) -> str:
+    """Render an event as a line of text, as on the console."""
+    level, subject, text = event["level"], event["subject"], event["event"]
+    text = f"{_LABELS[level]}: {subject}: {text}" if subject else f"{_LABELS[level]}: {text}"
+    text = text if text.isprintable() else escape(text)
+    start = _COLORS.get(level) if color else None
+    return f"{start}{text}{_RESET}" if start else text
+
+
+def log_event(event: Mapping[str, Any]) -> LogEvent:
+    """Return an event of structlog as a value."""
+    fields = {key: value for key, value in event.items() if key not in _OWN}
+    return LogEvent(event["level"], event["subject"], event["event"], fields, event.get("change"))
+
+
+def document(event: LogEvent) -> dict[str, Any]:
+    """Return an event as JSON data: level, subject, message, and its fields."""
+    return {"level": event.level, "subject": event.subject, "message": event.text, **event.fields}
+
+
+def line(event: LogEvent, *, color: bool = False) -> str:
+    """Return ``Notice: Widget[a]: created``."""
+    return render_line(None, "", {"level": event.level, "subject": event.subject, "event": event.text}, color=color)
+
+
+def message(event: LogEvent) -> str:
+    """Return ``Widget[a]: created`` as one line; control characters are escaped."""
+    return escape(f"{event.subject}: {event.text}" if event.subject else event.text)
 
 
 def _masked_data(value: Any, mask: Mask) -> Any:
@@ -201,136 +365,3 @@ def _masked_data(value: Any, mask: Mask) -> Any:
         return leaf if leaf is None or isinstance(leaf, bool) or mask(text := str(leaf)) is text else mask(text)
 
     return map_leaves(value, masked, mask)
-
-
-def console(
-    stream: TextIO,
-    large: Callable[..., str] | None = None,
-    select: Callable[[Sequence[LogEvent]], Sequence[LogEvent]] | None = None,
-    *,
-    color: bool = False,
-) -> StreamSink:
-    """Return a sink that writes lines of text. A closed stream does not stop the run.
-
-    ``large``, called with an event and ``color``, returns the text of an event whose change is too large for a line.
-    ``select`` returns the events of a group that are written.
-    """
-
-    def write(events: Sequence[LogEvent]) -> None:
-        from resource_api.system.log_renderers import line
-
-        lines = [
-            line(event, color=color) if event.change is None or large is None else large(event, color=color)
-            for event in (events if select is None else select(events))
-        ]
-        stream.write("".join([f"{text}\n" for text in lines]))
-        stream.flush()
-
-    return StreamSink(write, shows_fields=False)
-
-
-class StreamSink:
-    """A sink that writes to a stream, and drops lines after the stream is closed."""
-
-    def __init__(self, write: Callable[[Sequence[LogEvent]], None], *, shows_fields: bool = True) -> None:
-        """Call ``write`` with groups of events."""
-        self._write = write
-        self.shows_fields = shows_fields
-
-    def __call__(self, *events: LogEvent) -> None:
-        """Write events while the stream is open."""
-        if events:
-            try:
-                self._write(events)
-            except (OSError, ValueError):
-                self._write = lambda _events: None
-
-
-class LineSplitter:
-    """Collects chunks and returns whole lines; ``size`` is the number of pending bytes without a line end.
-
-    A line that is too long is cut outside the secrets of ``mask``, because its pieces are masked separately. With
-    ``keep_ends`` the lines have their line ends.
-    """
-
-    def __init__(self, mask: Mask | None = None, *, keep_ends: bool = False) -> None:
-        """Start at the beginning of a line."""
-        self._end = "\n" if keep_ends else ""
-        self.size = 0
-        self._mask = mask or Mask()
-        self._pending: list[bytes] = []
-
-    def feed(self, chunk: bytes, limit: int | None = None) -> list[str]:
-        """Return the lines that ``chunk`` completes, and the incomplete line once it is longer than ``limit`` bytes."""
-        head, newline, tail = chunk.rpartition(b"\n")
-        lines = []
-        if newline:
-            lines = decode(b"".join((*self._pending, head))).split("\n")
-            lines = [line + self._end for line in lines] if self._end else lines
-            self._pending, self.size = [], 0
-        self._pending.append(tail)
-        self.size += len(tail)
-        return lines + self._cut() if limit is not None and self.size > limit + self._mask.longest else lines
-
-    def _cut(self) -> list[str]:
-        """Cut off and return the beginning of the line; the rest is longer than any secret that may have begun."""
-        text = decode(b"".join(self._pending))
-        end = self._mask.boundary(text, max(0, len(text) - self._mask.longest))
-        self._pending = [text[end:].encode("utf-8", "surrogateescape")]
-        self.size = len(self._pending[0])
-        return [text[:end]] if end else []
-
-    def rest(self) -> list[str]:
-        """Return the incomplete line at the end; an empty list when there is none."""
-        last, self._pending, self.size = b"".join(self._pending), [], 0
-        return [decode(last)] if last else []
-
-
-def decode(data: bytes) -> str:
-    """Return UTF-8 as text, with surrogate escapes for other bytes."""
-    return data.decode("utf-8", "surrogateescape")
-
-
-def line_stream(write: Callable[[str], None], descriptor: int, mask: Mask) -> TextIO:
-    """Return a replacement for a standard stream that calls ``write`` with each line that foreign code prints.
-
-    The lines can then be masked, escaped, and written in the log's format. ``descriptor`` is the result of ``fileno``:
-    programs that the code starts write there. A very long line is cut outside the secrets of ``mask``.
-    """
-    return _UnclosableStream(_LineStream(write, descriptor, mask), "utf-8", "backslashreplace", write_through=True)
-
-
-class _UnclosableStream(io.TextIOWrapper):
-    """A stream whose ``close`` only flushes, so that later code can still print."""
-
-    def close(self) -> None:
-        self.buffer.flush()
-
-
-class _LineStream(io.RawIOBase):
-    def __init__(self, write: Callable[[str], None], descriptor: int, mask: Mask) -> None:
-        self._write_line = write
-        self._descriptor = descriptor
-        self._lines = LineSplitter(mask)
-
-    @property
-    def name(self) -> int:
-        return self._descriptor
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def write(self, data: Any) -> int:
-        for line in self._lines.feed(bytes(data), _LONGEST):
-            self._emit(line)
-        return len(data)
-
-    def flush(self) -> None:
-        for line in self._lines.rest():
-            self._emit(line)
-
-    def _emit(self, line: str) -> None:
-        self._write_line(line.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))

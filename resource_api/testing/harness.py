@@ -31,8 +31,7 @@ from resource_api.runtime import plan_checks
 from resource_api.runtime.runtime import Runtime
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system import process_guard
-from resource_api.system.log import Log
-from resource_api.system.log_renderers import line
+from resource_api.system.log import ForwardedLog, line
 from resource_api.testing.examples import similar_resources
 from resource_api.testing.method_context import RecordingContext
 
@@ -74,7 +73,7 @@ class Harness:
         self.definition = registry.type(type_name)
         self.examples = examples
         self.lines: list[str] = []
-        self.log = Log("debug", self._log_line)
+        self.log = ForwardedLog("debug", self._log_line)
         # A secret that only the mask hides is a leak too.
         self.log.mask = _Unmasked()
         self.runtime = self.new_runtime(registry)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.values.text import show
 from resource_api.provider.context import Context, LoggingContext, RunContext
 from resource_api.provider.outcomes import Subject
-from resource_api.system.log import Log
-from resource_api.system.log_renderers import line
+from resource_api.system.log import ForwardedLog, line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -82,7 +81,7 @@ def context(
         lines.append(line(event))
 
     subjects = {name: Subject(show(name)) for name in names}
-    run = RunContext(Log("debug", keep))
+    run = RunContext(ForwardedLog("debug", keep))
     method_context = MethodContext(definition, run, lines=lines, subjects=subjects, noop=noop, reading=reading)
     if provider is not None:
         method_context.make_default(provider)

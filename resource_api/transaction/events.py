@@ -85,7 +85,12 @@ class Events:
         """Log a line about the resource of an operation; ``change`` as in ``LogEvent``."""
         if self._is_shown and fields.get("status") in _SHOWN:
             return
-        self._write(level, run, text, lambda: {**run.log_fields(), **fields}, change)
+        entry = run.step.entry
+        self._log.write(
+            *(level, entry.reference_text, text, entry.definition.name),
+            lambda: {**run.log_fields(), **fields},
+            change=change,
+        )
 
     def log_reason(self, level: str, run: OperationRun, reason: str, **fields: Any) -> None:
         """Log the reason for which an operation was not done, unless a brief log repeats it; ``log_more`` counts."""
@@ -110,36 +115,29 @@ class Events:
             for run in runs:
                 self.log("notice", run, ADOPTED, action="adopt")
 
-    def _write(
-        self,
-        level: str,
-        run: OperationRun,
-        text: str,
-        fields: Callable[[], Mapping[str, Any]],
-        change: Difference | None = None,
-    ) -> None:
-        entry = run.step.entry
-        self._log.write(level, entry.reference_text, text, entry.definition.name, fields, change=change)
-
     def log_change(self, run: OperationRun) -> None:
         """Log the changes that were made, or under noop would be, and that the provider did not log itself."""
         step, level = run.step, run.step.entry.meta.loglevel
-        if self._is_shown or not self._log.enabled(level, step.entry.definition.name) or first_half(run):
+        action = run.decision.action
+        if self._is_shown or (action is Action.REPLACE and first_half(run)):
             return
         end, status = (" (noop)", "noop") if step.noop else ("", "success")
-        verb = _VERBS.get(run.decision.action)
-        if run.decision.action is Action.UPDATE and not run.decision.differences and run.result.reported is None:
+        if action is Action.UPDATE and not run.decision.differences and run.result.reported is None:
             # No difference is visible: an earlier run left it partial.
             text = f"completed: {'; '.join(run.decision.reasons)}{end}"
             self.log(level, run, text, **end_fields(run, status))
-        elif verb is None:
+        elif action not in _VERBS and self._log.enabled(level, step.definition.name):
             for difference in unlogged_differences(run):
                 text = describe_difference(step.definition, difference) + end
                 fields = difference_fields(step.definition, difference)
                 large = large_change(step.definition, difference)
                 self.log(level, run, text, large, **end_fields(run, status), **fields)
-        elif run.result.reported is None:
-            self._write(level, run, verb + end, lambda: {**run.log_fields(), **end_fields(run, status)})
+        elif action in _VERBS and run.result.reported is None:
+            entry = step.entry
+            self._log.write(
+                *(level, entry.reference_text, _VERBS[action] + end, entry.definition.name),
+                lambda: {**run.log_fields(), **end_fields(run, status)},
+            )
 
     def log_forgotten(self, run: OperationRun) -> None:
         """Log that the record of a resource is removed, and the reason for which the resource stays, or is gone."""
@@ -158,8 +156,8 @@ def end_fields(run: OperationRun, status: str) -> Mapping[str, Any]:
 
 
 def first_half(run: OperationRun) -> bool:
-    """Whether an operation is the first of the two of a replacement, whose end is reported with the second."""
-    return run.decision.action is Action.REPLACE and run.removal != run.step.create_first
+    """Whether an operation of a replacement is the first of its two; the second reports the end."""
+    return run.removal != run.step.create_first
 
 
 def unlogged_differences(run: OperationRun) -> Sequence[Difference]:

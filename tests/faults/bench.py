@@ -20,7 +20,7 @@ import resource_api
 from resource_api import Registry, Runtime
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
-from resource_api.system.log import Log
+from resource_api.system.log import ForwardedLog
 from tests.faults import system, tracer
 from tests.faults.tracer import KILL, Outcome, Point
 
@@ -215,7 +215,9 @@ class Bench:
     def run_in_process(self, command: str, **options: Any) -> tuple[RunReport, list[LogEvent]]:
         """Apply or destroy with the package's own runtime; return the report and the log lines."""
         events: list[LogEvent] = []
-        runtime = Runtime(Registry.from_path(MODULES), state=f"sqlite:{self.state}", log=Log("notice", events.append))
+        runtime = Runtime(
+            Registry.from_path(MODULES), state=f"sqlite:{self.state}", log=ForwardedLog("notice", events.append)
+        )
         work: Callable[..., RunReport] = runtime.apply if command == "apply" else runtime.destroy
         return work(self.manifest, **options), events
 

@@ -7,7 +7,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
-from resource_api.system.log import console
+from resource_api.system.log import Log, StreamLogger, render_line
 from tests.registries import registry_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_other_threads_may_log_while_a_provider_compares() -> None:
     """The lines of the changes are written together, and other threads need not wait for a comparison."""
     boxes = Boxes()
     runs = runtime(boxes)
-    runs.log.sinks[:] = [console(StringIO())]
+    runs.log = runs.run.log = Log("notice", [render_line], StreamLogger(StringIO()), terse=True)
     report = runs.apply({"resources": {"Box[a]": {"inside": [1]}}})
     assert (report.summary.created, boxes.unheard) == (1, 0)
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from resource_api import Attribute, BaseProvider, Command, Registry, Runtime, TypeDefinition
 from resource_api.state.store import MemoryStore, StackName
-from resource_api.system.log import Log
-from resource_api.system.log_renderers import line
+from resource_api.system.log import ForwardedLog, line
 from tests.registries import registry_of
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class Side:
                 TypeDefinition(name=kind, docs="One of them.", attributes=attributes, features=features)
             )
             registry.register_provider(kind, self._provider(kind, features))
-        log = Log(level, lambda event: self.lines.append(line(event)))
+        log = ForwardedLog(level, lambda event: self.lines.append(line(event)))
         self.runtime = Runtime(registry, state=self.store, log=log)
 
     def _provider(self, kind: str, features: Collection[str]) -> type[BaseProvider]:

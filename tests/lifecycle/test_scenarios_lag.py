@@ -13,7 +13,7 @@ from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
 from resource_api.model.report import StepEnd
 from resource_api.render import json as documents
 from resource_api.state.store import StackName
-from resource_api.system.log import Log
+from resource_api.system.log import ForwardedLog
 from tests.lifecycle.world import Kill, MortalStore, acted
 from tests.registries import registry_of
 
@@ -49,7 +49,7 @@ class Cloud:
         self.runtime = self._runtime()
 
     def _runtime(self) -> Runtime:
-        log = Log("notice", lambda line: self.lines.append(f"{line.level}: {line.subject}: {line.text}"))
+        log = ForwardedLog("notice", lambda line: self.lines.append(f"{line.level}: {line.subject}: {line.text}"))
         definition = TypeDefinition(
             name="bucket", attributes=_ATTRIBUTES, features={"simple_get_filter"}, settle=self.settle
         )

@@ -13,7 +13,7 @@ from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
 from resource_api.model.change import exists
 from resource_api.model.record import Commit
 from resource_api.state.store import MemoryStore, StackName
-from resource_api.system.log import Log
+from resource_api.system.log import ForwardedLog
 from tests.lifecycle import invariants
 from tests.registries import registry_of
 
@@ -236,7 +236,7 @@ class Bench:
         self.runtime = self._runtime()
 
     def _runtime(self) -> Runtime:
-        log = Log("notice", lambda line: self.lines.append(f"{line.level}: {line.subject}: {line.text}"))
+        log = ForwardedLog("notice", lambda line: self.lines.append(f"{line.level}: {line.subject}: {line.text}"))
         return Runtime(self.registry, state=self.store, project=PROJECT, log=log, on_event=self.events.append)
 
     def _die(self) -> None:

@@ -8,7 +8,7 @@ from resource_api import Runtime
 from resource_api.model.report import Diagnosed
 from resource_api.model.step import ADOPTED
 from resource_api.plugins.registry import Registry
-from resource_api.system.log import Log
+from resource_api.system.log import ForwardedLog, Log
 
 if TYPE_CHECKING:
     from resource_api.model.report import RunReport
@@ -29,7 +29,7 @@ def run_manifest(manifest: dict[str, Any], **options: Any) -> tuple[RunReport, l
         if event.text != ADOPTED:
             lines.append(f"{event.level}: {event.subject}: {event.text}")
 
-    log = Log("notice", listen)
+    log = ForwardedLog("notice", listen)
     return Runtime(REGISTRY, log=log).apply({"project": "p", **manifest}, **options), lines
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from resource_api import Context, ManifestError, Registry, Runtime
 from resource_api.provider.context import RunContext
-from resource_api.system.log import Log
+from resource_api.system.log import ForwardedLog, Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
 from tests.bundled import directory_of_nobody
@@ -286,7 +286,7 @@ def test_what_is_no_key_is_a_warning_with_its_file(keys: Keys, name: str, conten
     (TRUSTED / "good.asc").write_bytes(keys.export(keys.good))
     (TRUSTED / name).write_bytes(keys.export(keys.other)[:300] if content is None else content)
     lines: list[str] = []
-    log = Log("warning", lambda event: lines.append(f"{event.level}: {event.text}"))
+    log = ForwardedLog("warning", lambda event: lines.append(f"{event.level}: {event.text}"))
     rows = Runtime(Registry.from_path(), log=log).resources("apt_key")
     assert [row["id"] for row in rows] == [keys.good]
     said = [f"warning: {TRUSTED / name}: contains what is no OpenPGP key, which apt ignores at best"]

@@ -18,7 +18,7 @@ import pytest
 from resource_api import ManifestError, ProviderError, Runtime
 from resource_api.model.report import Diagnosed
 from resource_api.plugins.registry import Registry
-from resource_api.system.log import Log
+from resource_api.system.log import ForwardedLog
 from resource_api.testing import ProviderCompliance
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Ran:
         """Apply it."""
         self.lines: list[str] = []
         self.warnings: list[str] = []
-        log = Log(level, lambda line: self.lines.append(f"{line.level}: {line.text}"))
+        log = ForwardedLog(level, lambda line: self.lines.append(f"{line.level}: {line.text}"))
         runtime = Runtime(REGISTRY, log=log, on_event=self._hear, isolate=isolate)
         self.report: RunReport = runtime.apply(manifest, **options)
 
@@ -238,8 +238,8 @@ def test_supplementary_groups_are_those_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "group").write_text("root:x:0:\nra-test-user:x:54321:\nra-test-one:x:54322:ra-test-user\n")
     (tmp_path / "apply.py").write_text(
         "from resource_api import Registry, Runtime\n"
-        "from resource_api.system.log import Log\n"
-        "log = Log('notice', lambda line: print(line.text))\n"
+        "from resource_api.system.log import ForwardedLog\n"
+        "log = ForwardedLog('notice', lambda line: print(line.text))\n"
         "manifest = {'resources': {'Exec[id -G]': {'user': 'ra-test-user', 'logoutput': 'always'}}}\n"
         "Runtime(Registry.from_path(), log=log).apply(manifest)\n"
     )

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from resource_api import ManifestError, Runtime
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import Context, RunContext
-from resource_api.system.log import Log
-from resource_api.system.log_renderers import line
+from resource_api.system.log import ForwardedLog, Log, line
 from resource_api.testing import ProviderCompliance
 from tests.providers.applied import warned
 
@@ -101,7 +100,7 @@ def test_a_refusal_of_the_system_fails_with_its_reason() -> None:
     """A missing member is named."""
     lines: list[str] = []
     manifest = {"resources": {f"Group[{NAME}]": {"members": ["ra-test-nobody"]}}}
-    report = Runtime(REGISTRY, log=Log("err", lambda event: lines.append(line(event)))).apply(manifest)
+    report = Runtime(REGISTRY, log=ForwardedLog("err", lambda event: lines.append(line(event)))).apply(manifest)
     assert report.exit_code == 1
     assert "ra-test-nobody" in "\n".join(lines)
     assert not entry()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lib import mysql_privilege_syntax as privileges
 from lib.mysql_privilege_syntax import Target
 from resource_api import ManifestError, Runtime
-from resource_api.system.log import Log
+from resource_api.system.log import ForwardedLog
 from resource_api.testing import ProviderCompliance
 from tests.mariadb_server import ACCOUNT
 from tests.providers.applied import REGISTRY, reason
@@ -193,7 +193,7 @@ def test_what_does_not_exist_is_an_error(accounts: Server, name: tuple[str, str]
 def test_a_listing_has_the_rights_of_accounts_and_not_those_of_roles_or_the_server(prepared: Server) -> None:
     """Also of one whose user has no name; nothing is left out with a warning."""
     lines: list[str] = []
-    log = Log("warning", lambda event: lines.append(event.text))
+    log = ForwardedLog("warning", lambda event: lines.append(event.text))
     rows = Runtime(REGISTRY, log=log).resources("mysql_grant", config=prepared.config)
     assert {(row["user"], row["table"]) for row in rows} == {(f"{ACCOUNT}@localhost", "*.*"), ("@ra-test", "ra_db.one")}
     assert lines == []

@@ -13,7 +13,7 @@ import pytest
 
 from lib import mysql
 from resource_api import ManifestError, ResourceError, Runtime
-from resource_api.system.log import Log
+from resource_api.system.log import ForwardedLog
 from resource_api.testing import ProviderCompliance, context
 from tests.mariadb_server import ACCOUNT
 from tests.providers.applied import REGISTRY, reason
@@ -333,7 +333,7 @@ def test_a_machine_without_the_library_is_an_error(mariadb: Server, monkeypatch:
 def test_no_hash_is_in_the_log_of_statements(account: Server) -> None:
     """Neither as it is declared, nor as SQL writes it."""
     lines: list[str] = []
-    log = Log("debug", lambda event: lines.append(event.text))
+    log = ForwardedLog("debug", lambda event: lines.append(event.text))
     secret = "it's \\ a secret service"
     resources = {f"Mysql_user[{NAME}]": {"plugin": "pam", "password_hash": secret}}
     providers = {"mysql_user": {"config": account.config}}

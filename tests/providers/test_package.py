@@ -16,7 +16,7 @@ import pytest
 
 from resource_api import Context, Registry, Runtime
 from resource_api.provider.context import RunContext, Subject
-from resource_api.system.log import Log
+from resource_api.system.log import ForwardedLog, Log
 from resource_api.testing import ProviderCompliance
 from tests import bundled
 from tests.namespaces import private_mounts
@@ -422,7 +422,7 @@ def test_a_virtual_package_is_named_in_the_plan_with_its_providers() -> None:
 def test_a_warning_of_debconf_is_none() -> None:
     """What another program says that apt runs is one."""
     lines: list[tuple[str, str]] = []
-    log = Log("warning", lambda *events: lines.extend((event.level, event.text) for event in events))
+    log = ForwardedLog("warning", lambda event: lines.append((event.level, event.text)))
     hook = Path("/etc/apt/apt.conf.d/ra-test-hook")
     hook.write_text(HOOK)
     try:

@@ -12,7 +12,7 @@ import pytest
 
 from examples.postgresql.tests.conftest import Cluster, cluster
 from resource_api import ManifestError, Runtime
-from resource_api.system.log import Log
+from resource_api.system.log import ForwardedLog
 from resource_api.testing import ProviderCompliance
 from tests.providers.applied import REGISTRY, reason
 
@@ -122,7 +122,7 @@ def test_nothing_of_what_the_server_stores_is_printed(cluster: Cluster, role: st
     """Not even in a log for debugging, also of passwords in the old form."""
     cluster.sql(f"SET password_encryption = 'md5'; CREATE ROLE \"{role}\" PASSWORD 'open-barley-7'")
     lines: list[str] = []
-    runtime = Runtime(REGISTRY, log=Log("debug", lambda event: lines.append(event.text)))
+    runtime = Runtime(REGISTRY, log=ForwardedLog("debug", lambda event: lines.append(event.text)))
     runtime.plan(
         {
             "project": "p",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import ManifestError, Registry, Runtime
-from resource_api.system.log import Log
+from resource_api.system.log import ForwardedLog, Log
 from resource_api.testing import ProviderCompliance
 from tests import wheels
 
@@ -55,11 +55,13 @@ def _no_packages(venv: Path) -> Iterator[None]:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def apply(venv: Path, *sinks: Callable[[LogEvent], None], **packages: dict[str, Any]) -> RunReport:
+def apply(
+    venv: Path, listen: Callable[[LogEvent], None] = lambda _event: None, **packages: dict[str, Any]
+) -> RunReport:
     """Apply a manifest of packages from the wheels beside the environment."""
     common = {"install_options": ["--no-index", f"--find-links={venv.parent}"]}
     resources = {f"Python_package[{name} {venv}]": {**common, **each} for name, each in packages.items()}
-    return Runtime(Registry.from_path(), log=Log("debug", *sinks)).apply({"resources": resources})
+    return Runtime(Registry.from_path(), log=ForwardedLog("debug", listen)).apply({"resources": resources})
 
 
 def version(venv: Path, module: str) -> str:

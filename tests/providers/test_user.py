@@ -20,8 +20,7 @@ from resource_api import ManifestError, Runtime, change_accounts
 from resource_api.model.values.values import reveal
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import Context, RunContext
-from resource_api.system.log import Log
-from resource_api.system.log_renderers import line
+from resource_api.system.log import ForwardedLog, Log, line
 from resource_api.testing import ProviderCompliance
 from tests.programs import traced
 from tests.providers.applied import warned
@@ -71,7 +70,7 @@ def apply(**attributes: Any) -> Summary:
 def failure(**attributes: Any) -> str:
     """Apply a manifest that must fail and return the message."""
     lines: list[str] = []
-    runtime = Runtime(REGISTRY, log=Log("err", lambda event: lines.append(line(event))))
+    runtime = Runtime(REGISTRY, log=ForwardedLog("err", lambda event: lines.append(line(event))))
     assert runtime.apply({"resources": {f"User[{NAME}]": attributes}}).summary.failed == 1
     return "\n".join(lines)
 
@@ -403,10 +402,10 @@ def test_a_password_is_never_visible(tmp_path: Path) -> None:
     script.write_text(
         "import sys\n"
         "from resource_api import Registry, Runtime\n"
-        "from resource_api.system.log import Log\n"
+        "from resource_api.system.log import ForwardedLog\n"
         "for digest in sys.stdin.read().split():\n"
         f"    manifest = {{'resources': {{'User[{NAME}]': {{'password': digest}}}}}}\n"
-        "    log = Log('debug', lambda line: print(line))\n"
+        "    log = ForwardedLog('debug', lambda line: print(line))\n"
         "    print(Runtime(Registry.from_path(), log=log).apply(manifest))\n"
     )
     strace = ["strace", "-f", "-v", "-s", "100000", "-e", "trace=execve,execveat", "-o", str(trace)]

@@ -19,7 +19,7 @@ import click
 from resource_api.cli import options
 from resource_api.cli.commands.plan import plan
 from resource_api.plugins.module_path import BUNDLED, OWN
-from resource_api.system import log
+from resource_api.system.log import bound_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -115,7 +115,7 @@ def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn
                 signal.signal(number, handler)
         with suppress(OSError):
             os.chdir(base)  # which may have been removed and made again
-        files = record_files(lambda: log.bound().get("phase") not in _MACHINE, base)
+        files = record_files(lambda: bound_fields.get().get("phase") not in _MACHINE, base)
         code = plan.callback(**settings, out=None, uncached=True) if plan.callback is not None else code
         if code not in {0, 2}:
             files |= directories(files, settings["module_path"])

@@ -49,7 +49,8 @@ from resource_api.state.open_store import default_path
 from resource_api.state.store import MEMORY, StackName
 from resource_api.system.facts import Facts
 from resource_api.system.filesystem.code_trust import CodeTrust
-from resource_api.system.log import Log, line_stream
+from resource_api.system.foreign_lines import line_stream
+from resource_api.system.log import ForwardedLog
 from resource_api.system.process import core_dumps
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class HostRun:
         self.began = False
         #: The documents of the job's report.
         self.report_documents: list[Mapping[str, Any]] = []
-        self.log = Log(str(self.options.get("log_level") or "notice"), self._log)
+        self.log = ForwardedLog(str(self.options.get("log_level") or "notice"), self._log)
         self.log.mask.on_secret = lambda _secret, _declared: core_dumps.forbid()
         sys.stdout, sys.stderr = (line_stream(self._printed, number, self.log.mask) for number in (1, 2))
         self.context = RunContext(self.log)
@@ -187,7 +188,7 @@ class HostRun:
 
     def _printed(self, text: str) -> None:
         context = current.get()
-        self._log(self.log.event("notice", context.type.name if context else "", text))
+        self.log.show("notice", context.type.name if context else "", text)
 
     def _on_event(self, event: Event) -> None:
         self.began = self.began or isinstance(event, StepStart)

@@ -122,10 +122,10 @@ class Mask:
         if (
             0 < count <= _BLOCK
             and not self._pending
-            and self._pattern[1] is None
             and text.isascii()
             and self._windows.isdisjoint(_unpackers[count](text.encode(), 0))
             and not _may_have_escapes(text)
+            and (self._pattern[1] is None or self._pattern[1].search(text) is None)
         ):
             return text  # nearly every line: its windows alone show that it contains no secret
         return self._masked(text) if self._known else text

@@ -41,7 +41,7 @@ from resource_api.provider.context import Context, RunContext
 from resource_api.provider.outcomes import CallOutcomes, Subject
 from resource_api.provider.private_data import PrivateData
 from resource_api.system import process_guard
-from resource_api.system.log import Log
+from resource_api.system.log import ForwardedLog
 from resource_api.system.process import core_dumps, process, process_tree
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class WorkerRun(RunContext):
         self.interrupted = False
         self._any_failed = False
         connection.decoder.content = _requesting_content(self.request)
-        super().__init__(Log(level, self._send_event))
+        super().__init__(ForwardedLog(level, self._send_event))
         self.private = _RequestedPrivateData(self.request)
         self.log.mask = mask = _SendingMask(connection)
         connection.decoder.on_secret = mask.arrived

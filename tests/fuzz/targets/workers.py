@@ -18,8 +18,8 @@ from resource_api.plugins.worker.process import WorkerLost, WorkerProcess
 from resource_api.plugins.worker.protocol import _DECODERS, Decoder, encode
 from resource_api.plugins.worker.proxy import WorkerCall, result
 from resource_api.provider.context import Context, RunContext
-from resource_api.system import log_renderers
-from resource_api.system.log import LineSplitter, Log
+from resource_api.system.foreign_lines import LineSplitter
+from resource_api.system.log import ForwardedLog, Log, line
 from tests.fuzz import things
 from tests.fuzz.target import target
 
@@ -150,7 +150,7 @@ def worker_frames(data: bytes) -> None:
     Bytes that begin no frame are put into one, so that mutations reach what is behind the header.
     """
     worker = _Hostile(data if data.startswith(b"RApi") else _frame(data))
-    run = RunContext(Log("debug", log_renderers.line))
+    run = RunContext(ForwardedLog("debug", line))
     run.log.mask.add(Sensitive("swordfish-42"))
     context = Context(things.TYPE, run, reading=True)
     try:

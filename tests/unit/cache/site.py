@@ -13,8 +13,7 @@ from resource_api.model.values.errors import ResourceAPIError
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.render import plan as plan_text
 from resource_api.render import text as render
-from resource_api.system.log import Log
-from resource_api.system.log_renderers import line
+from resource_api.system.log import ForwardedLog, line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,7 +75,7 @@ class CachedSite:
         """Return a new runtime."""
         registry = Registry(ModulePath([str(self.modules), str(CONFIGURED), BUNDLED], distributions=False))
         state = f"sqlite:{self.root}/state/state.db"
-        return Runtime(registry, state=state, log=Log("notice", log), key=self.key, isolate=self.isolate)
+        return Runtime(registry, state=state, log=ForwardedLog("notice", log), key=self.key, isolate=self.isolate)
 
     def run(self, kind: str = "apply", inputs: Mapping[str, Any] | None = None, **options: Any) -> Seen:
         """Run ``plan``, ``noop`` or ``apply`` and return what is visible of it."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from resource_api import Context, Registry
 from resource_api.provider.context import RunContext
-from resource_api.system.log import Log
-from resource_api.system.log_renderers import message
+from resource_api.system.log import ForwardedLog, message
 
 ACCOUNT = {"ensure": "present", "uid": 1, "gid": 1, "gid_number": 1, "groups": [], "comment": "", "shell": "/bin/sh"}
 
@@ -15,7 +14,7 @@ def test_an_account_that_no_manifest_can_contain_is_left_out_with_a_warning() ->
     lines: list[str] = []
     definition = Registry.from_path().type("user")
     rows = [{**ACCOUNT, "name": "a,b", "home": "/"}, {**ACCOUNT, "name": "a", "home": "nowhere"}]
-    context = Context(definition, RunContext(Log("warning", lambda event: lines.append(message(event)))))
+    context = Context(definition, RunContext(ForwardedLog("warning", lambda event: lines.append(message(event)))))
     assert list(context.accepted(rows)) == [{**ACCOUNT, "name": "a"}]
     assert lines == ["user: a,b is left out: no manifest can contain this name"]
 
@@ -24,7 +23,8 @@ def test_of_accounts_of_one_name_the_first_counts() -> None:
     """As it does for the system; the others are a warning."""
     lines: list[str] = []
     context = Context(
-        Registry.from_path().type("user"), RunContext(Log("warning", lambda event: lines.append(message(event))))
+        Registry.from_path().type("user"),
+        RunContext(ForwardedLog("warning", lambda event: lines.append(message(event)))),
     )
     assert list(context.accepted([{**ACCOUNT, "name": "a"}, {**ACCOUNT, "name": "a", "uid": 2}])) == [
         {**ACCOUNT, "name": "a"}

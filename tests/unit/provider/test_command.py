@@ -25,8 +25,7 @@ from resource_api.model.values.errors import CommandError, ResourceError
 from resource_api.model.values.values import Sensitive
 from resource_api.provider.command import Command, CommandResult
 from resource_api.provider.context import Context, RunContext, Subject
-from resource_api.system.log import Log
-from resource_api.system.log_renderers import line
+from resource_api.system.log import ForwardedLog, line
 from resource_api.system.process import trusted_path
 from tests.sampling import times
 
@@ -53,7 +52,7 @@ class ProviderCall:
     def __init__(self, **options: Any) -> None:
         """Begin the call; ``options`` are those of its context."""
         self.lines: list[LogEvent] = []
-        self.run = RunContext(Log("debug", self.lines.append))
+        self.run = RunContext(ForwardedLog("debug", self.lines.append))
         self.provider = Provider()
         self.context = Context(TYPE, self.run, **options)
 

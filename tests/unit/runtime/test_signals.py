@@ -6,14 +6,11 @@ import io
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from resource_api.provider.context import RunContext
 from resource_api.runtime.signals import Interrupts
-from resource_api.system.log import Log, StreamSink
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from resource_api.system.log import Log, StreamLogger, render_line
 
 
 class _Interrupted(io.RawIOBase):
@@ -35,14 +32,8 @@ class _Interrupted(io.RawIOBase):
 def test_a_signal_in_the_middle_of_a_write_is_told_of_after_it() -> None:
     """The stream cannot be written to in the handler."""
     file = _Interrupted()
-    stream = io.BufferedWriter(file)
-
-    def write(events: Sequence[Any]) -> None:
-        for event in events:
-            stream.write(f"{event.text}\n".encode())
-        stream.flush()
-
-    run = RunContext(Log("notice", StreamSink(write)))
+    stream = io.TextIOWrapper(io.BufferedWriter(file), write_through=True)
+    run = RunContext(Log("notice", [render_line], StreamLogger(stream), terse=True))
     run.applying = True
     with Interrupts(run):
         run.log.write("notice", "", "created")
@@ -50,7 +41,7 @@ def test_a_signal_in_the_middle_of_a_write_is_told_of_after_it() -> None:
         while file.written.count(b"\n") < 2 and time.monotonic() < until:
             time.sleep(0.01)
     assert file.written.splitlines() == [
-        b"created",
-        b"interrupted: finishing the current step; press Ctrl-C again to stop it",
+        b"Notice: created",
+        b"Warning: interrupted: finishing the current step; press Ctrl-C again to stop it",
     ]
     assert run.cancelled

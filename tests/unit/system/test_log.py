@@ -1,105 +1,145 @@
-"""The log: thresholds, fields, context and secrets of events, and how they are rendered."""
+"""The log: levels, fields, context and secrets of events, the chain of processors, and how lines are rendered."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from contextvars import copy_context
 from io import StringIO
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import pytest
+import structlog
+from structlog.processors import JSONRenderer
 
 from resource_api.model.report import LOG_FIELDS, LogEvent
 from resource_api.model.values.values import UNKNOWN, Sensitive
-from resource_api.system.log import Log, StreamSink, console
-from resource_api.system.log_renderers import document, line, message
+from resource_api.system.log import (
+    ForwardedLog,
+    Log,
+    StreamLogger,
+    document,
+    json_processors,
+    line,
+    message,
+    render_line,
+)
 from resource_api.system.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SECRET = "hunter22xyz"
+    from resource_api.system.log import EventDict
+
+SECRET: Final = "hunter22xyz"
+LEVELS: Final = ["debug", "info", "notice", "warning", "err"]
 
 
 def logged(write: Callable[[Log], object], *secrets: str) -> list[LogEvent]:
     """Return the events of what ``write`` logs at any level, with ``secrets`` known."""
     events: list[LogEvent] = []
-    log = Log("debug", events.append)
+    log = ForwardedLog("debug", events.append)
     for secret in secrets:
         log.mask.add(Sensitive(secret))
     write(log)
     return events
 
 
-def built(log: Log, levels: list[str]) -> int:
-    """Return how many events are built while one line of each level is written."""
-    count = 0
-
-    def note(frame: Any, event: str, _argument: Any) -> None:
-        nonlocal count
-        count += event == "call" and frame.f_code.co_qualname == "_masked"
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        for level in levels:
-            log.write(level, "Widget[a]", "text", "widget", dict, status="success")
-    finally:
-        sys.setprofile(before)
-    return count
+def text_log(level: str, stream: TextIO) -> Log:
+    """Return a log that writes lines as the command does."""
+    return Log(level, [render_line], StreamLogger(stream), terse=True)
 
 
-@pytest.mark.parametrize(("threshold", "count"), [("debug", 5), ("notice", 3), ("err", 1), ("off", 0)])
-def test_an_event_below_the_threshold_is_never_built(threshold: str, count: int) -> None:
-    """Of one line of each level, only those from the threshold on become events."""
-    assert built(Log(threshold, lambda _event: None), ["debug", "info", "notice", "warning", "err"]) == count
+@pytest.mark.parametrize(("level", "first"), [("debug", 0), ("notice", 2), ("err", 4), ("off", 5)])
+def test_an_event_below_the_level_is_never_built(level: str, first: int) -> None:
+    """Of one line of each level, only the fields of those from the level on are computed, and only those are shown."""
+    computed: list[str] = []
+    events: list[LogEvent] = []
+    log = ForwardedLog(level, events.append)
+    for name in LEVELS:
+        log.write(name, "Widget[a]", "text", "widget", lambda name=name: {"status": computed.append(name)})  # type: ignore[misc]
+    assert computed == [event.level for event in events] == LEVELS[first:]
+    assert log.lowest_level("widget") == [*LEVELS, "off"][first]
 
 
-def test_fields_of_an_event_below_the_threshold_are_not_asked_for() -> None:
-    """Neither what a line is about is computed, nor is anything built without a sink."""
-    asked: list[int] = []
-    log = Log("notice", lambda _event: None)
-    log.write("debug", "", "text", about=lambda: {"reference": str(asked.append(1))})
-    Log("debug").write("err", "", "text", about=lambda: {"reference": str(asked.append(1))})
-    assert not asked
+def test_a_log_that_shows_nothing_does_not_import_structlog() -> None:
+    """It is imported with the first event that reaches the level."""
+    script = """
+import sys
+from resource_api.system.log import Log, StreamLogger, json_processors, render_line
+for log in (Log("err", [render_line], StreamLogger(sys.stdout)), Log("err", json_processors, StreamLogger(sys.stdout))):
+    with log.bind(run="1"):
+        log.write("notice", "", "text")
+    assert "structlog" not in sys.modules
+log.write("err", "", "text")
+assert "structlog" in sys.modules
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=True, capture_output=True).stdout.count(b"\n") == 1
 
 
 def test_the_console_costs_no_fields() -> None:
-    """Where only text is shown, what a line is about is not computed."""
-    asked: list[int] = []
+    """Where only text is shown, the fields of a line are not computed."""
+    computed: list[int] = []
     stream = StringIO()
-    log = Log("debug", console(stream))
+    log = text_log("debug", stream)
     with log.bind(run="1"):
-        log.write("notice", "Widget[a]", "created", "widget", lambda: {"reference": str(asked.append(1))}, status="s")
-    assert (stream.getvalue(), asked) == ("Notice: Widget[a]: created\n", [])
+        log.write(
+            "notice", "Widget[a]", "created", "widget", lambda: {"reference": str(computed.append(1))}, status="s"
+        )
+    assert (stream.getvalue(), computed) == ("Notice: Widget[a]: created\n", [])
 
 
-def test_a_sink_may_decide_what_it_takes() -> None:
-    """A sink with ``accepts`` gets what it accepts, whatever the threshold; the others what reaches the threshold."""
-    plain: list[LogEvent] = []
+def test_an_event_passes_the_processors_in_their_order() -> None:
+    """Each gets the bound fields, without secrets; the result of the last one goes to the output."""
+    stream = StringIO()
 
-    class Chooser:
-        taken: list[LogEvent]
+    def number(_logger: object, method: str, event: EventDict) -> EventDict:
+        return {**event, "method": method}
 
-        def __init__(self) -> None:
-            self.taken = []
+    log = Log("notice", [number, JSONRenderer(sort_keys=True)], structlog.WriteLogger(stream))
+    log.mask.add(Sensitive(SECRET))
+    with log.bind(run="1"):
+        log.write("err", "Widget[a]", f"is {SECRET}", "widget", key=SECRET)
+        log.write("info", "Widget[a]", "text")
+    assert json.loads(stream.getvalue()) == {
+        "event": "is <sensitive>",
+        "key": "<sensitive>",
+        "level": "err",
+        "method": "error",
+        "resource_type": "widget",
+        "run": "1",
+        "subject": "Widget[a]",
+    }
 
-        def accepts(self, level: str, resource_type: str) -> bool:
-            return (level, resource_type) == ("debug", "widget")
 
-        def __call__(self, *events: LogEvent) -> None:
-            self.taken += events
+def test_a_processor_that_raises_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither the first nor a later exception reaches the run."""
 
-    chooser = Chooser()
-    log = Log("warning", plain.append, chooser)
-    for level in ("debug", "warning"):
-        for kind in ("widget", "other"):
-            log.write(level, kind, "text", kind)
-    assert [(event.level, event.subject) for event in plain] == [("warning", "widget"), ("warning", "other")]
-    assert [(event.level, event.subject) for event in chooser.taken] == [("debug", "widget")]
-    assert (log.lowest_level("widget"), log.lowest_level("other")) == ("debug", "warning")
-    assert Log("off", plain.append).lowest_level("widget") == "off"
+    def fail(*_arguments: object) -> object:
+        msg = "the log is full"
+        raise OSError(msg)
+
+    for _ in range(2):
+        log = Log("notice", [fail])
+        log.write("notice", "", "text")
+        log.write("notice", "", "text")
+    assert capsys.readouterr().err.count("OSError: the log is full") == 2
+
+
+def test_a_signal_during_the_import_of_structlog_is_reported() -> None:
+    """A handler that logs while the module is only partly imported learns that another thread has to."""
+    script = """
+import sys, types
+from resource_api.system.log import Log, LogBusyError
+sys.modules["structlog"] = types.ModuleType("structlog")
+try:
+    Log().write("notice", "", "text")
+except LogBusyError:
+    print("busy")
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=True, capture_output=True).stdout == b"busy\n"
 
 
 def test_bound_fields_are_in_every_event_of_the_block() -> None:
@@ -207,15 +247,48 @@ def test_odd_values_become_data() -> None:
     }
 
 
-def test_a_group_of_lines_is_one_write() -> None:
-    """Streams get the events of a buffered block together, also those that show fields."""
-    groups: list[int] = []
-    log = Log("notice", StreamSink(lambda events: groups.append(len(events))))
+@pytest.mark.parametrize("processors", [[render_line], json_processors], ids=["text", "json"])
+def test_a_group_of_lines_is_one_write(processors: Any) -> None:
+    """Streams get the lines of a buffered block together."""
+    writes: list[int] = []
+
+    class Stream(StringIO):
+        def write(self, text: str) -> int:
+            writes.append(text.count("\n"))
+            return len(text)
+
+    log = Log("notice", processors, StreamLogger(Stream()))
     with log.buffered():
         for _ in range(3):
             log.write("notice", "", "text")
     log.write("notice", "", "text")
-    assert groups == [3, 1]
+    assert writes == [3, 1]
+
+
+@pytest.mark.parametrize("processors", [[render_line], json_processors], ids=["text", "json"])
+def test_a_closed_stream_stops_nothing(processors: Any) -> None:
+    """Lines after it are dropped."""
+    stream = StringIO()
+    log = Log("notice", processors, StreamLogger(stream))
+    stream.close()
+    log.write("notice", "", "text")
+    log.write("notice", "", "text")
+
+
+def test_each_event_is_one_json_object() -> None:
+    """With level, subject, message, fields and the time in UTC, in the order in which they were logged."""
+    stream = StringIO()
+    log = Log("info", json_processors, StreamLogger(stream))
+    log.write("notice", "Widget[a]", "two\nlines", **{"is": [None, 1.5], "run": "1"})
+    log.write("err", "", "\udc80")
+    log.write("info", "", "later")
+    documents = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert all(entry.pop("timestamp").endswith("Z") for entry in documents)
+    assert documents == [
+        {"level": "notice", "subject": "Widget[a]", "message": "two\nlines", "is": [None, 1.5], "run": "1"},
+        {"level": "err", "subject": "", "message": "\udc80"},
+        {"level": "info", "subject": "", "message": "later"},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 
 from resource_api.model.action import Action
 from resource_api.model.report import StepEnd, StepStart
-from resource_api.system.log import Log
-from resource_api.system.log_renderers import line
+from resource_api.system.log import ForwardedLog, line
 from resource_api.transaction.events import Events
 from resource_api.transaction.operation_run import OperationRun, Status
 from resource_api.transaction.results import HALTED, INTERRUPTED, Refreshes, Results
@@ -29,7 +28,7 @@ class Table:
         self.plan: ExecutionPlan = plan(resources, exists, **options)
         self.log: list[str] = []
         self.sent: list[Any] = []
-        self.events = Events(Log("notice", lambda event: self.log.append(line(event))), self.sent.append)
+        self.events = Events(ForwardedLog("notice", lambda event: self.log.append(line(event))), self.sent.append)
         self.results = Results(self.plan, self.events)
         self.runs = [OperationRun(operation) for operation in self.plan.operations]
 

@@ -1,20 +1,16 @@
-"""The sinks that use structlog: JSON lines, standard ``logging``, and a program's own structlog."""
+"""The log of an embedding program: standard ``logging``, or its own structlog."""
 
 from __future__ import annotations
 
-import json
 import logging
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 import structlog
 
-from resource_api.model.report import LogEvent
 from resource_api.model.values.values import Sensitive
-from resource_api.system.log import Log
-from resource_api.system.structured_log import EmbedderSink, json_lines
+from resource_api.system.log import EmbeddedLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
@@ -59,7 +55,7 @@ def configured() -> Iterator[list[dict[str, Any]]]:
     structlog.contextvars.clear_contextvars()
 
 
-def write(log: Log, name: str) -> list[int]:
+def write(log: EmbeddedLog, name: str) -> list[int]:
     """Write a line of each level; return for which of them its fields were asked for."""
     asked: list[int] = []
     for number, level in enumerate(LEVELS):
@@ -74,7 +70,7 @@ def test_the_level_of_a_types_logger_decides(name: str, level: str | int, first:
     logger.setLevel(level)
     logger.addHandler(records)
     logger.propagate = False
-    log = Log("err", EmbedderSink())
+    log = EmbeddedLog()
     assert write(log, name) == list(range(first, 5))
     assert [record.resource_api["level"] for record in records.records] == LEVELS[first:]
     assert log.lowest_level(name) == [*LEVELS, "off"][first]
@@ -86,7 +82,7 @@ def test_a_record_has_the_fields_as_one_mapping(name: str) -> None:
     logger.setLevel("DEBUG")
     logger.addHandler(records)
     with structlog.contextvars.bound_contextvars(request="42"):
-        Log("debug", EmbedderSink()).write("notice", "Widget[100%s]", "two\nlines %d", name, status="success")
+        EmbeddedLog().write("notice", "Widget[100%s]", "two\nlines %d", name, status="success")
     (record,) = records.records
     assert record.getMessage() == r"Widget[100%s]: two\nlines %d"
     assert (record.levelno, record.levelname) == (25, "NOTICE")
@@ -104,7 +100,7 @@ def test_structlog_gets_events_where_it_is_configured(name: str, configured: lis
     """From the level of its logger on, with the fields as keys; ``logging`` gets nothing."""
     records = Records()
     logging.getLogger(f"resource_api.{name}").addHandler(records)
-    log = Log("err", EmbedderSink())
+    log = EmbeddedLog()
     with structlog.contextvars.bound_contextvars(request="42"):
         assert write(log, name) == [1, 2, 3, 4]
     assert [event["level_name"] for event in configured] == LEVELS[1:]
@@ -124,7 +120,7 @@ def test_a_structlog_that_writes_to_logging_uses_the_types_logger(name: str) -> 
         logger_factory=structlog.stdlib.LoggerFactory(),
     )
     try:
-        assert write(Log("debug", EmbedderSink()), name) == [3, 4]
+        assert write(EmbeddedLog(), name) == [3, 4]
     finally:
         structlog.reset_defaults()
     assert [(record.name, record.levelname, record.resource_type) for record in records.records] == [
@@ -135,7 +131,7 @@ def test_a_structlog_that_writes_to_logging_uses_the_types_logger(name: str) -> 
 
 def test_what_is_bound_is_in_structlogs_context_for_the_block(configured: list[dict[str, Any]]) -> None:
     """The program's own lines have it, secrets masked, and afterwards have it no more."""
-    log = Log("notice", EmbedderSink())
+    log = EmbeddedLog()
     log.mask.add(Sensitive("hunter22xyz"))
     with log.bind(run="1"), log.bind(reference="Widget[hunter22xyz]"):
         structlog.get_logger().info("inside")
@@ -155,31 +151,7 @@ def test_a_processor_that_raises_is_shown_once(name: str, capsys: pytest.Capture
 
     structlog.configure(processors=[fail])
     try:
-        write(Log("debug", EmbedderSink()), name)
+        write(EmbeddedLog(), name)
     finally:
         structlog.reset_defaults()
     assert capsys.readouterr().err.count("OSError: the log is full") == 1
-
-
-def test_each_event_is_one_json_object() -> None:
-    """With level, subject, message, fields and the time in UTC, in the order in which they were logged."""
-    stream = StringIO()
-    sink = json_lines(stream)
-    sink(LogEvent("notice", "Widget[a]", "two\nlines", {"is": [None, 1.5], "run": "1"}), LogEvent("err", "", "\udc80"))
-    sink(LogEvent("info", "", "later"))
-    found = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert all(each.pop("timestamp").endswith("Z") for each in found)
-    assert found == [
-        {"level": "notice", "subject": "Widget[a]", "message": "two\nlines", "is": [None, 1.5], "run": "1"},
-        {"level": "err", "subject": "", "message": "\udc80"},
-        {"level": "info", "subject": "", "message": "later"},
-    ]
-
-
-def test_a_closed_stream_stops_nothing() -> None:
-    """What comes after it is dropped."""
-    stream = StringIO()
-    sink = json_lines(stream)
-    stream.close()
-    sink(LogEvent("notice", "", "text"))
-    sink(LogEvent("notice", "", "text"))
