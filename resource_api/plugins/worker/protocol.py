@@ -45,7 +45,7 @@ _MARKS: Final = (_MARK, _PART)
 #: The methods that a program may leave out; it says in ``ready`` which of them it has.
 OPTIONAL_METHODS: Final = ("check_config", "diff_config", "suitable")
 
-#: Levels of nested values; below them, and for a value within itself, only a text is kept.
+#: Levels of nested values; below them, and for a value within itself, a frame has a list without an end.
 _MAX_DEPTH: Final = 200
 #: Characters that are kept of a value that is no data, and of the text of an error.
 _MAX_REPR: Final = 200
@@ -301,8 +301,10 @@ class _Encoder:
         if value is UNKNOWN:
             return {TAG: "unknown", "value": None}
         encode = _ENCODERS.get(kind)
-        if encode is None or id(value) in self._around or len(self._around) >= _MAX_DEPTH:
+        if encode is None:
             return {TAG: "odd", "value": _class_and_text(value)}
+        if id(value) in self._around or len(self._around) >= _MAX_DEPTH:
+            return {TAG: "endless", "value": None}
         self._around.append(id(value))
         try:
             return encode(self, value)
@@ -354,6 +356,13 @@ def _class_and_text(value: object) -> tuple[str, str]:
         return name, f"<{name}>"
 
 
+def _endless_list() -> list[Any]:
+    """Return a list that contains itself: checks of values refuse it as they refuse the value that it replaces."""
+    endless: list[Any] = []
+    endless.append(endless)
+    return endless
+
+
 @cache
 def _opaque_class(name: str) -> type[Opaque]:
     return type(name, (Opaque,), {})
@@ -368,6 +377,7 @@ _DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "frozenset": frozenset,
     "sensitive": Sensitive,
     "bytes": b64decode,
+    "endless": lambda _: _endless_list(),
     "odd": lambda pair: _opaque_class(pair[0])(pair[1]),
     "Problem": Problem._make,
 }
