@@ -129,7 +129,7 @@ def accepts(schema: Part, value: object) -> bool:
 @cache
 def load(name: str) -> Schema:
     """Return a published schema, with the parts that it refers to in place of the references."""
-    schema: Schema = _resolved(_read(name), name)
+    schema: Schema = resolved(_read(name), name)
     return schema
 
 
@@ -140,17 +140,17 @@ def _read(name: str) -> Any:
     return json.loads(loader.get_data(f"{package}/schemas/{name}.json"))
 
 
-def _resolved(part: object, name: str) -> Any:
+def resolved(part: object, name: str) -> Any:
     """Return a part of the schema ``name`` without references."""
     if isinstance(part, list):
-        return [_resolved(item, name) for item in part]
+        return [resolved(item, name) for item in part]
     if not isinstance(part, dict):
         return part
     if "$ref" in part:
         file, _, definition = part["$ref"].partition("#/$defs/")
         owner = file.removesuffix(".json") or name
-        return _resolved(_read(owner)["$defs"][definition] if definition else _read(owner), owner)
-    return {word: _resolved(argument, name) for word, argument in part.items() if word != "$defs"}
+        return resolved(_read(owner)["$defs"][definition] if definition else _read(owner), owner)
+    return {word: resolved(argument, name) for word, argument in part.items() if word != "$defs"}
 
 
 def _violations(error: ValidationError) -> Iterator[Violation]:
@@ -198,7 +198,8 @@ def _accepted(schema: Schema) -> str:
         return json.dumps(schema["const"])
     kinds = _listed(schema["type"])
     least = f" from {schema['minimum']}" if "minimum" in schema else ""
-    return " or ".join(_TYPES[kind][1] for kind in kinds if kind != "null" or len(kinds) == 1) + least
+    filled = " that is not empty" if {"minItems", "minLength"} & schema.keys() else ""
+    return f"{' or '.join(_TYPES[kind][1] for kind in kinds if kind != 'null' or len(kinds) == 1)}{least}{filled}"
 
 
 def _listed(kinds: str | Sequence[str]) -> Sequence[str]:

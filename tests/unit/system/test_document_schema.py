@@ -158,7 +158,9 @@ def test_every_constraint_is_checked_and_has_words(name: str) -> None:
     for part in parts(schema, alternatives=False):
         constraints = part.keys() - ANNOTATIONS
         words = constraints <= OF_PARTS or {"must_be", "enum", "const"} & part.keys()
-        assert words or ("type" in part and constraints <= {*OF_PARTS, "type", "minimum"}), part
+        assert words or ("type" in part and constraints <= {*OF_PARTS, "type", "minimum", "minItems", "minLength"}), (
+            part
+        )
 
 
 def test_true_is_no_number_and_one_is_no_true() -> None:

@@ -1,0 +1,281 @@
+"""The types of the JSON documents that commands write and read, as the schemas in ``resource_api/schemas`` have them.
+
+They are for annotations only. A value of a resource in a document is any JSON, here ``object``.
+"""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+ChangeJson = TypedDict("ChangeJson", {"attribute": str, "is": object, "should": object, "message": str | None})
+
+
+class SideEffectJson(TypedDict):
+    """A side effect of a step on another resource."""
+
+    name: object
+    action: str
+    type: NotRequired[str]
+
+
+class PathJson(TypedDict):
+    """A part of a hash or an array that differs."""
+
+    path: list[str | int]
+    kind: str
+
+
+class PlannedChangeJson(ChangeJson):
+    """An attribute that a step would change."""
+
+    kind: str
+    paths: NotRequired[list[PathJson]]
+
+
+DriftChangeJson = TypedDict("DriftChangeJson", {"attribute": str, "was": object, "is": object})
+
+
+class DriftJson(TypedDict):
+    """A resource that differs from its record."""
+
+    reference: str
+    changes: list[DriftChangeJson]
+
+
+class ProblemJson(TypedDict):
+    """A diagnostic."""
+
+    severity: str
+    code: str
+    message: str
+    hint: str | None
+    reference: str | None
+    file: str | None
+    line: int | None
+    column: int | None
+    attribute: str | None
+
+
+class SummaryJson(TypedDict):
+    """Counts of resources; of a run also its exit code and its id."""
+
+    created: int
+    updated: int
+    replaced: int
+    deleted: int
+    imported: int
+    forgotten: int
+    refreshed: int
+    ran: int
+    outputs_changed: int
+    unchanged: int
+    failed: int
+    skipped: int
+    noop: bool
+    exit_code: NotRequired[int]
+    run: NotRequired[str]
+
+
+# Plans
+
+
+class RetryJson(TypedDict):
+    """The retries of a step."""
+
+    tries: int
+    delay: float
+
+
+class StepOptionsJson(TypedDict):
+    """The metaparameters of a step that decide how it is carried out."""
+
+    noop: bool
+    loglevel: str
+    tags: list[str]
+    replace: NotRequired[str]
+    retry: NotRequired[RetryJson]
+
+
+class _PlanStepJson(TypedDict):
+    reference: str
+    urn: str
+    parent: str | None
+    action: str
+    previous: str | None
+    reasons: list[str]
+    should: dict[str, object]
+    unknown: list[str]
+    expressions: dict[str, object]
+    sensitive: list[str]
+    replaces_because: list[str]
+    changes: list[PlannedChangeJson]
+    depends_on: list[str]
+    notifies: list[str]
+    refreshed_by: list[str]
+    options: StepOptionsJson
+    predicted: NotRequired[list[PlannedChangeJson]]
+    side_effects: NotRequired[list[SideEffectJson] | None]
+    error: NotRequired[str]
+    may_change: NotRequired[bool]
+
+
+_PlanStepIs = TypedDict("_PlanStepIs", {"is": dict[str, object] | None})
+
+
+class PlanStepJson(_PlanStepJson, _PlanStepIs):
+    """A step of a plan."""
+
+
+OutputChangeJson = TypedDict("OutputChangeJson", {"is": object, "should": object})
+
+
+class StackOutputJson(TypedDict):
+    """An output of another stack."""
+
+    stack: str
+    output: str
+
+
+class FailureHandlerJson(TypedDict):
+    """A resource that is carried out only if others fail."""
+
+    reference: str
+    of: list[str]
+
+
+class PlanJson(TypedDict):
+    """``plan --json``, and the file of ``plan -o``, which has ``manifest``."""
+
+    format_version: int
+    tool_version: str
+    project: str
+    stack: str
+    lineage: str
+    serial: int
+    manifest_sha256: str
+    steps: list[PlanStepJson]
+    drift: list[DriftJson]
+    outputs: dict[str, object]
+    output_changes: dict[str, OutputChangeJson]
+    unknown: list[str]
+    only_if_failed: NotRequired[list[FailureHandlerJson]]
+    stacks: NotRequired[list[StackOutputJson]]
+    summary: SummaryJson
+    complete: bool
+    applicable: bool
+    problems: NotRequired[list[ProblemJson]]
+    warnings: NotRequired[list[ProblemJson]]
+    manifest: NotRequired[dict[str, object]]
+
+
+class RefreshJson(TypedDict):
+    """``refresh --json``."""
+
+    refreshed: list[str]
+    changes: list[DriftJson]
+    output_changes: dict[str, OutputChangeJson]
+    exit_code: int
+
+
+# Runs
+
+
+class RunStepJson(TypedDict):
+    """A step of a run that acted, failed, was skipped, or was noop."""
+
+    reference: str
+    action: str
+    status: str
+    changes: list[ChangeJson]
+    error: str | None
+    corrective: bool
+    seconds: float
+    call: int | None
+    file: str | None
+    line: int | None
+    late: NotRequired[bool]
+    unconfirmed: NotRequired[bool]
+    tries: NotRequired[int]
+
+
+class CallJson(TypedDict):
+    """A call of a provider."""
+
+    worker: int
+    provider: str
+    method: str
+    started: float
+    seconds: float
+    resources: int
+    first: str
+
+
+NotificationJson = TypedDict("NotificationJson", {"from": str, "to": str})
+
+
+class RunJson(TypedDict):
+    """``history show --json`` and ``report --json``."""
+
+    kind: str
+    format_version: int
+    run: str
+    command: str
+    started: float
+    ended: float
+    seconds: float | None
+    steps: list[RunStepJson]
+    calls: list[CallJson]
+    critical_path: list[int]
+    notifications: list[NotificationJson]
+    drift: list[DriftJson]
+    problems: list[ProblemJson]
+    tool_version: NotRequired[str]
+    project: NotRequired[str]
+    stack: NotRequired[str]
+    parallel: NotRequired[int]
+    drifted: NotRequired[int]
+    summary: NotRequired[SummaryJson]
+    kept: NotRequired[bool]
+
+
+# Rehearsals
+
+
+class FindingJson(TypedDict):
+    """A finding about one resource."""
+
+    reference: str
+    text: str
+    attribute: str
+    place: str
+
+
+class VerdictJson(TypedDict):
+    """The answer to one question of a rehearsal."""
+
+    question: str
+    ok: bool
+    text: str
+    findings: list[FindingJson]
+
+
+class EffectJson(TypedDict):
+    """A side effect of a rehearsal on one path."""
+
+    references: list[str]
+    verb: str
+    path: str
+    package: str
+    place: str
+
+
+class RehearsalJson(TypedDict):
+    """``rehearse --json``."""
+
+    format_version: int
+    verdicts: list[VerdictJson]
+    side_effects: list[EffectJson]
+    not_rehearsed: list[FindingJson]
+    not_damaged: list[FindingJson]
+    run: RunJson | None
+    exit_code: int
