@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from resource_api.cli.progress import ProgressDisplay
     from resource_api.cli.source_lines import SourceLines
     from resource_api.model.attribute import AttributeSet
+    from resource_api.model.json_documents import ProblemJson
     from resource_api.model.report import Event
     from resource_api.model.values.errors import ResourceAPIError
     from resource_api.plan.planner import ExecutionPlan
@@ -166,7 +167,7 @@ class Console:
         if self._output.streams and (document := documents.event_line(event)) is not None:
             self._output.emit(document)
 
-    def warnings(self) -> list[dict[str, Any]]:
+    def warnings(self) -> list[ProblemJson]:
         """Return the diagnostics of the warnings that were shown about the manifest and its resources."""
         return list(map(documents.problem, self._warnings))
 

@@ -308,8 +308,7 @@ class Display:
 def plan_lines(document: Mapping[str, object], registry: Registry, style: Style) -> Iterable[str]:
     """Return the lines of a plan that a host has sent, or an error for a document of another form."""
     try:
-        plan = {**NO_HOST, **document}
-        saved_plan.check_form(plan, "plan")
+        plan = saved_plan.validated({**NO_HOST, **document}, "plan")
         return list(plan_text.document_lines(saved_plan.show(plan, "plan", registry), style))
     except ManifestError as error:
         return [text.error(str(error))]

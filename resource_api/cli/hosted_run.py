@@ -31,7 +31,6 @@ from resource_api.render.text import destroy_question
 from resource_api.runtime import saved_plan
 from resource_api.runtime.signals import SIGNALS
 from resource_api.state.open_store import open_store
-from resource_api.system.document_schema import find_violations
 from resource_api.system.filesystem import directories
 from resource_api.system.filesystem.directories import state_directory
 
@@ -254,9 +253,11 @@ class ShownPlans:
         self._projects: dict[str, None] = {}
         self._acting = 0
 
-    def add(self, host: str, plan: Any) -> None:
+    def add(self, host: str, document: Any) -> None:
         """Add the plan of a host; a document of another form is left out."""
-        if find_violations("plan", plan):
+        try:
+            plan = saved_plan.validated(document, host)
+        except ManifestError:
             return
         self.confirmed[host] = saved_plan.confirmation(plan)
         counts = {name: plan["summary"][name] for name in _COUNTED}

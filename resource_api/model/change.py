@@ -27,6 +27,7 @@ from resource_api.model.values.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.model.json_documents import SideEffectJson
     from resource_api.model.type_definition import Name, TypeDefinition
 
 
@@ -377,15 +378,18 @@ class SideEffect(NamedTuple):
         raise ProviderError(msg)
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> SideEffect:
+    def from_document(cls, document: SideEffectJson) -> SideEffect:
         """Return the side effect of a ``document``, which does not contain the state."""
         name = document["name"]
         return cls(tuple(name) if isinstance(name, list) else name, document["action"], document.get("type", ""))
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> SideEffectJson:
         """Return the fields in JSON: the name, the action, and the type if it is another one."""
         name = list(self.name) if isinstance(self.name, tuple) else self.name
-        return {"name": name, "action": self.action, **({"type": self.type} if self.type else {})}
+        document: SideEffectJson = {"name": name, "action": self.action}
+        if self.type:
+            document["type"] = self.type
+        return document
 
 
 def describe_side_effects(effects: Sequence[SideEffect]) -> Iterator[str]:

@@ -56,8 +56,8 @@ class ProblemJson(TypedDict):
     attribute: str | None
 
 
-class SummaryJson(TypedDict):
-    """Counts of resources; of a run also its exit code and its id."""
+class CountsJson(TypedDict):
+    """The numbers of resources by outcome, or by planned action."""
 
     created: int
     updated: int
@@ -72,6 +72,11 @@ class SummaryJson(TypedDict):
     failed: int
     skipped: int
     noop: bool
+
+
+class SummaryJson(CountsJson):
+    """The counts of a run."""
+
     exit_code: NotRequired[int]
     run: NotRequired[str]
 
@@ -160,7 +165,7 @@ class PlanJson(TypedDict):
     unknown: list[str]
     only_if_failed: NotRequired[list[FailureHandlerJson]]
     stacks: NotRequired[list[StackOutputJson]]
-    summary: SummaryJson
+    summary: CountsJson
     complete: bool
     applicable: bool
     problems: NotRequired[list[ProblemJson]]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.change import SideEffect
     from resource_api.model.entry import Entry
+    from resource_api.model.json_documents import StepOptionsJson
     from resource_api.model.record import Record, RecordKey
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.reference import Reference
@@ -202,13 +203,15 @@ class Step(NamedTuple):
         return sorted(name for name, value in self.should.items() if is_secret(value))
 
     @property
-    def options(self) -> Mapping[str, Any]:
+    def options(self) -> StepOptionsJson:
         """The options that apply to this resource, as in the plan's JSON."""
         meta = self.entry.meta
-        options = {"noop": self.noop, "loglevel": meta.loglevel, "tags": sorted(meta.tags)}
+        options: StepOptionsJson = {"noop": self.noop, "loglevel": meta.loglevel, "tags": sorted(meta.tags)}
         if meta.lifecycle.replace:
             options["replace"] = meta.lifecycle.replace
-        return {**options, "retry": meta.retry._asdict()} if meta.retry is not None else options
+        if meta.retry is not None:
+            options["retry"] = {"tries": meta.retry.tries, "delay": meta.retry.delay}
+        return options
 
     @property
     def masked_is(self) -> Mapping[str, Any] | None:

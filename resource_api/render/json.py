@@ -6,7 +6,7 @@ Secrets are ``"<sensitive>"`` in every document; a value that is not yet known i
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from resource_api.model.change import difference_kind, nested_differences
 from resource_api.model.codec import plain
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.change import Difference, SideEffect
+    from resource_api.model.json_documents import (
+        ChangeJson,
+        DriftJson,
+        OutputChangeJson,
+        PlanJson,
+        PlannedChangeJson,
+        PlanStepJson,
+        ProblemJson,
+        RefreshJson,
+        SideEffectJson,
+        SummaryJson,
+    )
     from resource_api.model.report import RunReport, StepReport, Summary
     from resource_api.model.step import Step
     from resource_api.model.values.errors import Problem
@@ -29,10 +41,10 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 
 
-def plan(plan: ExecutionPlan) -> dict[str, Any]:
+def plan(plan: ExecutionPlan) -> PlanJson:
     """Return the document of ``plan --json``."""
     manifest, may_change = plan.catalog.manifest, plan.may_change()
-    return {
+    document: PlanJson = {
         "format_version": FORMAT_VERSION,
         "tool_version": __version__,
         "project": plan.prior.state.project,
@@ -45,16 +57,20 @@ def plan(plan: ExecutionPlan) -> dict[str, Any]:
         "outputs": plain(plan.outputs),
         "output_changes": _output_changes(plan.output_changes),
         "unknown": [name for name, value in plan.outputs.items() if is_unknown(value)],
-        **_failure_handlers(plan),
-        **_stacks(plan),
         "summary": summary(plan.summary),
         "complete": plan.complete,
         "applicable": plan.applicable,
-        **({"problems": list(map(problem, plan.problems))} if plan.problems else {}),
     }
+    if handlers := list(plan.handled_failures()):
+        document["only_if_failed"] = [{"reference": name, "of": list(handled)} for name, handled in handlers]
+    if outputs := plan.catalog.scope.stack_outputs:
+        document["stacks"] = [{"stack": stack, "output": name} for stack, name in outputs]
+    if plan.problems:
+        document["problems"] = list(map(problem, plan.problems))
+    return document
 
 
-def refresh(resources: Sequence[Drift], outputs: Sequence[Difference]) -> dict[str, Any]:
+def refresh(resources: Sequence[Drift], outputs: Sequence[Difference]) -> RefreshJson:
     """Return the document of ``refresh``: the differences of resources and outputs from the record."""
     return {
         "refreshed": [resource.reference for resource in resources],
@@ -64,26 +80,14 @@ def refresh(resources: Sequence[Drift], outputs: Sequence[Difference]) -> dict[s
     }
 
 
-def _output_changes(changes: Sequence[Difference]) -> dict[str, Any]:
-    return {name: {"is": plain(is_), "should": plain(should)} for name, is_, should, *_ in changes}
+def _output_changes(changes: Sequence[Difference]) -> dict[str, OutputChangeJson]:
+    return {change.attribute: {"is": plain(change.is_), "should": plain(change.should)} for change in changes}
 
 
-def _failure_handlers(plan: ExecutionPlan) -> dict[str, Any]:
-    """Return the resources that are carried out only if others fail, if any."""
-    handlers = [{"reference": name, "of": list(handled)} for name, handled in plan.handled_failures()]
-    return {"only_if_failed": handlers} if handlers else {}
-
-
-def _stacks(plan: ExecutionPlan) -> dict[str, Any]:
-    """Return the outputs of other stacks in use, if any."""
-    outputs = plan.catalog.scope.stack_outputs
-    return {"stacks": [{"stack": stack, "output": name} for stack, name in outputs]} if outputs else {}
-
-
-def step(step: Step, *, may_change: bool = False) -> dict[str, Any]:
+def step(step: Step, *, may_change: bool = False) -> PlanStepJson:
     """Return one step of a plan's document; ``may_change``: in sync, and depending on a step that acts."""
     hidden = step.definition.write_only
-    document = {
+    document: PlanStepJson = {
         "reference": str(step.reference),
         "urn": step.urn,
         "parent": step.entry.parent or None,
@@ -97,7 +101,7 @@ def step(step: Step, *, may_change: bool = False) -> dict[str, Any]:
             name: "<sensitive>" if name in step.definition.secret else _expression(value)
             for name, value in step.expressions.items()
         },
-        "sensitive": step.sensitive,
+        "sensitive": list(step.sensitive),
         "replaces_because": list(step.replaces_because),
         "changes": [planned_change(step, difference) for difference in step.changes],
         "depends_on": list(map(str, step.depends_on)),
@@ -107,7 +111,8 @@ def step(step: Step, *, may_change: bool = False) -> dict[str, Any]:
     }
     if predictions := step.predictions:
         document["predicted"] = [planned_change(step, difference._replace(message="")) for difference in predictions]
-    document |= _side_effects(step, step.side_effects)
+    if step.asks_side_effects:
+        document["side_effects"] = _side_effects(step.side_effects)
     if step.error:
         document["error"] = step.error
     if may_change:
@@ -121,14 +126,12 @@ def acts(step: Mapping[str, Any]) -> bool:
     return step.get("action") != "same" or bool(deferred or step.get("error") or step.get("previous"))
 
 
-def _side_effects(step: Step, effects: Sequence[SideEffect] | None) -> dict[str, Any]:
-    """Return the side effects of a step, null if they are decided at its turn; {} for other providers."""
-    if not step.asks_side_effects:
-        return {}
-    return {"side_effects": None if effects is None else [effect.document() for effect in effects]}
+def _side_effects(effects: Sequence[SideEffect] | None) -> list[SideEffectJson] | None:
+    """Return side effects, or null if they are decided at the turn of their step."""
+    return None if effects is None else [effect.document() for effect in effects]
 
 
-def drift(reference: str, changes: Sequence[Difference]) -> dict[str, Any]:
+def drift(reference: str, changes: Sequence[Difference]) -> DriftJson:
     """Return one resource's drift: the recorded value (``was``) and the present one, by attribute."""
     return {
         "reference": reference,
@@ -136,7 +139,7 @@ def drift(reference: str, changes: Sequence[Difference]) -> dict[str, Any]:
     }
 
 
-def _expression(value: object) -> Any:
+def _expression(value: object) -> object:
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     if isinstance(value, list):
@@ -146,7 +149,7 @@ def _expression(value: object) -> Any:
     return str(value)
 
 
-def change(difference: Difference) -> dict[str, Any]:
+def change(difference: Difference) -> ChangeJson:
     """Return one attribute's change."""
     return {
         "attribute": difference.attribute,
@@ -156,23 +159,30 @@ def change(difference: Difference) -> dict[str, Any]:
     }
 
 
-def planned_change(step: Step, difference: Difference) -> dict[str, Any]:
+def planned_change(step: Step, difference: Difference) -> PlannedChangeJson:
     """Return one attribute's change in a plan: with its kind, and the paths that differ in a hash or an array."""
     replaces = "-replace" if difference.attribute in step.decision.replaces_because else ""
-    document = {**change(difference), "kind": f"{difference_kind(difference)}{replaces}"}
-    paths = [{"path": list(path), "kind": word} for path, word in nested_differences(difference.is_, difference.should)]
-    return {**document, "paths": paths} if paths else document
-
-
-def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> dict[str, Any]:
-    """Return the counts of a plan, or of a run, which has an exit code."""
-    document = counts._asdict()
-    if exit_code is not None:
-        document |= {"exit_code": exit_code, "run": run}
+    document: PlannedChangeJson = {
+        "attribute": difference.attribute,
+        "is": plain(difference.is_),
+        "should": plain(difference.should),
+        "message": difference.message or None,
+        "kind": f"{difference_kind(difference)}{replaces}",
+    }
+    if paths := list(nested_differences(difference.is_, difference.should)):
+        document["paths"] = [{"path": list(path), "kind": word} for path, word in paths]
     return document
 
 
-def problem(problem: Problem) -> dict[str, Any]:
+def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> SummaryJson:
+    """Return the counts of a plan, or of a run, which has an exit code."""
+    document = cast("SummaryJson", counts._asdict())
+    if exit_code is not None:
+        document["exit_code"], document["run"] = exit_code, run
+    return document
+
+
+def problem(problem: Problem) -> ProblemJson:
     """Return a diagnostic."""
     return {
         "severity": problem.severity,
@@ -187,7 +197,7 @@ def problem(problem: Problem) -> dict[str, Any]:
     }
 
 
-def step_end(report: StepReport) -> dict[str, Any]:
+def step_end(report: StepReport) -> dict[str, object]:
     """Return the outcome of one step; for a failed one also its position, if known."""
     position = report.step.entry.declaration.place() if report.status == "failed" else None
     return {
@@ -202,12 +212,12 @@ def step_end(report: StepReport) -> dict[str, Any]:
         **({"unconfirmed": True} if report.unconfirmed else {}),
         **({"tries": report.tries} if report.tries > 1 else {}),
         "seconds": round(report.seconds, 6),
-        **_side_effects(report.step, report.side_effects),
+        **({"side_effects": _side_effects(report.side_effects)} if report.step.asks_side_effects else {}),
         **({"file": position.file, "line": position.line} if position is not None and position.line else {}),
     }
 
 
-def report(report: RunReport) -> dict[str, Any]:
+def report(report: RunReport) -> dict[str, object]:
     """Return a whole run as one document."""
     return {
         "steps": [step_end(step_report) for step_report in report.steps],
@@ -217,17 +227,17 @@ def report(report: RunReport) -> dict[str, Any]:
     }
 
 
-def line(type_: str, body: Mapping[str, object]) -> dict[str, Any]:
+def line(type_: str, body: Mapping[str, object]) -> dict[str, object]:
     """Return one object of ``apply --json``: its type, the present time, and the body."""
     return {"type": type_, "timestamp": datetime.now(UTC).isoformat(), **body}
 
 
-def log(entry: LogEvent) -> dict[str, Any]:
+def log(entry: LogEvent) -> dict[str, object]:
     """Return a log line as an object."""
     return line("log", {"reference": entry.subject if "[" in entry.subject else None, **log_document(entry)})
 
 
-def event_line(happened: Event) -> dict[str, Any] | None:
+def event_line(happened: Event) -> dict[str, object] | None:
     """Return an event as an object, or None for the end of a run: ``summary`` needs the exit code."""
     if isinstance(happened, StepEnd):
         return line("step_end", step_end(happened.report))
@@ -241,11 +251,11 @@ def event_line(happened: Event) -> dict[str, Any] | None:
         return line("step_start", _named(happened.step))
     if isinstance(happened, PlannedChange):
         step = happened.step
-        planned: dict[str, Any] = {"changes": [planned_change(step, d) for d in step.changes], "noop": step.noop}
+        planned: dict[str, object] = {"changes": [planned_change(step, d) for d in step.changes], "noop": step.noop}
         planned |= {"unknown": list(step.unknown), "error": step.decision.error or None}
         return line("planned_change", {**_named(step), **planned})
     return None
 
 
-def _named(step: Step) -> dict[str, Any]:
+def _named(step: Step) -> dict[str, object]:
     return {"reference": str(step.reference), "action": str(step.action)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.catalog import targets
 from resource_api.model.record import StackState
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.model.json_documents import PlanJson
     from resource_api.model.options import CacheRequest, Options
     from resource_api.model.provider_functions import PlannerQueries
     from resource_api.model.step import Step
@@ -54,7 +55,7 @@ class Plan(planner.ExecutionPlan):
         """Return the counts on one short line, whatever the number of steps."""
         return f"<Plan: {text.planned_counts(self.summary)}>"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlanJson:
         """Return the document of ``resource-api plan --json``; secrets in it are ``<sensitive>``."""
         return documents.plan(self)
 

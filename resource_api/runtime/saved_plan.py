@@ -12,7 +12,7 @@ import json
 import os
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.manifest import read as reading
 from resource_api.model.action import Action
@@ -38,6 +38,13 @@ from resource_api.system.filesystem import files
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.model.json_documents import (
+        ChangeJson,
+        DriftJson,
+        OutputChangeJson,
+        PlanJson,
+        PlanStepJson,
+    )
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plugins.registry import Registry
     from resource_api.runtime.planning import Plan
@@ -80,7 +87,7 @@ def check_target(path: str, sources: Iterable[str]) -> None:
                 raise UsageError(msg)
 
 
-def document(plan: Plan, key: Key | None = None, directory: str = "") -> dict[str, Any]:
+def document(plan: Plan, key: Key | None = None, directory: str = "") -> PlanJson:
     """Return the document of a saved plan; relative names of its files begin at ``directory``.
 
     Raise ``ResourceAPIError`` when it needs an ephemeral input, or holds a secret without a ``key`` to encrypt it with.
@@ -137,7 +144,7 @@ def _secret_digests(plan: Plan, salt: bytes) -> list[list[str]]:
 # Reading and comparing
 
 
-def load(path: str) -> dict[str, Any]:
+def load(path: str) -> PlanJson:
     """Return the document of a saved plan. Raise ``ManifestError`` for any other file, ``UsageError`` for ``-``."""
     if (saved := read_saved_plan(path)) is None:
         if path == "-":
@@ -146,8 +153,7 @@ def load(path: str) -> dict[str, Any]:
         reason = "this is no saved plan, as plan -o writes it" if os.path.isfile(path) else "there is no such file"
         raise ManifestError([Problem(None, reason, file=path, code="plan")])
     _check_format(saved, path)
-    check_form(saved, path)
-    return saved
+    return validated(saved, path)
 
 
 def _check_format(saved: Mapping[str, object], path: str) -> None:
@@ -156,23 +162,24 @@ def _check_format(saved: Mapping[str, object], path: str) -> None:
         raise _refused(path, f"format_version {version!r} is not a plan that this version saved")
 
 
-def check_form(plan_document: Mapping[str, object], path: str) -> None:
-    """Raise ``ManifestError`` unless a document from a file or a host is one of ``plan --json`` or ``plan -o``."""
-    if violations := find_violations("plan", plan_document):
+def validated(document: Mapping[str, object], path: str) -> PlanJson:
+    """Return a document from a file or a host. Raise ``ManifestError`` unless ``plan`` may have written it."""
+    if violations := find_violations("plan", document):
         raise _not_as_saved(path, str(violations[0]))
+    return cast("PlanJson", document)
 
 
 class SavedPlan:
     """A saved plan to be applied: its manifest, inputs, options, stack, and the comparison with a new plan."""
 
-    def __init__(self, saved: Mapping[str, Any], path: str, key: Key | None) -> None:
-        """Decrypt the document ``saved`` of the file ``path``.
+    def __init__(self, document: Mapping[str, object], path: str, key: Key | None) -> None:
+        """Decrypt the ``document`` of the file ``path``.
 
         Raise ``ManifestError`` when it is not applicable, or no document of this program; ``UsageError`` without its
         key, ``StateError`` when it was altered.
         """
-        _check_format(saved, path)
-        check_form(saved, path)
+        _check_format(document, path)
+        saved = validated(document, path)
         if not saved["applicable"]:
             reason = f"it is not applicable, because {_failed_steps(saved)} could not be planned"
             raise _refused(path, f"the plan is stale: {reason}")
@@ -238,7 +245,7 @@ def check_given(
             raise UsageError(msg)
 
 
-def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[str, Any]:
+def _decrypted(saved: PlanJson, path: str, key: Key | None) -> Mapping[str, Any]:
     """Return the embedded part.
 
     Raise ``UsageError`` without the key, ``StateError`` for an altered plan, ``ManifestError`` for a plan that is not
@@ -263,7 +270,7 @@ def _read_options(saved: Mapping[str, object], path: str) -> Options:
     return options._replace(destroy=saved.get("destroy") is True)
 
 
-def confirmation(plan_document: Mapping[str, Any]) -> dict[str, Any]:
+def confirmation(plan_document: PlanJson) -> dict[str, Any]:
     """Return the identity of a plan that a user confirms: its state and digests of its steps.
 
     ``plan_document`` is the document of ``Plan.to_dict``, secrets masked.
@@ -275,7 +282,7 @@ def confirmation(plan_document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_confirmation(confirmed: Mapping[str, Any], plan_document: Mapping[str, Any], path: str) -> None:
+def check_confirmation(confirmed: Mapping[str, Any], plan_document: PlanJson, path: str) -> None:
     """Raise ``ManifestError`` unless the plan of a document was confirmed. ``path``: the manifest."""
     current = confirmation(plan_document)
     if reason := _state_difference(confirmed, current["lineage"], current["serial"]):
@@ -290,7 +297,7 @@ def _step_digest(step: Mapping[str, object]) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _failed_steps(saved: Mapping[str, Any]) -> str:
+def _failed_steps(saved: PlanJson) -> str:
     """Return the references of the steps of a saved plan that could not be planned."""
     return ", ".join(step["reference"] for step in saved["steps"] if "error" in step) or "a step of it"
 
@@ -303,13 +310,13 @@ def _state_difference(saved: Mapping[str, object], lineage: str, serial: int) ->
     return ""
 
 
-def _compared(step: Mapping[str, object] | None) -> Any:
+def _compared(step: PlanStepJson | None) -> object:
     return None if step is None else json.loads(json.dumps([step.get(field) for field in _COMPARED]))
 
 
-def _does_more(current: Mapping[str, Any] | None, saved: Mapping[str, Any] | None) -> bool:
+def _does_more(current: PlanStepJson | None, saved: PlanStepJson | None) -> bool:
     """Return whether a step has a side effect that the saved one does not have."""
-    before, after = ((step or {}).get("side_effects") or () for step in (saved, current))
+    before, after = ((step.get("side_effects") if step else ()) or () for step in (saved, current))
     return any(effect not in before for effect in after)
 
 
@@ -324,7 +331,7 @@ def _not_as_saved(path: str, reason: str) -> ManifestError:
 # Showing
 
 
-def show(saved: Mapping[str, Any], path: str, registry: Registry, *, verbose: bool = False) -> PlanDocument:
+def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = False) -> PlanDocument:
     """Return a valid document of a plan as text shows it. Raise ``ManifestError`` for values no plan has.
 
     ``registry`` tells the parameters of types; an unknown type has none. ``verbose``: with the resources in sync that
@@ -337,7 +344,7 @@ def show(saved: Mapping[str, Any], path: str, registry: Registry, *, verbose: bo
             [_drift(row) for row in saved["drift"]],
             [_output(name, row, saved["unknown"]) for name, row in saved["output_changes"].items()],
             [(row["stack"], row["output"]) for row in saved.get("stacks", ())],
-            [(str(row["reference"]), list(map(str, row["of"]))) for row in saved.get("only_if_failed", ())],
+            [(row["reference"], row["of"]) for row in saved.get("only_if_failed", ())],
         )
     except (LookupError, TypeError, ValueError) as error:  # a text that is no reference, or no encoded value
         raise _not_as_saved(path, str(error)) from error
@@ -349,15 +356,13 @@ def refreshed(refresh_document: Mapping[str, Any]) -> tuple[Sequence[Drift], Seq
     return [_drift(row) for row in refresh_document.get("changes") or ()], outputs
 
 
-def find_stale(saved: Mapping[str, Any], store: StateStore) -> str:
+def find_stale(saved: PlanJson, store: StateStore) -> str:
     """Return the difference between the recorded state and the plan's, or an empty text."""
     state = store.load(StackName(saved["project"], saved["stack"]).checked())
     return _state_difference(saved, state.lineage, state.serial)
 
 
-def _steps(
-    rows: Sequence[Mapping[str, Any]], registry: Registry, read_after: Mapping[str, str]
-) -> Iterator[StepDocument]:
+def _steps(rows: Sequence[PlanStepJson], registry: Registry, read_after: Mapping[str, str]) -> Iterator[StepDocument]:
     """Yield the steps that act, or would be refreshed if they could, and resources that are read again."""
     subscribed = {name for row in rows for name in row["notifies"]}
     acting = (row for row in rows if row["action"] != "same" and not row["options"]["noop"])
@@ -371,7 +376,7 @@ def _steps(
             yield StepDocument(name, Action.SAME, read_after=read_after[name])
 
 
-def _read_after(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
     """Return the resources in sync that a step may change, with the first step that they depend on, at any distance."""
     causes: dict[str, str] = {}
     for row in rows:
@@ -383,7 +388,7 @@ def _read_after(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {name: cause for name, cause in causes.items() if name != cause}
 
 
-def _step(saved: Mapping[str, Any], definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
+def _step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
     changes, parameters = [_difference(row, saved["unknown"]) for row in saved["changes"]], {}
@@ -409,7 +414,7 @@ def _step(saved: Mapping[str, Any], definition: TypeDefinition | None, *, only_o
     )
 
 
-def _definition(registry: Registry, saved: Mapping[str, object]) -> TypeDefinition | None:
+def _definition(registry: Registry, saved: PlanStepJson) -> TypeDefinition | None:
     """Return the type of a step's resource, or None for an unknown type."""
     name = reference.parse(str(saved["reference"]).removeprefix(f"{saved['parent'] or ''}/"))
     try:
@@ -425,16 +430,16 @@ def _parameters(definition: TypeDefinition, should: Mapping[str, object]) -> dic
     return {n: attributes[n].conceal(value) for n, value in values.items() if attributes[n].default != value}
 
 
-def _difference(saved: Mapping[str, Any], unknown: Collection[str]) -> Difference:
+def _difference(saved: ChangeJson, unknown: Collection[str]) -> Difference:
     should = UNKNOWN if saved["attribute"] in unknown and saved["should"] is None else _value(saved["should"])
     return Difference(saved["attribute"], _value(saved["is"]), should, saved["message"] or "")
 
 
-def _output(name: str, saved: Mapping[str, object], unknown: Collection[str]) -> Difference:
+def _output(name: str, saved: OutputChangeJson, unknown: Collection[str]) -> Difference:
     return Difference(str(name), _value(saved["is"]), UNKNOWN if name in unknown else _value(saved["should"]))
 
 
-def _drift(saved: Mapping[str, Any]) -> Drift:
+def _drift(saved: DriftJson) -> Drift:
     changes = [Difference(row["attribute"], _value(row["was"]), _value(row["is"])) for row in saved["changes"]]
     return Drift(str(saved["reference"]), changes)
 
