@@ -24,7 +24,7 @@ from resource_api.fleet.python_runtimes import PythonRuntimes
 from resource_api.fleet.run import FleetRun, make_rollout, parse_batches, parse_share
 from resource_api.fleet.ssh_connections import SshConnections, connection_limit
 from resource_api.model.report import Summary
-from resource_api.model.values.errors import Problem, UsageError
+from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.render.fleet import hosts_of
 from resource_api.render.text import destroy_question

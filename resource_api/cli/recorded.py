@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from resource_api.cli.session import Session
+    from resource_api.model.json_documents import RunJson
     from resource_api.model.record import Record, StackState
     from resource_api.model.values.reference import Reference
     from resource_api.state.store import StackName, Store
@@ -120,7 +121,7 @@ class Runs:
         self._whose = f" of {names[0]}" if len(names) == 1 else ""
         self.all = recorded_stack.finished_runs(self._store, names)
 
-    def document(self, prefix: str | None) -> dict[str, Any]:
+    def document(self, prefix: str | None) -> RunJson:
         """Return the document of the run whose id begins with ``wanted``.
 
         ``last``, or None, is the last one that did something, ``last-1`` the one before. Raise ``UsageError`` where

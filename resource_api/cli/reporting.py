@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.model.report import Summary
 from resource_api.model.values.errors import Problem, UsageError, reason
@@ -30,6 +30,8 @@ from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.model.json_documents import PlanJson, RunJson
 
     Document = Mapping[str, Any]
     Reporter = Callable[[Document], object]
@@ -167,7 +169,9 @@ def _xml(document: Document) -> str:
 def _html(document: Document) -> str:
     if document["kind"] == "fleet":
         return pages.fleet(document)
-    return pages.plan(document) if document["kind"] == "plan" else pages.run(document)
+    if document["kind"] == "plan":
+        return pages.plan(cast("PlanJson", document))
+    return pages.run(cast("RunJson", document))
 
 
 def _metrics(document: Document) -> str:

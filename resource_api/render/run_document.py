@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, conceal_difference
@@ -21,6 +21,7 @@ from resource_api.render import json as documents
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from resource_api.model.json_documents import RunJson, RunStepJson
     from resource_api.model.report import ProviderCall, RunReport, StepReport
     from resource_api.model.step import Step
     from resource_api.model.values.masking import Mask
@@ -30,7 +31,6 @@ FORMAT_VERSION: Final = 1
 #: Characters that are kept of one text.
 _LONGEST: Final = 50_000
 _CALL: Final = ("worker", "provider", "method", "started", "seconds", "resources", "first")
-_CHANGE: Final = ("attribute", "is", "should", "message")
 
 
 class StepGroup(NamedTuple):
@@ -181,15 +181,15 @@ def _notifications(plan: ExecutionPlan, report: RunReport) -> list[list[str]]:
     ]
 
 
-def document(text: str | bytes) -> dict[str, Any]:
+def document(text: str | bytes) -> RunJson:
     """Return the documented form of a result of ``encode``. Raise ``ValueError`` for other text."""
-    document = json.loads(text)
+    document: Any = json.loads(text)
     if not isinstance(document, dict) or document.get("format_version") != FORMAT_VERSION:
         msg = "it was written by another version of this program"
         raise ValueError(msg)
     positions, calls = document.pop("places"), document.pop("calls")
     groups, drifted = [StepGroup(*group) for group in document.pop("groups")], document.pop("drift")
-    return {
+    run = {
         "kind": "run",
         **document,
         "steps": [_step(reference, group, positions) for group in groups for reference in group.references],
@@ -203,19 +203,17 @@ def document(text: str | bytes) -> dict[str, Any]:
         ],
         "notifications": [{"from": source, "to": target} for source, target in document["notifications"]],
     }
+    return cast("RunJson", run)
 
 
-def _step(reference: str, group: StepGroup, positions: Mapping[str, Sequence[object]]) -> dict[str, object]:
+def _step(reference: str, group: StepGroup, positions: Mapping[str, tuple[str | None, int | None]]) -> RunStepJson:
     file, line = positions.get(reference, (None, None))
     differences = [Difference(*change) for change in group.changes]
     return {
         "reference": reference,
         "action": group.action,
         "status": group.status,
-        "changes": [
-            dict(zip(_CHANGE, (change.attribute, *change.values, change.message or None), strict=True))
-            for change in differences
-        ],
+        "changes": [documents.change(difference) for difference in differences],
         "error": group.error or None,
         "corrective": group.corrective,
         "seconds": group.seconds,
@@ -225,11 +223,12 @@ def _step(reference: str, group: StepGroup, positions: Mapping[str, Sequence[obj
     }
 
 
-def history_document(run: Mapping[str, Any]) -> dict[str, Any]:
+def history_document(run: Mapping[str, Any]) -> RunJson:
     """Return the document of a run of which only the history's line is left."""
     seconds = round(run["ended"] - run["started"], 6) if "ended" in run and "started" in run else None
-    empty: dict[str, Any] = {name: [] for name in ("steps", "calls", "critical_path", "notifications", "drift")}
-    return {"kind": "run", "format_version": FORMAT_VERSION, **run, "seconds": seconds, **empty, "problems": []}
+    empty: dict[str, object] = {name: [] for name in ("steps", "calls", "critical_path", "notifications", "drift")}
+    fields = {"kind": "run", "format_version": FORMAT_VERSION, **run, "seconds": seconds, **empty, "problems": []}
+    return cast("RunJson", fields)
 
 
 def located(problem: Mapping[str, object], message: str) -> str:

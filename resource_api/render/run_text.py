@@ -17,6 +17,8 @@ from resource_api.render.changes import Style, count_lines, text_diff
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.model.json_documents import CallJson, ChangeJson, RunJson, RunStepJson
+
 
 #: The statuses of steps in the order of their sections.
 SECTIONS: Final = {"failed": "Failed", "skipped": "Skipped", "success": "Changed", "noop": "Would change"}
@@ -27,7 +29,7 @@ _PLAIN: Final = Style()
 _CALLS: Final = 10
 
 
-def run(document: Mapping[str, Any], style: Style = _PLAIN) -> Iterator[str]:
+def run(document: RunJson, style: Style = _PLAIN) -> Iterator[str]:
     """Yield the lines of the document of a run."""
     yield text.run(document)
     if document.get("kept") is False:
@@ -42,15 +44,15 @@ def run(document: Mapping[str, Any], style: Style = _PLAIN) -> Iterator[str]:
     if document["drift"]:
         yield ""
         yield style.paint(f"Drifted before this run: {len(document['drift'])}", "1")
-        for step in document["drift"]:
+        for drift in document["drift"]:
             words = (
-                f"{c['attribute']} was {style.value(c['was'])}, is {style.value(c['is'])}" for c in step["changes"]
+                f"{c['attribute']} was {style.value(c['was'])}, is {style.value(c['is'])}" for c in drift["changes"]
             )
-            yield f"  {escape(step['reference'])}: {'; '.join(words)}"
+            yield f"  {escape(drift['reference'])}: {'; '.join(words)}"
     yield from _critical_path(document, style)
 
 
-def _step(step: Mapping[str, Any], style: Style) -> Iterator[str]:
+def _step(step: RunStepJson, style: Style) -> Iterator[str]:
     symbol = Action[step["action"].upper()].symbol
     code = "31" if step["status"] == "failed" else ""
     end = f": {escape(step['error'])}" if step["error"] else ""
@@ -60,7 +62,7 @@ def _step(step: Mapping[str, Any], style: Style) -> Iterator[str]:
         yield from (f"      {line}" for line in change_lines(step["changes"], style))
 
 
-def change_lines(changes: Iterable[Mapping[str, Any]], style: Style = _PLAIN) -> Iterator[str]:
+def change_lines(changes: Iterable[ChangeJson], style: Style = _PLAIN) -> Iterator[str]:
     """Yield the lines of the changes of a step's document: both values on one line, or a diff below the name."""
     for change in changes:
         difference = Difference(change["attribute"], change["is"], change["should"], change["message"] or "")
@@ -72,13 +74,13 @@ def change_lines(changes: Iterable[Mapping[str, Any]], style: Style = _PLAIN) ->
             yield f"{name}: {style.pair(difference.is_, difference.should)}{end}"
 
 
-def _critical_path(document: Mapping[str, Any], style: Style) -> Iterator[str]:
-    calls: Sequence[Mapping[str, Any]] = [document["calls"][index] for index in document["critical_path"]]
+def _critical_path(document: RunJson, style: Style) -> Iterator[str]:
+    calls = [document["calls"][index] for index in document["critical_path"]]
     if not calls:
         return
     seconds = sum(call["seconds"] for call in calls)
     yield ""
-    yield style.paint(f"Longest chain of calls: {duration(seconds)} of {duration(document['seconds'])}", "1")
+    yield style.paint(f"Longest chain of calls: {duration(seconds)} of {duration(document['seconds'] or 0)}", "1")
     longest = sorted(calls, key=lambda call: -call["seconds"])[:_CALLS]
     for call in calls:
         if call in longest:
@@ -87,7 +89,7 @@ def _critical_path(document: Mapping[str, Any], style: Style) -> Iterator[str]:
         yield f"  and {len(calls) - _CALLS} shorter ones"
 
 
-def call_text(call: Mapping[str, Any]) -> str:
+def call_text(call: CallJson) -> str:
     """Return a call on one line: ``set File[/a] and 2 more``."""
     more = f" and {call['resources'] - 1} more" if call["resources"] > 1 else ""
     return f"{escape(call['method'])} {escape(call['first'])}{more}"
@@ -151,7 +153,7 @@ def _bar(value: float, largest: float) -> str:
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
-def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def differences(first: RunJson, second: RunJson) -> dict[str, Any]:
     """Return the differences of two runs: steps of only one, and steps with other outcomes or changes."""
     ours, theirs = ({step["reference"]: step for step in run["steps"]} for run in (first, second))
     return {
@@ -167,11 +169,11 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str
     }
 
 
-def _about(run: Mapping[str, object]) -> dict[str, Any]:
+def _about(run: RunJson) -> dict[str, Any]:
     return {name: run.get(name) for name in ("run", "command", "started", "ended", "seconds", "summary")}
 
 
-def _different(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+def _different(ours: RunStepJson, theirs: RunStepJson) -> dict[str, Any]:
     outcomes = {name: [ours[name], theirs[name]] for name in _COMPARED if ours[name] != theirs[name]}
     before, after = ({change["attribute"]: change for change in step["changes"]} for step in (ours, theirs))
     attributes = {

@@ -113,7 +113,7 @@ class Recording:
         except OSError as error:
             environment.log.write("warning", "", f"no report of this run is kept: {error.strerror}")
         if environment.on_document is not None:
-            environment.on_document(run_document.document(content))
+            environment.on_document({**run_document.document(content)})
 
     def _outputs_read(self) -> Mapping[str, Any]:
         """Return the fields of the history about the outputs of other stacks that the run has read."""

@@ -37,8 +37,27 @@ from resource_api.render.text import verdict_mark
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.model.json_documents import (
+        CallJson,
+        ChangeJson,
+        DriftChangeJson,
+        DriftJson,
+        EffectJson,
+        FindingJson,
+        NotificationJson,
+        PlanJson,
+        PlanStepJson,
+        ProblemJson,
+        RehearsalJson,
+        RunJson,
+        RunStepJson,
+        VerdictJson,
+    )
+
     #: Name → the tree of that directory; the empty name → the side effects on the path itself.
     Tree = dict[str, Any]
+    #: The notifying and the notified resources of one resource.
+    _Pair = tuple[list[str], list[str]]
 
 
 #: The first lines of a diff, which name its two sides.
@@ -60,10 +79,10 @@ _WHOLE: Final = frozenset({"create", "delete", "forget"})
 # Changes
 
 
-def changes(documents: Iterable[Mapping[str, Any]], most: int, *, before: str = "is", after: str = "should") -> str:
-    """Return the changes of a step or of a drift."""
+def changes(documents: Iterable[ChangeJson], most: int) -> str:
+    """Return the changes of a step."""
     return "".join(
-        _change(Difference(c["attribute"], c[before], c[after], c.get("message") or ""), most) for c in documents
+        _change(Difference(c["attribute"], c["is"], c["should"], c["message"] or ""), most) for c in documents
     )
 
 
@@ -89,7 +108,7 @@ def _diff_line(line: str) -> str:
     return f'<span class="{kind}">{e(line) or " "}</span>' if kind else f"<span>{e(line) or ' '}</span>"
 
 
-def _lines_of_a_diff(document: Mapping[str, Any]) -> int:
+def _lines_of_a_diff(document: PlanJson | RunJson) -> int:
     """Return the number of lines of each diff: fewer for more changes, so that a page can be opened."""
     count = sum(len(row["changes"]) for row in (*document["steps"], *document["drift"]))
     most, least = _LINES
@@ -99,7 +118,7 @@ def _lines_of_a_diff(document: Mapping[str, Any]) -> int:
 # A run
 
 
-def run(document: Mapping[str, Any]) -> str:
+def run(document: RunJson) -> str:
     """Return the page of the document of a run: its failures first."""
     command = str(document.get("command") or "run")
     title = f"{command} of {document.get('project', '')}, stack {document.get('stack', '')}"
@@ -107,7 +126,7 @@ def run(document: Mapping[str, Any]) -> str:
     return write(Page(title, outcome.removeprefix(f"{command}: "), run_facts(document), run_sections(document)))
 
 
-def run_sections(document: Mapping[str, Any]) -> list[Section]:
+def run_sections(document: RunJson) -> list[Section]:
     """Return the sections of the page of a run."""
     ids, most = row_ids(step["reference"] for step in document["steps"]), _lines_of_a_diff(document)
     notified = _notified(document["notifications"])
@@ -126,9 +145,9 @@ def run_sections(document: Mapping[str, Any]) -> list[Section]:
     return sections
 
 
-def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def run_facts(document: RunJson) -> list[tuple[str, str]]:
     """Return the facts of the page of a run: when it was, how long it took, and its counts."""
-    counts = document.get("summary") or {}
+    counts: Mapping[str, object] = document.get("summary") or {}
     return [
         ("run", str(document.get("run", ""))),
         ("started", f"{text.time_of(document.get('started'))} UTC"),
@@ -141,18 +160,18 @@ def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _notified(pairs: Iterable[Mapping[str, str]]) -> dict[str, tuple[list[str], list[str]]]:
+def _notified(pairs: Iterable[NotificationJson]) -> dict[str, _Pair]:
     """Return the notifying and the notified resources by reference."""
-    notified: dict[str, tuple[list[str], list[str]]] = {}
+    notified: dict[str, _Pair] = {}
     for pair in pairs:
         notified.setdefault(pair["to"], ([], []))[0].append(pair["from"])
         notified.setdefault(pair["from"], ([], []))[1].append(pair["to"])
     return notified
 
 
-def _run_row(step: Mapping[str, Any], notified: Mapping[str, Any], ids: Mapping[str, str], most: int) -> PageRow:
+def _run_row(step: RunStepJson, notified: Mapping[str, _Pair], ids: Mapping[str, str], most: int) -> PageRow:
     reference, failed = step["reference"], step["status"] == "failed"
-    by, whom = notified.get(reference, ((), ()))
+    by, whom = notified.get(reference, ([], []))
     error = step["error"] or ""
     body = f'<p class="error">{_lines(error)}</p>' if failed else ""
     body += f'<p class="label">{e(step["file"])}:{e(step["line"])}</p>' if step["file"] else ""
@@ -169,28 +188,29 @@ def _lines(value: str) -> str:
     return "\n".join(map(e, value.split("\n")))
 
 
-def _problems(problems: Sequence[Mapping[str, Any]]) -> Section:
+def _problems(problems: Sequence[ProblemJson]) -> Section:
     lines = [located(problem, problem["message"]) for problem in problems]
     return Section("Problems", "".join(f'<p class="error">{_lines(line)}</p>' for line in lines), len(lines))
 
 
-def _drift(drift: Sequence[Mapping[str, Any]], ids: Mapping[str, str], most: int, title: str = "Drifted") -> Section:
+def _drift(drift: Sequence[DriftJson], ids: Mapping[str, str], most: int, title: str = "Drifted") -> Section:
     drift_ids = row_ids(row["reference"] for row in drift)
     drift_ids = {reference: f"d{id_}" for reference, id_ in drift_ids.items()}
     rows = [PageRow(row["reference"], "", _names(row["changes"]), _drift_body(row, ids, most)) for row in drift]
     return rows_section(title, rows, drift_ids)
 
 
-def _drift_body(row: Mapping[str, Any], ids: Mapping[str, str], most: int) -> str:
+def _drift_body(row: DriftJson, ids: Mapping[str, str], most: int) -> str:
     link_to_step = links("see", [row["reference"]], ids) if row["reference"] in ids else ""
-    return changes(row["changes"], most, before="was", after="is") + link_to_step
+    differences = (Difference(change["attribute"], change["was"], change["is"]) for change in row["changes"])
+    return "".join(_change(difference, most) for difference in differences) + link_to_step
 
 
-def _names(changes: Iterable[Mapping[str, Any]]) -> str:
+def _names(changes: Iterable[ChangeJson | DriftChangeJson]) -> str:
     return ", ".join(change["attribute"] for change in changes)
 
 
-def _notifications(titles: Sequence[str], pairs: Sequence[Mapping[str, str]], ids: Mapping[str, str]) -> Section:
+def _notifications(titles: Sequence[str], pairs: Sequence[NotificationJson], ids: Mapping[str, str]) -> Section:
     rows = ([link(pair["from"], ids), link(pair["to"], ids)] for pair in pairs)
     return Section("Notifications", table(titles, rows), len(pairs))
 
@@ -198,13 +218,15 @@ def _notifications(titles: Sequence[str], pairs: Sequence[Mapping[str, str]], id
 # A plan
 
 
-def plan(document: Mapping[str, Any]) -> str:
+def plan(document: PlanJson) -> str:
     """Return the page of a plan's document: steps that cannot be planned first."""
     ids, most = row_ids(step["reference"] for step in document["steps"]), _lines_of_a_diff(document)
     bad = [step for step in document["steps"] if step.get("error")]
     acting = [step for step in document["steps"] if not step.get("error") and acts(step)]
     unchanged = [step for step in document["steps"] if not acts(step)]
-    pairs = [{"from": step["reference"], "to": to} for step in acting for to in step["notifies"]]
+    pairs: list[NotificationJson] = [
+        {"from": step["reference"], "to": to} for step in acting for to in step["notifies"]
+    ]
     counts = document["summary"]
     sections = [
         _problems(document.get("problems", ())),
@@ -216,7 +238,7 @@ def plan(document: Mapping[str, Any]) -> str:
             "Unchanged", [PageRow(step["reference"], "", "", _relations(step, ids)) for step in unchanged], ids
         ),
     ]
-    outcome = ", ".join(count_words({name: counts.get(name) for name in text.PLANNED}, text.PLANNED))
+    outcome = ", ".join(count_words({name: dict(counts).get(name) for name in text.PLANNED}, text.PLANNED))
     facts = [
         ("unchanged", str(counts["unchanged"])),
         ("failed", str(counts["failed"] or "")),
@@ -228,7 +250,7 @@ def plan(document: Mapping[str, Any]) -> str:
     )
 
 
-def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str], most: int) -> PageRow:
+def _plan_row(step: PlanStepJson, ids: Mapping[str, str], most: int) -> PageRow:
     error = step.get("error") or ""
     body = f'<p class="error">{_lines(error)}</p>' if error else ""
     body += "".join(f"<p>{e(reason)}</p>" for reason in step["reasons"])
@@ -248,7 +270,7 @@ def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str], most: int) -> Pag
     )
 
 
-def _values(step: Mapping[str, Any]) -> str:
+def _values(step: PlanStepJson) -> str:
     """Return the values of a step that are not changes, such as parameters."""
     shown_names = {*(change["attribute"] for change in step["changes"]), *step["unknown"]}
     remaining = {name: value for name, value in step["should"].items() if name not in shown_names and value is not None}
@@ -258,7 +280,7 @@ def _values(step: Mapping[str, Any]) -> str:
     )
 
 
-def _relations(step: Mapping[str, Any], ids: Mapping[str, str]) -> str:
+def _relations(step: PlanStepJson, ids: Mapping[str, str]) -> str:
     relations = links("after", step["depends_on"], ids) + links("notifies", step["notifies"], ids)
     return relations + links("refreshed by", step["refreshed_by"], ids)
 
@@ -275,14 +297,16 @@ _TICKS: Final = 5
 _CALLS: Final = 40
 
 
-def _timeline(document: Mapping[str, Any], ids: Mapping[str, str]) -> list[Section]:
+def _timeline(document: RunJson, ids: Mapping[str, str]) -> list[Section]:
     """Return the drawing and the table of a run's document; nothing if no provider was called."""
     calls = document["calls"]
     if not calls:
         return []
     end = max(call["started"] + call["seconds"] for call in calls) or 1e-6
     kinds = dict.fromkeys(document["critical_path"], "path")
-    kinds |= {step["call"]: "failed" for step in document["steps"] if step["status"] == "failed"}
+    kinds |= {
+        step["call"]: "failed" for step in document["steps"] if step["status"] == "failed" and step["call"] is not None
+    }
     workers = max(call["worker"] for call in calls)
     bars = "".join(_bar(group, calls, kinds, end, ids) for group in _groups(calls, end))
     names = "".join(
@@ -301,7 +325,7 @@ _LEGEND: Final = (
 )
 
 
-def _groups(calls: Sequence[Mapping[str, Any]], end: float) -> Iterator[list[int]]:
+def _groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
     """Yield the indices of calls that share a bar: neighbours of one worker that are too narrow alone."""
     order = sorted(range(len(calls)), key=lambda number: (calls[number]["worker"], calls[number]["started"]))
     group: list[int] = []
@@ -319,7 +343,7 @@ def _groups(calls: Sequence[Mapping[str, Any]], end: float) -> Iterator[list[int
 
 def _bar(
     group: Sequence[int],
-    calls: Sequence[Mapping[str, Any]],
+    calls: Sequence[CallJson],
     kinds: Mapping[int, str],
     end: float,
     ids: Mapping[str, str],
@@ -355,7 +379,7 @@ def _scale(end: float, height: int) -> str:
     return "".join(elements)
 
 
-def _critical_path(document: Mapping[str, Any], ids: Mapping[str, str]) -> Section:
+def _critical_path(document: RunJson, ids: Mapping[str, str]) -> Section:
     calls = [document["calls"][number] for number in document["critical_path"]]
     longest = sorted(calls, key=lambda call: -call["seconds"])[:_CALLS]
     total, rows = sum(call["seconds"] for call in calls), []
@@ -364,9 +388,8 @@ def _critical_path(document: Mapping[str, Any], ids: Mapping[str, str]) -> Secti
         target = f"{e(call['method'])} {link(call['first'], ids)}{more}"
         rows.append([duration(call["started"]), duration(call["seconds"]), target])
     rest = f'<p class="legend">and {len(calls) - len(longest)} shorter calls</p>' if len(calls) > len(longest) else ""
-    whole = (
-        f'<p class="legend">{duration(total)} of {duration(document["seconds"])}: each waited for the one before.</p>'
-    )
+    time = f"{duration(total)} of {duration(document['seconds'] or 0)}"
+    whole = f'<p class="legend">{time}: each waited for the one before.</p>'
     listed = table(("from", "took", "call"), rows, numbers=2)
     return Section("Longest chain of calls", whole + listed + rest, len(calls))
 
@@ -375,7 +398,7 @@ def _critical_path(document: Mapping[str, Any], ids: Mapping[str, str]) -> Secti
 _FEW_FILES: Final = 60
 
 
-def rehearsal(document: Mapping[str, Any]) -> str:
+def rehearsal(document: RehearsalJson) -> str:
     """Return the page of the document of a rehearsal."""
     run = document["run"]
     ids = row_ids(step["reference"] for step in run["steps"]) if run else {}
@@ -396,7 +419,7 @@ def rehearsal(document: Mapping[str, Any]) -> str:
     return write(Page(f"rehearsal{subject}", outcome, facts, sections))
 
 
-def _verdict(verdict: Mapping[str, Any], ids: Mapping[str, str]) -> PageRow:
+def _verdict(verdict: VerdictJson, ids: Mapping[str, str]) -> PageRow:
     lines = "".join(
         f"<p>{link(finding['reference'], ids)} {e(finding['text'])}{_place(finding)}</p>"
         for finding in verdict["findings"]
@@ -407,11 +430,11 @@ def _verdict(verdict: Mapping[str, Any], ids: Mapping[str, str]) -> PageRow:
     )
 
 
-def _place(finding: Mapping[str, object]) -> str:
+def _place(finding: FindingJson | EffectJson) -> str:
     return f' <span class="label">{e(finding["place"])}</span>' if finding["place"] else ""
 
 
-def _findings(title: str, findings: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> Section:
+def _findings(title: str, findings: Sequence[FindingJson], ids: Mapping[str, str]) -> Section:
     rows = ([link(finding["reference"], ids), e(finding["text"]) + _place(finding)] for finding in findings)
     return Section(title, table(("resource", "why, or what would change"), rows), len(findings))
 
@@ -419,7 +442,7 @@ def _findings(title: str, findings: Sequence[Mapping[str, Any]], ids: Mapping[st
 # Side effects
 
 
-def _effects(effects: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> Section:
+def _effects(effects: Sequence[EffectJson], ids: Mapping[str, str]) -> Section:
     """Return a section with the paths as a tree, and a separate tree for each package."""
     packages = dict.fromkeys(effect["package"] for effect in effects)
     trees = []
@@ -435,7 +458,7 @@ def _effects(effects: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> Se
     return Section("Beyond what is declared", "".join(trees), len(effects))
 
 
-def _put(tree: Tree, effect: Mapping[str, Any]) -> None:
+def _put(tree: Tree, effect: EffectJson) -> None:
     """Add an effect to a tree, beneath the directories of its path; an empty key holds effects."""
     for depth, part in enumerate(filter(None, effect["path"].split("/"))):
         tree = tree.setdefault(part if depth else f"/{part}", {})
