@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog import canonicalize
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, exists
-from resource_api.model.sealed_secrets import mark_secrets, referred_value, seal_secrets
+from resource_api.model.sealed_secrets import conceal_like, mark_secrets, referred_value, seal_secrets
 from resource_api.model.values import expression
 from resource_api.model.values.errors import Problem
-from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, same_value
+from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ def value_of(path: ExpressionPath, definition: TypeDefinition, should: Resource,
 def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple[dict[str, Any], list[Problem]]:
     """Return the manifest's outputs by name, and the problems of those that have no value and get none in this run.
 
-    An output is ``UNKNOWN`` if there is no value yet. One named like a secret input is secret.
+    An output is ``UNKNOWN`` if there is no value yet. One named like an input with secrets has them too.
     """
     values, problems = {}, []
     for name, value in catalog.manifest.outputs.items():
@@ -76,8 +76,7 @@ def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple
             problems.append(Problem(None, f"output '{name}': {error}", "error", "", *position, code="output"))
         except ValueError:
             result = UNKNOWN
-        secret = is_secret(catalog.scope.inputs.get(name)) and not is_unknown(result)
-        values[name] = Sensitive(result) if secret else result
+        values[name] = result if is_unknown(result) else conceal_like(result, catalog.scope.inputs.get(name))
     return values, problems
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import UsageError
-from resource_api.system.filesystem.private_files import MAX_BYTES, read_private_file
+from resource_api.system.filesystem.private_files import MAX_BYTES, create_private_file, read_private_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +49,17 @@ class Identities:
             msg = f"{self.path}: is not a file of age identities (AGE-SECRET-KEY-1...); age-keygen creates one"
             raise UsageError(msg)
         return identities
+
+
+def create_identity(path: str) -> str:
+    """Write a new identity into a file with mode 0600, as age-keygen does, and return its recipient.
+
+    Raise ``UsageError`` when the file exists or cannot be written.
+    """
+    identity = _pyrage().x25519.Identity.generate()
+    recipient = str(identity.to_public())
+    create_private_file(path, f"# public key: {recipient}\n{identity}\n".encode())
+    return recipient
 
 
 def encrypt(data: bytes, recipients: Sequence[object], *, armoured: bool = False) -> bytes:

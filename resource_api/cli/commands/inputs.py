@@ -111,7 +111,7 @@ def _recipients(file: str) -> Sequence[Any]:
     """Return the recipients of an encrypted file. Raise ``UsageError``, before anything is decrypted."""
     path = file + _RECIPIENTS
     if not os.path.lexists(path):
-        advice = "write the recipients into it, one a line; 'age-keygen -y KEY' prints yours"
+        advice = "write the recipients into it, one a line; the file of your key names it"
         msg = f"{path} is missing, so nobody could open {file} again: {advice}"
         raise UsageError(msg)
     if recipients := age.read_recipients(path):

@@ -19,6 +19,7 @@ from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.state.encryption import keys
+from resource_api.system import age
 from resource_api.system.filesystem import directories, files
 
 if TYPE_CHECKING:
@@ -62,12 +63,20 @@ def _show_written(session: Session, paths: Sequence[Path]) -> None:
     session.console.show(lambda: {"written": written}, lambda: written)
 
 
-@new.command("key", examples=("resource-api new key state.key",))
+@new.command("key", examples=("resource-api new key state.key", "resource-api new key inputs.key --age"))
 @click.argument("path", type=click.Path(dir_okay=False))
+@click.option("--age", "is_age", is_flag=True, help="An age identity, for --inputs-key age:PATH and --key age:PATH.")
 @options.common
 @with_session()
-def key(session: Session, path: str, **_settings: object) -> None:
+def key(session: Session, path: str, *, is_age: bool, **_settings: object) -> None:
     """Write a new key file at PATH, that only you can read; --key file:PATH encrypts with it."""
+    if is_age:
+        recipient = age.create_identity(path)
+        session.console.show(
+            lambda: {"written": [path], "key": f"age:{path}", "recipient": recipient},
+            lambda: [path, f"recipient: {recipient}", "Keep a copy elsewhere: without it what it encrypts is lost."],
+        )
+        return
     keys.create_key_file(path)
     session.console.show(
         lambda: {"written": [path], "key": f"file:{path}"},

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.start_up import blake2b
 from resource_api.system import age
-from resource_api.system.filesystem import files
-from resource_api.system.filesystem.private_files import read_private_file
+from resource_api.system.filesystem.private_files import create_private_file, read_private_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -163,11 +162,7 @@ class AgeKey:
 
 def create_key_file(path: str) -> None:
     """Create a key file with mode 0600 at ``path``. Raises ``UsageError`` when the file exists or cannot be written."""
-    try:
-        files.write_new(path, b64encode(generate_key()) + b"\n", 0o600)
-    except OSError as error:
-        msg = f"cannot create the key file {path}: {error.strerror}"
-        raise UsageError(msg) from error
+    create_private_file(path, b64encode(generate_key()) + b"\n")
 
 
 def _wrapped_by(kind: str, wrapped: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from resource_api.model.values.errors import UsageError
+from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import Directories
 
 #: Largest size in bytes of a file of keys.
@@ -84,6 +85,15 @@ def read_private_file(path: str) -> bytes:
                 return file.read(MAX_BYTES)
     except OSError as error:
         msg = f"{path}: the key cannot be read: {error.strerror}"
+        raise UsageError(msg) from error
+
+
+def create_private_file(path: str, content: bytes) -> None:
+    """Create a file of a key with mode 0600. Raise ``UsageError`` when it exists or cannot be written."""
+    try:
+        files.write_new(path, content, 0o600)
+    except OSError as error:
+        msg = f"cannot create the key file {path}: {error.strerror}"
         raise UsageError(msg) from error
 
 
