@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: The longest text that a function makes, in characters.
 LONGEST = 16 << 20
 #: The most elements of a list that a function makes.
-MOST = 1_000_000
+MOST = 200_000
 #: A name in braces, a doubled brace, or a single one, which is a mistake.
 FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 #: A version of Semantic Versioning 2.0: three numbers, a pre-release, a build.

@@ -360,7 +360,7 @@ class Scope:
         function = lookup.call
         if call.function.pure and self._pure is not None:
             function = self._pure
-            document.check_limits(arguments, f"{path}: the input of {call}")
+            document.check_inputs(arguments, f"{path}: the input of {call}")
         answer = UNKNOWN if is_unknown(arguments) else function(call, self._with_contents(name, call, arguments))
         return expression.follow_keys(answer, path, path.keys[1:])
 

@@ -33,13 +33,17 @@ _VALUE_FLAW: Final = regex("[\x00\ud800-\udfff]")
 _SHOWN: Final = 80
 
 
-def check_limits(data: object, label: str) -> None:
-    """Raise ``ValueError`` for data beyond the limits of a document, each repetition counted; ``label`` names it."""
+#: The most that the inputs of a pure function weigh: it is computed while the manifest is compiled.
+MAX_INPUTS: Final = MAX_EXPANSION // 4
+
+
+def check_inputs(data: object, label: str) -> None:
+    """Raise ``ValueError`` for inputs that are too large or nested, each repetition counted; ``label`` names them."""
     weight, waiting = 0, [(data, 0)]
     while waiting:
         value, depth = waiting.pop()
         weight += NODE_WEIGHT + (len(value) if type(value) is str else 0)
-        if weight > MAX_EXPANSION or depth > MAX_DEPTH:
+        if weight > MAX_INPUTS or depth > MAX_DEPTH:
             problem = f"is nested deeper than {MAX_DEPTH}" if depth > MAX_DEPTH else "expands beyond the limit"
             msg = f"{label} {problem}"
             raise ValueError(msg)

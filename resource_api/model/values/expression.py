@@ -76,6 +76,12 @@ class Choice(str):
         choice.path = path
         return choice
 
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether a key has the same text, and if a path chooses it too, the same path."""
+        return str.__eq__(self, other) is True and (not isinstance(other, Choice) or self.path == other.path)
+
 
 class ExpressionPath(NamedTuple):
     """The content of one ``${...}``: a scope, such as inputs or each, or a resource, then keys within it.

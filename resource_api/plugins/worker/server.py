@@ -463,8 +463,9 @@ class _Server:
                 self._providers.close()
             if config is not None:
                 self._providers.configure(self._instance, config)
-            is_function = method in self._definition().functions
-            provider = self._providers.instance(self._instance, configured=is_function or method in _CONFIGURED)
+            function = self._definition().functions.get(method)
+            configured = method in _CONFIGURED if function is None else not function.pure
+            provider = self._providers.instance(self._instance, configured=configured)
             context = self._context(**terms, answering=method not in _REPORTING)
             with self._run.log.bind(**bound), process_guard.protected(), context.activate(provider):
                 return self._call_method(provider, context, method, arguments)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api.model.values.expression import (
+    Choice,
     Expression,
     ExpressionPath,
     Index,
@@ -15,6 +16,7 @@ from resource_api.model.values.expression import (
     follow_keys,
     literal,
     parse,
+    with_choices,
 )
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, Sensitive
@@ -113,7 +115,57 @@ def test_a_known_scope_is_not_offered_again() -> None:
         parse("${input.a}")
 
 
-@given(st.lists(st.text(max_size=5) | st.integers(-99, 99).map(Index), min_size=1, max_size=3))
+KEYS = st.text(max_size=5) | st.integers(-99, 99).map(Index)
+
+
+@given(
+    st.lists(KEYS | st.builds(lambda keys: Choice(ExpressionPath("inputs", ("k", *keys))), st.lists(KEYS, max_size=2)))
+)
+def test_a_path_that_chooses_a_key_parses_from_its_text(keys: list[str]) -> None:
+    """``${values.m[inputs.k]}``: the paths within are found, and equal those written."""
+    path = ExpressionPath("values", ("m", *keys))
+    assert parse(str(path)) == Expression((path,))
+    choices = [key.path for key in keys if isinstance(key, Choice)]
+    assert list(find_paths(str(path))) == [path, *choices]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("${values.m[inputs.k]}", 1),
+        ("${values.m['a.b']}", 1),
+        ('${values.m["a.b"]}', 1),
+        ('${values.m["it\'s"]}', 2),
+        ("${values.m['it''s']}", 2),
+        ('${values.m["a""b"]}', 3),
+        ("${values.l[-1]}", "z"),
+        ("${values.l[inputs.n]}", "z"),
+        ("${values.l[inputs.ns[0]]}", "y"),
+        ("${values.m[inputs.unknown]}", UNKNOWN),
+    ],
+)
+def test_a_key_is_quoted_chosen_or_counted(text: str, value: object) -> None:
+    """Both quotes, a key from a reference, and an index from the end."""
+    inputs = {"k": "a.b", "n": -1, "ns": [1], "unknown": UNKNOWN}
+    values = {"m": {"a.b": 1, "it's": 2, 'a"b': 3}, "l": ["x", "y", "z"]}
+
+    def of(path: ExpressionPath) -> object:
+        chosen, _ = with_choices(path, of)
+        data = inputs if path.root == "inputs" else values
+        return UNKNOWN if chosen is None else follow_keys(data, path, chosen.keys)
+
+    assert evaluate(text, of) == value
+
+
+def test_two_choices_are_equal_only_if_their_paths_are() -> None:
+    """Results that are kept by path are not mixed up."""
+    one, second = (ExpressionPath("values", ("m", Choice(ExpressionPath("inputs", (name,))))) for name in "ab")
+    assert one != second
+    assert one == parse("${values.m[inputs.a]}").parts[0]  # type: ignore[union-attr] # it is no text
+    assert {Choice(one, "x"): 1}["x"] == 1
+
+
+@given(st.lists(KEYS, min_size=1, max_size=3))
 def test_every_key_parses_from_its_text(keys: list[str]) -> None:
     """Whatever it holds: one that is no name is written in quotes."""
     path = ExpressionPath("values", ("x", *keys))
