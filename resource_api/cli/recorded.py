@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from resource_api.cli.session import Session
     from resource_api.model.json_documents import RunJson
-    from resource_api.model.record import Record, StackState
+    from resource_api.model.record import Record, RecordKey, StackState
     from resource_api.model.values.reference import Reference
     from resource_api.state.store import StackName, Store
 
@@ -91,12 +91,17 @@ def _find_named(state: StackState, target: Reference) -> list[Record]:
     return [record, *(candidate for candidate in records if candidate.successor == str(record.reference))]
 
 
-def find_records(state: StackState, text: str) -> list[Record]:
-    """Return the records of a resource or of a component's resources, with replaced ones. Raise ``UsageError``."""
+def recorded_keys(state: StackState, text: str) -> list[RecordKey]:
+    """Return the keys of a resource, or of a component's resources, with replaced ones. Raise ``UsageError``.
+
+    A resource without a record may have been created by an interrupted run: then it has the key of that intent.
+    """
     target = parse_reference(text, state)
     name = str(target)
     members = [record for record in state.records.values() if name in reference.enclosing_components(record.parent)]
-    return members or _find_named(state, target)
+    if members or not (begun := [key for key, intent in state.intents.items() if intent.reference == target]):
+        return [record.key for record in members or _find_named(state, target)]
+    return list(dict.fromkeys((*begun, *(key for key, record in state.records.items() if record.reference == target))))
 
 
 def parse_reference(text: str, state: StackState) -> Reference:

@@ -67,7 +67,7 @@ _FUNCTION_KEYWORDS: Final = ("docs", "inputs", "output", "pure", "keeps_secrets"
 _KEYWORDS: Final = (
     *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation", "timeout"),
     *("version", "config", "functions", "verbs", "settle"),
-    *("autorequires", "autobefore", "autosubscribe", "autonotify", "brought_by"),
+    *("autorequires", "autobefore", "autosubscribe", "autonotify", "brought_by", "identity"),
 )
 
 
@@ -166,6 +166,7 @@ class TypeDefinition(AttributeSet):
         verbs: Mapping[str, str] | None = None,
         settle: float = 0,
         brought_by: Mapping[str, str] | None = None,
+        identity: Literal["title"] | None = None,
         **unknown: Never,
     ) -> None:
         """Declare the type ``name``; its file is ``types/<name>.py``."""
@@ -199,6 +200,8 @@ class TypeDefinition(AttributeSet):
         self.settle = settle
         #: Type → the read_only attribute with the name of the resource that brings those of this type, as a package.
         self.brought_by: Mapping[str, str] = {} if brought_by is None else brought_by
+        #: ``title``: the namevar exists in manifests only, and nothing on the system has that name (contract §10.9).
+        self.identity = identity
         self.warnings: tuple[str, ...] = tuple(_unknown_features(name, self.features))
         problems = [*keyword_problems(unknown, _KEYWORDS), *_type_problems(self)]
         if (features and not names) or not all(isinstance(name, str) for name in names):
@@ -387,6 +390,8 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         problems.append(f"schema_version must be a whole number from 1, not {definition.schema_version!r}")
     if definition.isolation not in (None, "process"):
         problems.append(f"isolation must be 'process' or None, not {definition.isolation!r}")
+    if definition.identity not in (None, "title"):
+        problems.append(f"identity must be 'title' or None, not {definition.identity!r}")
     problems += _timeout_problems(definition.timeout) + _settle_problems(definition.settle)
     problems += _provider_problems(definition) + _verb_problems(definition.verbs)
     if not isinstance(definition.attributes, dict):
@@ -400,6 +405,8 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
     problems += [f"attribute '{spelt}': manifests write the attribute '{spelt[:-1]}' so" for spelt in reserved]
     if problems:
         return problems
+    if definition.identity == "title" and len(definition.namevars) != 1:
+        problems.append("a type with identity='title' has one namevar, which is the title")
     if not definition.namevars and not (definition.functions and not definition.attributes):
         problems.append("no attribute is a namevar; one of the attributes must identify the resource")
     if definition.titles is not None:

@@ -92,6 +92,8 @@ def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -
     """Delete an orphan that is ours and may be deleted, forget any other."""
     if reason := reason_to_forget(entry, inputs):
         return _forget(reason)
+    if not exists(is_) and inputs.in_doubt:
+        return Decision(Action.DELETE, error=_in_doubt(entry))
     if not exists(is_):
         unconfirmed = inputs.record is not None and inputs.record.status == "unconfirmed"
         return _forget("its creation was not confirmed, and it does not exist" if unconfirmed else "it is gone already")
@@ -101,6 +103,14 @@ def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -
     if inputs.orphan is OrphanKind.SUPERSEDED:
         return Decision(Action.DELETE, differences, reasons=("another has replaced it",))
     return Decision(Action.DELETE, differences, reasons=() if inputs.destroyed else ("no longer declared",))
+
+
+def _in_doubt(entry: Entry) -> str:
+    return (
+        "an interrupted run may have created it, and it cannot be found by its name:"
+        f" 'resource-api import MANIFEST {entry.reference} ID' takes it over;"
+        f" if it was not created, 'resource-api state rm {entry.reference}'"
+    )
 
 
 def _forget(reason: str) -> Decision:
@@ -118,6 +128,8 @@ def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions
         return Decision(Action.IMPORT, error="cannot be imported: it does not exist")
     if not entry.definition.ensurable:
         return Decision(Action.UPDATE, error="does not exist; resources of this type can be configured, not created")
+    if inputs.in_doubt:
+        return Decision(Action.CREATE, error=_in_doubt(entry))
     if "ensure" not in should or not exists(should):
         return SAME
     if inputs.predecessor is None:
@@ -247,7 +259,9 @@ def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, que
         instance = absent[0][0].instance if absent else ""
         if absent and instance not in catalog.instances and queries.functions(instance).plan is None:
             for entry, absent_row in absent:
-                if type(ensure := entry.should.get("ensure")) is str and entry.index not in prior.records:
+                in_doubt = entry.definition.identity is not None and entry.key in prior.state.intents
+                is_new = entry.index not in prior.records and not in_doubt
+                if type(ensure := entry.should.get("ensure")) is str and is_new:
                     decided[entry.index] = absent_row, create_decision(ensure)
     return BulkDecisions(decided, frozenset() if prior.state.intents else frozenset(in_sync))
 

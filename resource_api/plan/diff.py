@@ -68,6 +68,8 @@ class DecisionInputs(NamedTuple):
     conditional: bool = False
     #: Whether its replacement in this run has removed it.
     removed: bool = False
+    #: Whether an interrupted run may have created it under a name that cannot be read.
+    in_doubt: bool = False
     #: The attributes whose values are not known yet and cannot become those that the resource has.
     excluded: Collection[str] = ()
 

@@ -549,7 +549,9 @@ class InputCollector:
         index, prior = entry.index, self._prior
         if (kind := prior.orphans.get(index)) is not None:
             record, salt = prior.state.records[entry.key], prior.state.salt
-            return DecisionInputs(record, salt=salt, orphan=kind, destroyed=self._destroy)
+            return DecisionInputs(
+                record, salt=salt, orphan=kind, destroyed=self._destroy, in_doubt=self._is_in_doubt(entry)
+            )
         replacement = self._own_reason(entry)
         conditional = False
         if replacement is None:
@@ -563,7 +565,15 @@ class InputCollector:
             lost_sources=lost,
             conditional_sources=uncertain,
             conditional=conditional,
+            in_doubt=self._is_in_doubt(entry),
         )
+
+    def _is_in_doubt(self, entry: Entry) -> bool:
+        """Return whether an interrupted run may have created a resource whose name is only the manifest's."""
+        if entry.definition.identity is None:
+            return False
+        record, intent = self._prior.records.get(entry.index), self._prior.state.intents.get(entry.key)
+        return (intent is not None and intent.makes) or (record is not None and record.status == "unconfirmed")
 
     def _own_reason(self, entry: Entry) -> Replacement | None:
         """Return the reason for a replacement that does not depend on other resources."""

@@ -208,6 +208,8 @@ def _reject_former_names(
         entry = catalog.entries[index]
         if record.key not in moved or record.key == entry.key or record.status == "pending":
             continue
+        if entry.definition.identity is not None:
+            continue  # both names are the manifest's: the resource of the former one is the same
         if selected is not None and index not in selected:
             moved.discard(record.key)
             continue

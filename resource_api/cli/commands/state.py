@@ -12,10 +12,10 @@ from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.recorded import (
     RecordedStack,
     find_record,
-    find_records,
     finishing,
     none_recorded,
     parse_reference,
+    recorded_keys,
 )
 from resource_api.cli.session import with_session
 from resource_api.model.record import Commit
@@ -173,7 +173,8 @@ def rm(session: Session, refs: tuple[str, ...], **_settings: object) -> None:
     """Forget resources, of a component all that it has made; on the system nothing is changed."""
 
     def edit(state: StackState) -> Commit:
-        return Commit(drop=list(dict.fromkeys(record.key for ref in refs for record in find_records(state, ref))))
+        keys = dict.fromkeys(key for ref in refs for key in recorded_keys(state, ref))
+        return Commit(drop=list(keys), resolved=[key for key in keys if key in state.intents])
 
     _edit(session, "state rm", edit)
 
@@ -271,7 +272,7 @@ def _edit(session: Session, command: str, edit: Callable[[StackState], Commit]) 
         state = stack.state
         commit = edit(state)
         after = stack.store.commit(stack.name, commit)
-    forgotten = [str(state.records[key].reference) for key in commit.drop]
+    forgotten = [str((state.records.get(key) or state.intents[key]).reference) for key in commit.drop]
     written = [str(record.reference) for record in commit.put]
     session.console.show(
         lambda: {"serial": after.serial, "forgotten": forgotten, "written": written},
