@@ -207,7 +207,7 @@ def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope
     if first is not entry:
         message = f"is the same resource as {first.reference} at {diagnostics.location(first)}"
         diagnostics.resource_error(entry, None, message, "duplicate")
-    imported = entry.meta.lifecycle.import_
+    imported = None if "import" in definition.features else entry.meta.lifecycle.import_
     if imported is not None and not names_entry(imported, entry, table.provider(definition.instance)):
         # The identity must not change when this line is removed again.
         declared = definition.title_of(definition.absent_row(name))

@@ -58,6 +58,7 @@ FEATURES: Final = frozenset(
         "side_effects_of_removals",
         "not_rehearsable",
         "private_secrets",
+        "import",
     }
 )
 #: The most seconds that a change may take to become visible.
@@ -390,8 +391,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         problems.append(f"schema_version must be a whole number from 1, not {definition.schema_version!r}")
     if definition.isolation not in (None, "process"):
         problems.append(f"isolation must be 'process' or None, not {definition.isolation!r}")
-    if definition.identity not in (None, "title"):
-        problems.append(f"identity must be 'title' or None, not {definition.identity!r}")
+    problems += _identity_problems(definition)
     problems += _timeout_problems(definition.timeout) + _settle_problems(definition.settle)
     problems += _provider_problems(definition) + _verb_problems(definition.verbs)
     if not isinstance(definition.attributes, dict):
@@ -405,8 +405,6 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
     problems += [f"attribute '{spelt}': manifests write the attribute '{spelt[:-1]}' so" for spelt in reserved]
     if problems:
         return problems
-    if definition.identity == "title" and len(definition.namevars) != 1:
-        problems.append("a type with identity='title' has one namevar, which is the title")
     if not definition.namevars and not (definition.functions and not definition.attributes):
         problems.append("no attribute is a namevar; one of the attributes must identify the resource")
     if definition.titles is not None:
@@ -424,6 +422,14 @@ def _timeout_problems(timeout: Any) -> list[str]:
     ]
     wrong = [name for name, value in limits.items() if type(value) not in (int, float) or not value >= 0]
     return problems + [f"{name} must be a number of seconds, or 0 for no limit, not {limits[name]!r}" for name in wrong]
+
+
+def _identity_problems(definition: TypeDefinition) -> list[str]:
+    if definition.identity not in (None, "title"):
+        return [f"identity must be 'title' or None, not {definition.identity!r}"]
+    if definition.identity is not None and isinstance(definition.attributes, dict) and len(definition.namevars) != 1:
+        return ["a type with identity='title' has one namevar, which is the title"]
+    return []
 
 
 def _settle_problems(settle: Any) -> list[str]:

@@ -31,6 +31,7 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "upgrade": "version, values",
     "preflight": "context, changes",
     "side_effects": "context, changes",
+    "import_": "context, name, id",
     "configure": "context, config",
     "check_config": "context, config",
     "diff_config": "context, is_, should",

@@ -29,6 +29,7 @@ FEATURE_METHODS: Final[Mapping[str, str]] = {
     "upgrade": "upgrade",
     "preflight": "preflight",
     "side_effects": "side_effects",
+    "import": "import_",
 }
 
 #: The methods for the configuration of a type with ``config``; ``configure`` is required, the rest optional.

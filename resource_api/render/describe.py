@@ -49,6 +49,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "parallel": "several can be changed at once with --parallel",
     "upgrade": "converts what older versions have recorded",
     "not_rehearsable": "acts outside of the machine's files, so `rehearse` leaves it out",
+    "import": "takes over an existing resource by an id of its own system",
     "private_secrets": "keeps secrets of its own in state, which needs a key for it",
 }
 _RELATIONS: Final[Mapping[str, str]] = {

@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from resource_api.catalog import targets
+from resource_api.model.entry import NO_META
 from resource_api.model.record import StackState
 from resource_api.model.report import Diagnosed
 from resource_api.model.step import SAME
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from resource_api.model.json_documents import PlanJson
     from resource_api.model.options import CacheRequest, Options
     from resource_api.model.provider_functions import PlannerQueries
+    from resource_api.model.record import RecordKey
     from resource_api.model.step import Step
     from resource_api.prior.match import Prior
     from resource_api.runtime.environment import RunEnvironment
@@ -135,6 +137,7 @@ class Planning:
         providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
         self._begin_private_data(catalog, prior)
         self._log.mask.add([catalog.entries[index].should for index in prior.orphans])
+        self.snapshot.imports = _imports(catalog, prior)
         queries, selected = self._observe(catalog, prior, self._select(catalog, prior))
         prior = self._policies.check_catalog(catalog, prior, selected) if self._policies else prior
         recorded = not isinstance(self._environment.store, NoStore)
@@ -212,6 +215,18 @@ class Planning:
                 if _acts(step) and "private_secrets" in step.definition.features:
                     msg = f"{step.reference}: {NEEDS_KEY}"
                     raise UsageError(msg)
+
+
+def _imports(catalog: Catalog, prior: Prior) -> dict[RecordKey, str]:
+    """Return the declared ids of resources that are not recorded, of types with the feature ``import``."""
+    return {
+        (entry.instance, entry.name): identifier
+        for entry in catalog.entries
+        if entry.meta is not NO_META
+        and (identifier := entry.meta.lifecycle.import_) is not None
+        and "import" in entry.definition.features
+        and entry.index not in prior.records
+    }
 
 
 def _acts(step: Step) -> bool:

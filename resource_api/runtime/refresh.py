@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
-    from resource_api.model.record import StackState
+    from resource_api.model.record import RecordKey, StackState
     from resource_api.model.type_definition import FunctionCall, Name, TypeDefinition
     from resource_api.model.values.expression import ExpressionPath
     from resource_api.prior.provider_instances import ProviderInstances
@@ -324,15 +324,19 @@ def import_resources(
         instances = configure_instances(catalog, runtime.store.load(stack), providers)
         new = [entry for entry in entries if not _is_ours(entry, instances.state)]
         runtime.begin_private_data(instances.state)
-        rows = _read_entries(new, providers)
+        ids = {} if name is None else {(entry.instance, entry.name): name for entry in new if _has_ids(entry)}
+        rows = _read_entries(new, providers, ids)
         records = [
             _imported_record(catalog, entry, row, instances.state)._replace(
-                implementation=providers.implementation(entry.instance, entry.name)
+                implementation=providers.implementation(entry.instance, entry.name),
+                private=seal_secrets(runtime.run.private.get((entry.instance, entry.name)), instances.state.salt),
             )
             for entry in new
             if (row := rows[entry.index][0]) is not None
         ]
-        for commit in (instances.commit, Commit(records, manifest=catalog.manifest.recorded_as)):
+        resolved = [record.key for record in records if record.key in instances.state.intents]
+        imported = Commit(records, resolved=resolved, manifest=catalog.manifest.recorded_as)
+        for commit in (instances.commit, imported):
             if not commit.empty:
                 runtime.store.commit(stack, commit)
         outcomes = [_outcome(entry, rows.get(entry.index), is_named=entry.index in named) for entry in entries]
@@ -346,8 +350,18 @@ def _is_ours(entry: Entry, state: StackState) -> bool:
     return record is not None and record.owned
 
 
-def _read_entries(entries: Sequence[Entry], providers: ProviderPool) -> dict[int, tuple[Mapping[str, Any] | None, str]]:
-    """Return, by index, the row of each existing resource, or None and the reason why it cannot be read."""
+def _has_ids(entry: Entry) -> bool:
+    """Return whether resources of a type are imported by an id of their own system."""
+    return "import" in entry.definition.features
+
+
+def _read_entries(
+    entries: Sequence[Entry], providers: ProviderPool, ids: dict[RecordKey, str]
+) -> dict[int, tuple[Mapping[str, Any] | None, str]]:
+    """Return, by index, the row of each existing resource, or None and the reason why it cannot be read.
+
+    ``ids``: by instance and name, the ids of those that are not read by name.
+    """
     by_instance: dict[str, list[Entry]] = {}
     for entry in entries:
         by_instance.setdefault(entry.instance, []).append(entry)
@@ -357,6 +371,7 @@ def _read_entries(entries: Sequence[Entry], providers: ProviderPool) -> dict[int
     }
     providers.assigned = lambda instance: stated.get(instance, {})
     snapshot = Snapshot(providers)
+    snapshot.imports = ids
     rows: dict[int, tuple[Mapping[str, Any] | None, str]] = {}
     for group in by_instance.values():
         snapshot.read(group[0].definition, [entry.name for entry in group])
@@ -426,7 +441,7 @@ def _check_name(name: str, targets: Sequence[str], entries: Sequence[Entry], pro
         msg = f"the name '{name}' goes with one reference; declare the name of each resource that is to be imported"
         raise UsageError(msg)
     (entry,) = entries
-    if not names_entry(name, entry, providers.functions(entry.instance)):
+    if not (_has_ids(entry) or names_entry(name, entry, providers.functions(entry.instance))):
         declared = entry.definition.title_of(entry.definition.absent_row(entry.name))
         msg = f"{entry.reference} is declared as '{declared}', not '{name}'; declare what is to be imported"
         raise UsageError(msg)

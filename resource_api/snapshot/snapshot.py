@@ -21,7 +21,7 @@ from resource_api.snapshot.check_rows import RowChecker
 from resource_api.system import process_guard
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
@@ -78,6 +78,8 @@ class Snapshot:
         self.strict = strict
         self._checker = RowChecker(strict, partial(providers.run.log.write, "warning"))
         self._instances: dict[str, _Rows] = {}
+        #: By instance and name, the ids of resources that are read by ``import_`` once: their system has other names.
+        self.imports: dict[tuple[str, Name], str] = {}
         #: The number of changes in this run: a row is fresh if it was read in the present epoch.
         self.epoch = 0
 
@@ -198,13 +200,25 @@ class Snapshot:
     def _get(self, definition: TypeDefinition, names: list[Name] | None) -> tuple[list[Resource], dict[Name, str]]:
         """Call ``get``; return its rows, and the names that it reported as failed with the reason."""
         filtered = "simple_get_filter" in definition.features
+        imported, names = self._imported(definition, names)
         arguments = [None if names is None else list(names)] if filtered else []
         provider = self.providers.instance(definition.instance)
         context = Context(definition, self.providers.run, reading=True)
         with self.providers.run.provider_call(), process_guard.contained(), context.activate(provider):
-            rows = collect_rows(definition, provider.get(context, *arguments))
+            rows = collect_rows(definition, provider.get(context, *arguments)) if names or not imported else []
+            if imported:
+                rows += _import(partial(provider.import_, context), context, imported)
         failed = {name: outcome.reason for name, outcome in context.outcomes.items() if outcome.status == "failed"}
         return rows, failed
+
+    def _imported(
+        self, definition: TypeDefinition, names: list[Name] | None
+    ) -> tuple[dict[Name, str], list[Name] | None]:
+        """Return the ids of those names that are to be imported, and the other names."""
+        if not self.imports or names is None:
+            return {}, names
+        ids = {name: self.imports.pop(key) for name in names if (key := (definition.instance, name)) in self.imports}
+        return ids, [name for name in names if name not in ids]
 
     def _accept(
         self,
@@ -297,3 +311,17 @@ class Snapshot:
         if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], bool):  # noqa: PLR2004 - (due, why)
             return Due(answer[0], str(answer[1]))
         return Due(failure=f"due must return True, False or (True, why), not {type(answer).__name__}")
+
+
+def _import(call: Callable[[Name, str], Resource | None], context: Context, ids: Mapping[Name, str]) -> list[Resource]:
+    """Return the rows of imported resources; the failure of one is its own."""
+    rows = []
+    for name, identifier in ids.items():
+        try:
+            row = call(name, identifier)
+        except Exception as error:  # noqa: BLE001 - contained: it fails this resource
+            context.log_traceback(error)
+            context.failed(name, message=reason(error))
+        else:
+            rows += [] if row is None else collect_rows(context.type, [row])
+    return rows

@@ -119,3 +119,60 @@ def test_such_a_type_has_one_namevar(bench: Bench) -> None:
         identity="title",
     )
     assert "a type with identity='title' has one namevar, which is the title" in bench.validate(MANIFEST).err
+
+
+IMPORTING = (
+    PROVIDER
+    + """
+def import_(self, context, name, id):
+    if id not in self._rows():
+        raise ResourceError(f"the API has no object {id}")
+    context.store_private(name, {"id": id})
+    return {**self._rows()[id], "name": name}
+"""
+)
+
+
+@pytest.fixture
+def importing(bench: Bench) -> Bench:
+    """Return a bench with such a type that can import, an object of another person, and a state in a file."""
+    bench.probe(IMPORTING, features=("simple_get_filter", "import"), identity="title")
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    (bench.things_of / "probe.json").write_text('{"x7": {"name": "?", "ensure": "present", "size": 1}}')
+    return bench
+
+
+@pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
+def test_the_command_imports_by_an_id(importing: Bench) -> None:
+    """Afterwards the object is ours, read by its number; an unknown id fails with the provider's words."""
+    importing.write("site.yaml", MANIFEST)
+    refused = importing.run("import", "site.yaml", "Probe[a]", "nope")
+    assert refused.code == 1
+    assert "Probe[a] cannot be imported: the API has no object nope" in refused.err
+    assert importing.run("import", "site.yaml", "Probe[a]", "x7").code == 0
+    assert "1 unchanged" in importing.run("apply", "site.yaml").out
+    assert importing.run("destroy", "site.yaml", "--yes").code == 0
+    assert importing.things("probe") == {}
+
+
+@pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
+def test_a_declared_import_takes_an_id(importing: Bench) -> None:
+    """The plan reads the object, the apply records and changes it, and later runs ignore the line."""
+    declared = "resources:\n  Probe[a]: {size: 2, lifecycle: {import: x7}}\n"
+    assert "size: 1 → 2" in importing.plan(declared).out
+    assert "1 imported" in importing.apply(declared).out
+    assert {number: row["size"] for number, row in importing.things("probe").items()} == {"x7": 2}
+    for text in (declared, declared.replace(", lifecycle: {import: x7}", "")):
+        assert "1 unchanged" in importing.apply(text).out
+    refused = importing.apply(declared.replace("Probe[a]", "Probe[b]").replace("x7", "nope"))
+    assert refused.code == 1
+    assert "the API has no object nope" in refused.err
+
+
+def test_an_import_ends_the_doubt_about_a_creation(importing: Bench) -> None:
+    """The object that an interrupted run has made is taken over by its number."""
+    kill_while_creating(importing)
+    assert importing.run("plan", "site.yaml").code == 1
+    assert importing.run("import", "site.yaml", "Probe[a]", "n1").code == 0
+    assert "1 unchanged" in importing.run("apply", "site.yaml").out
+    assert set(importing.things("probe")) == {"x7", "n1"}

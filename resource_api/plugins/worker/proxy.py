@@ -85,6 +85,10 @@ class WorkerProvider:
             error = next((answer for answer in part if isinstance(answer, Exception)), None)
             yield error or list(map(_pair, part))
 
+    def import_(self, context: Context, name: Name, identifier: str) -> Any:
+        """Return the resource that has an id of its own system."""
+        return self._workers.call(context, "import_", name, identifier)
+
     def due(self, context: Context, name: Name, should: Mapping[str, object]) -> Any:
         """Return whether an imperative resource is due, and perhaps why."""
         return _pair(self._workers.call(context, "due", name, should))

@@ -305,9 +305,9 @@ class _RequestedBytes(io.RawIOBase):
 
 
 #: Methods that need a configured provider.
-_CONFIGURED: Final = frozenset({"get", "set", "refresh", "due", "preflight", "side_effects"})
+_CONFIGURED: Final = frozenset({"get", "set", "refresh", "due", "import_", "preflight", "side_effects"})
 #: Methods that report on resources.
-_REPORTING: Final = frozenset({"get", "set", "refresh", "due"})
+_REPORTING: Final = frozenset({"get", "set", "refresh", "due", "import_"})
 #: Methods of which one frame holds many calls.
 _BATCHED: Final = frozenset({"validate", "insync"})
 
