@@ -204,11 +204,16 @@ class TypeDefinition(AttributeSet):
         #: ``title``: the namevar exists in manifests only, and nothing on the system has that name (contract §10.9).
         self.identity = identity
         self.warnings: tuple[str, ...] = tuple(_unknown_features(name, self.features))
-        problems = [*keyword_problems(unknown, _KEYWORDS), *_type_problems(self)]
-        if (features and not names) or not all(isinstance(name, str) for name in names):
-            problems.append(f"features must be a set of names, such as {{'canonicalize'}}, not {features!r}")
+        invalid = (features and not names) or not all(isinstance(name, str) for name in names)
+        self._check(keyword_problems(unknown, _KEYWORDS), features if invalid else None)
+
+    def _check(self, problems: Iterable[str], invalid_features: object) -> None:
+        """Raise ``DefinitionError`` with ``problems`` and all others of the definition."""
+        problems = [*problems, *_type_problems(self)]
+        if invalid_features is not None:
+            problems.append(f"features must be a set of names, such as {{'canonicalize'}}, not {invalid_features!r}")
         if problems:
-            raise DefinitionError("\n".join(f"type '{name}': {problem}" for problem in problems))
+            raise DefinitionError("\n".join(f"type '{self.name}': {problem}" for problem in problems))
 
     def __repr__(self) -> str:
         """Show the name."""
