@@ -112,6 +112,10 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
         _warn_of_missing(table, diagnostics)
         raise ManifestError(diagnostics.distinct)
     catalog = _catalog(manifest, table, order, scope)
+    for entry in catalog.entries if builder.notes else ():
+        # What is left out cannot fail.
+        if entry.meta.on_failure and entry.index not in catalog.on_failure:
+            catalog = catalog._replace(on_failure={**catalog.on_failure, entry.index: ()})
     return catalog._replace(
         warnings=diagnostics.warnings,
         notes=[*catalog.notes, *builder.notes],
@@ -361,7 +365,7 @@ class _EdgeBuilder:
         if entries := self._matched[name]:
             subjects = declared.members if isinstance(declared, ComponentInstance) else [declared]
             return [entry for entry in entries if entry not in subjects]
-        without = [left_out.declaration for left_out in self._table.left_out.all] + self._table.empty
+        without = self._table.left_out.declarations() + self._table.empty
         if all(declaration.type != name.type for declaration in without):
             return None
         self.notes.append(f"{declared.reference}: {word}: nothing that is declared matches {name}")

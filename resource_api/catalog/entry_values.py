@@ -220,7 +220,7 @@ class Evaluator:
 
         The named values that they use are used: one that is valid for them alone is not reported (contract §10.6).
         """
-        declarations = [*(left_out.declaration for left_out in self._table.left_out.all), *self._table.empty]
+        declarations = self._table.left_out.declarations() + self._table.empty
         for declared in {
             (declared.file, declared.key, declared.parent): declared for declared in declarations
         }.values():
@@ -343,8 +343,7 @@ class Evaluator:
         if target is None:
             assert isinstance(path.root, Reference)
             if (left_out := self._table.left_out.find(path.root)) is not None:
-                place = self._diagnostics.manifest.place(left_out.declaration).after(left_out.reason)
-                return f"{path}: {path.root} is left out: {place}"
+                return f"{path}: {path.root} is left out: {left_out.why}"
             # An unknown output of a component is reported when it is looked up.
             if self._table.is_broken(path.root.type) or path.root in self._table.components:
                 return ""

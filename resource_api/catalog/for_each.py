@@ -97,14 +97,16 @@ class DeclarationMaker:
             name = self._scope.resolve_name(Reference(declared.type, declared.title))
         except ValueError:
             name = None
+        position = self._diagnostics.manifest.place(declared, "when")
         if name is None:
-            self._table.left_out.add(LeftOut(declared, reason), (), _title_pattern(declared))
+            left_out = LeftOut(str(declared.reference), reason, position, declared)
+            self._table.left_out.add(left_out, (), _title_pattern(declared))
             return
         declared = declared._replace(title=name.title)
         aliases = declared.meta.get("alias") or ()
         titles = [name.title, *([aliases] if isinstance(aliases, str) else aliases), *self._names(declared)]
         names = [str(child_reference(declared.parent, declared.type, title)) for title in titles]
-        self._table.left_out.add(LeftOut(declared, reason), names)
+        self._table.left_out.add(LeftOut(names[0], reason, position, declared), names)
 
     def _names(self, declared: Declaration) -> list[str]:
         """Return the literal value of the only namevar of a declaration, which is a name of the resource too."""
@@ -208,7 +210,7 @@ def choose_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagno
             diagnostics.output_error(name, str(error), "when", *error.path, hint=error.hint)
             continue
         if reason:
-            table.left_out.outputs[name] = reason
+            table.left_out.add(LeftOut(f"output {name}", reason, manifest.place(("outputs", name, "when"))))
             del outputs[name]
     return manifest._replace(outputs=outputs)
 

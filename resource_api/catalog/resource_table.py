@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.provider_functions import canonical_name
 from resource_api.model.values.errors import DefinitionError
-from resource_api.model.values.reference import Reference, child_reference, enclosing_components, split_instance
+from resource_api.model.values.reference import Reference, child_reference, enclosing_components, parse, split_instance
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
 from resource_api.model.values.values import is_secret, is_unknown
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
     from resource_api.model.attribute import Attribute
-    from resource_api.model.declaration import Declaration
+    from resource_api.model.declaration import Declaration, FilePosition
     from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import LoadedComponent, Name, TypeDefinition
@@ -40,36 +40,48 @@ class Definitions(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A declaration whose condition does not hold, with the reason (contract §10.6)."""
+    """A part of a manifest whose condition does not hold, and the reason (contract §10.6)."""
 
-    declaration: Declaration
+    #: The reference of a resource or component, as written where its title is not evaluated; ``output x``; a file.
+    name: str
     reason: str
+    position: FilePosition
+    #: None for an output, and for a file.
+    declaration: Declaration | None = None
 
     @property
-    def reference(self) -> str:
-        """Its reference, as written where its title is not evaluated."""
-        return str(self.declaration.reference)
+    def why(self) -> str:
+        """The reason and the position: ``facts.os.family is Debian, not RedHat (site.yaml:14)``."""
+        return self.position.after(self.reason)
 
 
 class LeftOuts:
-    """The declarations that are left out, by their names."""
+    """The parts of a manifest that are left out; declarations by their names."""
 
     def __init__(self) -> None:
         """Begin empty."""
         self.all: list[LeftOut] = []
-        #: Output → the reason that it is left out.
-        self.outputs: dict[str, str] = {}
         self._by_name: dict[str, LeftOut] = {}
         #: The patterns of titles that are not evaluated.
         self._patterns: list[tuple[re.Pattern[str], LeftOut]] = []
 
-    def add(self, left_out: LeftOut, names: Iterable[str], pattern: re.Pattern[str] | None = None) -> None:
+    def add(self, left_out: LeftOut, names: Iterable[str] = (), pattern: re.Pattern[str] | None = None) -> None:
         """Add a declaration under its references, or under the pattern of a title that is not evaluated."""
         self.all.append(left_out)
         for name in names:
             self._by_name.setdefault(name, left_out)
         if pattern is not None:
             self._patterns.append((pattern, left_out))
+
+    def declarations(self) -> list[Declaration]:
+        """Return the declarations of resources and components among them."""
+        return [part.declaration for part in self.all if part.declaration is not None]
+
+    def match(self, text: str, matches: Callable[[str], bool]) -> bool:
+        """Return whether a reference, or a pattern for references, names a declaration that is left out."""
+        if any(map(matches, self._by_name)) or any(pattern.match(text) for pattern, _ in self._patterns):
+            return True
+        return "[" in text and text[-1:] == "]" and self.find(parse(text)) is not None
 
     def find(self, name: Reference) -> LeftOut | None:
         """Return the declaration that is left out and has, or may have, this name; or that of its component."""

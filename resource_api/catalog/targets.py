@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.catalog.resource_table import LeftOuts
     from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.options import Options
     from resource_api.model.record import Record, StackState
 
+#: The options whose names may be those of what is left out.
+_OF_LEFT_OUT: Final = ("--target", "--exclude")
 #: How many undeclared resources a message names.
 _NAMED: Final = 5
 
@@ -147,7 +150,9 @@ def matching(patterns: Iterable[str], catalog: Catalog, option: str, untouched: 
     Raises ``UsageError`` for a pattern without a match; the message says if it matches ``untouched`` records.
     """
     entries = catalog.entries
-    return {entries[index].index for index in matching_indices(patterns, entries, option, untouched, aliases(catalog))}
+    left_out = catalog.left_out if option in _OF_LEFT_OUT else None
+    indices = matching_indices(patterns, entries, option, untouched, aliases(catalog), left_out=left_out)
+    return {entries[index].index for index in indices}
 
 
 def matching_indices(
@@ -156,10 +161,12 @@ def matching_indices(
     option: str,
     untouched: Sequence[Record] = (),
     aliases: Mapping[str, str] = MappingProxyType({}),
+    *,
+    left_out: LeftOuts | None = None,
 ) -> set[int]:
     """Return the indices of the ``resources`` that ``patterns`` match. Raises ``UsageError`` as ``matching``.
 
-    ``aliases``: second name → reference.
+    ``aliases``: second name → reference. A name of what is ``left_out`` matches, and selects nothing.
     """
     indices: set[int] = set()
     for pattern in patterns:
@@ -173,7 +180,7 @@ def matching_indices(
             matched, undeclared = (
                 {index for index, row in enumerate(rows) if any(map(matches, row))} for rows in (names, untouched_names)
             )
-        if not matched:
+        if not matched and not (left_out is not None and left_out.match(text, matcher(text))):
             advice = hint(pattern, (name for row in names for name in row))
             if undeclared:
                 advice = f" that is declared: {_undeclared([untouched[index] for index in sorted(undeclared)], option)}"

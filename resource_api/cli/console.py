@@ -89,7 +89,7 @@ class Console:
         for step in plan.steps:
             if step.decision.error and (self._output.json or not self._output.on_one_terminal):
                 reference, name = str(step.reference), step.definition.name
-                message = step.entry.declaration.place().after(step.decision.error)
+                message = step.entry.declaration.located(step.decision.error)
                 self._output.log.write("err", reference, message, name, step.log_fields, status="failed")
 
     def show_report(self, report: RunReport, code: int, *, interrupted: bool) -> None:

@@ -112,6 +112,11 @@ class ConfiguredProvider(NamedTuple):
         return instance_name(self.type, self.name)
 
 
+def element_origin(key: Any, index: int) -> str:
+    """Return the words that name an element in messages, by its index if its key is None."""
+    return "from for_each, " + (f"index {index}" if key is None else f"key '{escape(str(key))}'")
+
+
 class Element(NamedTuple):
     """One element of the collection of ``for_each``: its key, its value, its number from 0.
 
@@ -125,8 +130,7 @@ class Element(NamedTuple):
     @property
     def origin(self) -> str:
         """The words that name it in messages: ``from for_each, key 'alice'``."""
-        name = f"index {self.number}" if self.key is MISSING else f"key '{escape(str(self.key))}'"
-        return f"from for_each, {name}"
+        return element_origin(None if self.key is MISSING else self.key, self.number)
 
 
 class Derivation(NamedTuple):
@@ -152,6 +156,12 @@ class Declaration(NamedTuple):
     key: str = ""
     parent: str = ""
     derivation: Derivation | None = None
+
+    def located(self, text: str) -> str:
+        """Return ``text (site.yaml:14, from for_each, key 'alice')``, as far as these are known."""
+        origin = self.element.origin if self.element is not None else ""
+        where = ", ".join(filter(None, (self.place().line_text, origin)))
+        return f"{text} ({where})" if where else text
 
     @property
     def element(self) -> Element | None:

@@ -101,6 +101,14 @@ class StepOptionsJson(TypedDict):
     retry: NotRequired[RetryJson]
 
 
+class OriginJson(TypedDict):
+    """The element of ``for_each`` that a resource is made for; its index where it has no key."""
+
+    for_each: str
+    key: str | int | float | None
+    index: NotRequired[int]
+
+
 class _PlanStepJson(TypedDict):
     reference: str
     urn: str
@@ -122,6 +130,7 @@ class _PlanStepJson(TypedDict):
     side_effects: NotRequired[list[SideEffectJson] | None]
     error: NotRequired[str]
     may_change: NotRequired[bool]
+    origin: NotRequired[OriginJson]
 
 
 _PlanStepIs = TypedDict("_PlanStepIs", {"is": dict[str, object] | None})
@@ -139,6 +148,13 @@ class StackOutputJson(TypedDict):
 
     stack: str
     output: str
+
+
+class LeftOutJson(TypedDict):
+    """A part of a manifest whose condition does not hold: a reference, an output or a file, and the reason."""
+
+    reference: str
+    why: str
 
 
 class FailureHandlerJson(TypedDict):
@@ -164,6 +180,7 @@ class PlanJson(TypedDict):
     output_changes: dict[str, OutputChangeJson]
     unknown: list[str]
     only_if_failed: NotRequired[list[FailureHandlerJson]]
+    left_out: NotRequired[list[LeftOutJson]]
     stacks: NotRequired[list[StackOutputJson]]
     summary: CountsJson
     complete: bool

@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from resource_api.model.record import Commit
 from resource_api.model.values.errors import ManifestError, Problem
-from resource_api.model.values.reference import Reference, child_reference, component_chain, parse, parse_alias
+from resource_api.model.values.reference import (
+    Reference,
+    child_reference,
+    component_chain,
+    parse,
+    parse_alias,
+    split_component,
+)
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show_name
 
@@ -17,7 +25,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import ComponentInstance, Entry
-    from resource_api.model.record import Record, RecordKey
+    from resource_api.model.record import Record, RecordKey, StackState
 
 
 class FormerNames:
@@ -33,6 +41,10 @@ class FormerNames:
     def of_entry(self, entry: Entry) -> Sequence[Reference]:
         """Return the former names of a resource, its own before those by its components; usually none."""
         return list(self._all(entry)) if self._any or entry.meta.lifecycle.aliases else ()
+
+    def of_name(self, name: Reference) -> Sequence[Reference]:
+        """Return the former names of a name by ``moved``."""
+        return list(self._sources(name))
 
     def of_components(self) -> dict[str, str]:
         """Return former → present name of components, without former names that another component has now."""
@@ -72,6 +84,29 @@ class FormerNames:
             passed.add(source)
             yield source
             name = source
+
+
+def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Commit]:
+    """Return the state with the moves to what is left out carried out, and the commit of them (contract §10.6).
+
+    Such a record is undeclared under its new name.
+    """
+    if not (catalog.left_out.all and catalog.manifest.moved):
+        return state, Commit()
+    former, whole = FormerNames(catalog), dict[str, str]()
+    for move in catalog.manifest.moved:
+        if catalog.left_out.find(move.target) is not None and catalog.find(move.target) is None:
+            whole |= {str(name): str(move.target) for name in former.of_name(move.target)}
+    declared, renames = {entry.key for entry in catalog.entries}, Renames(whole)
+    changed = {}
+    for key, record in state.records.items():
+        present = renames.dependencies(record)
+        if str(record.reference) in whole and key not in declared and not record.is_replaced:
+            parent, own = split_component(parse(whole[str(record.reference)]), record.type)
+            present = present._replace(title=own.title, parent=parent)
+        if present != record:
+            changed[key] = present
+    return state._replace(records={**state.records, **changed}), Commit(list(changed.values()))
 
 
 def claim_renamed(

@@ -15,7 +15,7 @@ from resource_api.model.record import Commit, Record, StackState
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import Reference, make_urn
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.prior.former_names import FormerNames, claim_renamed, find_renames
+from resource_api.prior.former_names import FormerNames, carry_out_moves, claim_renamed, find_renames
 from resource_api.prior.orphans import (
     OrphanKind,
     add_orphans,
@@ -112,7 +112,10 @@ def match(
     Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous, or one of them is listed under
     ``removed`` although its resource is declared.
     """
-    state, recovery = instances.state, Commit()
+    state, recovery = carry_out_moves(catalog, instances.state)
+    if not recovery.empty:
+        catalog, prior = match(catalog, instances._replace(state=state), prune=prune, functions=functions)
+        return catalog, prior._replace(recovery=join(recovery, prior.recovery))
     if catalog.missing:
         catalog = _with_recorded_names(catalog, state)
     if state.intents:

@@ -8,6 +8,7 @@ from resource_api.model.report import LogEvent
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.text import escape, escape_lines
 from resource_api.render import text
+from resource_api.render.plan import left_out_lines
 from resource_api.system.log import line
 
 if TYPE_CHECKING:
@@ -124,7 +125,9 @@ def result_lines(command: str, result: object) -> Iterable[str]:
     """Return the lines of a command's only document; plans and refreshes have other renderers."""
     if command == "validate" and isinstance(result, dict):
         count = result.get("resources")
-        return [f"valid: {count} resource{'' if count == 1 else 's'}."] if result.get("valid") else []
+        parts = [(str(part["reference"]), str(part["why"])) for part in result.get("left_out") or ()]
+        line = f"valid: {count} resource{'' if count == 1 else 's'}."
+        return [line, *left_out_lines(parts)] if result.get("valid") else []
     if command == "output":
         return (
             outputs(result)

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Final, Literal
 from resource_api.catalog.graph import Edge
 from resource_api.model.values.reference import enclosing_components
 from resource_api.model.values.text import escape
+from resource_api.render import json as documents
 from resource_api.render.html.elements import Page, PageRow, Section, e, links, row_ids, rows_section, write
+from resource_api.render.plan import left_out_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
+    from resource_api.model.json_documents import OriginJson
 
     Form = Literal["dot", "mermaid", "json", "html"]
 
@@ -28,12 +31,13 @@ def render(catalog: Catalog, form: Form) -> str:
 
     ``html`` is a page that needs no network, ``dot`` Graphviz's language, ``mermaid`` a flowchart, ``json`` a mapping
     of ``nodes`` (``reference``, ``type``, ``title``, ``index`` in the order of execution, ``parent`` within a
-    component) and ``edges`` (``from``, ``to``, ``kind``: ``require``, or ``notify`` where a change of the first
+    component, ``origin`` in ``for_each``), ``left_out`` (``reference``, ``why``) and ``edges`` (``from``, ``to``,
+    ``kind``: ``require``, or ``notify`` where a change of the first
     refreshes the second, ``on_failure`` where its failure is needed; ``automatic`` where only a type declares it).
     """
     if form == "html":
-        return _page(catalog.manifest.project, [str(entry.reference) for entry in catalog.entries], _edges(catalog))
-    return _FORMS[form](catalog.entries, _edges(catalog))
+        return _page(catalog, _edges(catalog))
+    return _FORMS[form](catalog, _edges(catalog))
 
 
 def _edges(catalog: Catalog) -> list[Edge]:
@@ -49,8 +53,8 @@ def _kind(edge: Edge) -> str:
     return "on_failure" if edge.on_failure else "notify" if edge.refresh else "require"
 
 
-def _json(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
-    names = [str(entry.reference) for entry in entries]
+def _json(catalog: Catalog, edges: Iterable[Edge]) -> str:
+    entries, names = catalog.entries, [str(entry.reference) for entry in catalog.entries]
     document = {
         "nodes": [
             {
@@ -59,6 +63,7 @@ def _json(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
                 "title": entry.title,
                 "index": index,
                 **({"parent": entry.parent} if entry.parent else {}),
+                **_origin(entry),
             }
             for index, (name, entry) in enumerate(zip(names, entries, strict=True))
         ],
@@ -71,15 +76,22 @@ def _json(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
             }
             for edge in edges
         ],
+        "left_out": documents.left_out(catalog),
     }
     return json.dumps(document, indent=2)
 
 
-def _dot(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
+def _origin(entry: Entry) -> dict[str, OriginJson]:
+    element = entry.declaration.element
+    return {"origin": documents.origin(entry.declaration, element)} if element is not None else {}
+
+
+def _dot(catalog: Catalog, edges: Iterable[Edge]) -> str:
     lines = ["digraph catalog {", '  node [shape=box, style=rounded, fontname="sans-serif"]']
+    lines += [f"  // {line}" for line in left_out_lines((part.name, part.why) for part in catalog.left_out.all)]
     lines += _boxed(
-        entries,
-        lambda index, entry: f'n{index} [label="{_escaped(str(entry.reference), _DOT)}"]',
+        catalog.entries,
+        lambda index, entry: f'n{index} [label="{_label(entry, _DOT)}"]',
         lambda number, name: f'subgraph cluster_{number} {{ label="{_escaped(name, _DOT)}"',
         "}",
     )
@@ -90,11 +102,12 @@ def _dot(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
     return "\n".join([*lines, "}"])
 
 
-def _mermaid(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
+def _mermaid(catalog: Catalog, edges: Iterable[Edge]) -> str:
     lines = ["flowchart TD"]
+    lines += [f"  %% {line}" for line in left_out_lines((part.name, part.why) for part in catalog.left_out.all)]
     lines += _boxed(
-        entries,
-        lambda index, entry: f'n{index}["{_escaped(str(entry.reference), _MERMAID)}"]',
+        catalog.entries,
+        lambda index, entry: f'n{index}["{_label(entry, _MERMAID)}"]',
         lambda number, name: f'subgraph c{number}["{_escaped(name, _MERMAID)}"]',
         "end",
     )
@@ -113,6 +126,13 @@ _MERMAID: Final = {character: f"#{ord(character)};" for character in '"#&<>`\\*_
 def _escaped(name: str, special: Mapping[str, str]) -> str:
     """Return a reference on one line, escaped for the drawing's language and for terminals."""
     return "".join(special.get(character, character) for character in escape(name))
+
+
+def _label(entry: Entry, special: Mapping[str, str]) -> str:
+    """Return a resource's reference, and below it the element of ``for_each`` that it is made for."""
+    element = entry.declaration.element
+    lines = [str(entry.reference), *([element.origin] if element is not None else [])]
+    return ("\\n" if special is _DOT else "<br>").join(_escaped(line, special) for line in lines)
 
 
 def _boxed(
@@ -151,8 +171,9 @@ _REACH: Final = 150
 _WIDTH: Final = _REACH + 10
 
 
-def _page(project: str, names: Sequence[str], edges: Sequence[Edge]) -> str:
-    """Return the page of the resources ``names``, in the order of execution, and their relationships."""
+def _page(catalog: Catalog, edges: Sequence[Edge]) -> str:
+    """Return the page of the resources, in the order of execution, and their relationships."""
+    project, names = catalog.manifest.project, [str(entry.reference) for entry in catalog.entries]
     ids = row_ids(names)
     after: dict[int, list[Edge]] = {}
     before: dict[int, list[Edge]] = {}
@@ -171,7 +192,15 @@ def _page(project: str, names: Sequence[str], edges: Sequence[Edge]) -> str:
     notifying = sum(edge.refresh for edge in edges)
     outcome = f"{len(names)} resources, {len(edges)} relationships, {notifying} of them notify"
     drawing = Section("Order and relationships", _drawing(names, edges, ids) if len(names) <= _MOST else "")
-    return write(Page(f"Relationships of {project}", outcome, (), [drawing, rows_section("Resources", rows, ids)]))
+    sections = [drawing, rows_section("Resources", rows, ids), *_left_out(catalog)]
+    return write(Page(f"Relationships of {project}", outcome, (), sections))
+
+
+def _left_out(catalog: Catalog) -> Iterator[Section]:
+    """Yield the section of what is left out and why, if anything is."""
+    if parts := catalog.left_out.all:
+        items = "".join(f"<li><code>{e(part.name)}</code>: {e(part.why)}</li>" for part in parts)
+        yield Section("Left out", f"<ul>{items}</ul>")
 
 
 def _body(

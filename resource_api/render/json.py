@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from resource_api.model.attribute import MISSING
 from resource_api.model.change import difference_kind, nested_differences
 from resource_api.model.codec import plain
 from resource_api.model.report import Diagnosed, Drifted, Event, LogEvent, Outputs, PlannedChange, StepEnd, StepStart
@@ -19,10 +20,14 @@ from resource_api.system.log import document as log_document
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from resource_api.catalog.compile import Catalog
     from resource_api.model.change import Difference, SideEffect
+    from resource_api.model.declaration import Declaration, Element
     from resource_api.model.json_documents import (
         ChangeJson,
         DriftJson,
+        LeftOutJson,
+        OriginJson,
         OutputChangeJson,
         PlanJson,
         PlannedChangeJson,
@@ -63,6 +68,8 @@ def plan(plan: ExecutionPlan) -> PlanJson:
     }
     if handlers := list(plan.handled_failures()):
         document["only_if_failed"] = [{"reference": name, "of": list(handled)} for name, handled in handlers]
+    if plan.catalog.left_out.all:
+        document["left_out"] = left_out(plan.catalog)
     if outputs := plan.catalog.scope.stack_outputs:
         document["stacks"] = [{"stack": stack, "output": name} for stack, name in outputs]
     if plan.problems:
@@ -82,6 +89,24 @@ def refresh(resources: Sequence[Drift], outputs: Sequence[Difference]) -> Refres
 
 def _output_changes(changes: Sequence[Difference]) -> dict[str, OutputChangeJson]:
     return {change.attribute: {"is": plain(change.is_), "should": plain(change.should)} for change in changes}
+
+
+def validity(catalog: Catalog, warnings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the document of a valid manifest."""
+    count = len(catalog.entries)
+    return {"valid": True, "resources": count, "left_out": left_out(catalog), "diagnostics": list(warnings)}
+
+
+def left_out(catalog: Catalog) -> list[LeftOutJson]:
+    """Return the parts of a manifest whose conditions do not hold (contract §10.6)."""
+    return [{"reference": part.name, "why": part.why} for part in catalog.left_out.all]
+
+
+def origin(declared: Declaration, element: Element) -> OriginJson:
+    """Return the element of ``for_each`` that a declaration is made for (contract §10.12)."""
+    if element.key is MISSING:
+        return {"for_each": declared.key, "key": None, "index": element.number}
+    return {"for_each": declared.key, "key": element.key}
 
 
 def step(step: Step, *, may_change: bool = False) -> PlanStepJson:
@@ -113,6 +138,8 @@ def step(step: Step, *, may_change: bool = False) -> PlanStepJson:
         document["predicted"] = [planned_change(step, difference._replace(message="")) for difference in predictions]
     if step.asks_side_effects:
         document["side_effects"] = _side_effects(step.side_effects)
+    if (element := step.entry.declaration.element) is not None:
+        document["origin"] = origin(step.entry.declaration, element)
     if step.error:
         document["error"] = step.error
     if may_change:
@@ -199,14 +226,15 @@ def problem(problem: Problem) -> ProblemJson:
 
 def step_end(report: StepReport) -> dict[str, object]:
     """Return the outcome of one step; for a failed one also its position, if known."""
-    position = report.step.entry.declaration.place() if report.status == "failed" else None
+    declared = report.step.entry.declaration if report.status == "failed" else None
+    position = declared.place() if declared is not None else None
     return {
         "reference": report.reference,
         "urn": report.urn,
         "action": str(report.action),
         "status": report.status,
         "changes": [change(difference) for difference in report.changes],
-        "error": (position.after(report.error) if position is not None else report.error) or None,
+        "error": (declared.located(report.error) if declared is not None else report.error) or None,
         "corrective": report.corrective,
         **({"late": True} if report.late else {}),
         **({"unconfirmed": True} if report.unconfirmed else {}),

@@ -72,6 +72,8 @@ class StepDocument(NamedTuple):
     side_effects: Sequence[SideEffect] | None = ()
     #: The step after which a resource in sync is read again, or "".
     read_after: str = ""
+    #: The element of ``for_each`` that it is made for, or "".
+    origin: str = ""
 
 
 class PlanDocument(NamedTuple):
@@ -85,14 +87,20 @@ class PlanDocument(NamedTuple):
     stack_outputs: Iterable[tuple[str, str]] = ()
     #: The resources that are carried out only if others fail, each with those.
     failure_handlers: Iterable[tuple[str, Sequence[str]]] = ()
+    #: The parts of the manifest whose conditions do not hold, each with the reason.
+    left_out: Sequence[tuple[str, str]] = ()
 
 
 def lines(plan: ExecutionPlan, style: Style = _PLAIN, *, verbose: bool = False) -> Iterator[str]:
-    """Yield the lines of a plan; ``verbose``: also of resources in sync that a step before them may change."""
+    """Yield the lines of a plan.
+
+    ``verbose``: also of resources in sync that a step before them may change, and of what is left out.
+    """
     steps = _step_documents(plan, plan.may_change() if verbose else {})
-    outputs = plan.catalog.scope.stack_outputs
-    handlers = plan.handled_failures()
-    return document_lines(PlanDocument(steps, plan.summary, plan.drift, plan.output_changes, outputs, handlers), style)
+    document = PlanDocument(steps, plan.summary, plan.drift, plan.output_changes)
+    outputs, handlers = plan.catalog.scope.stack_outputs, plan.handled_failures()
+    left_out = [(part.name, part.why) for part in plan.catalog.left_out.all] if verbose else ()
+    return document_lines(document._replace(stack_outputs=outputs, failure_handlers=handlers, left_out=left_out), style)
 
 
 def document_lines(document: PlanDocument, style: Style = _PLAIN) -> Iterator[str]:
@@ -105,9 +113,16 @@ def document_lines(document: PlanDocument, style: Style = _PLAIN) -> Iterator[st
         yield from block
     if is_long:
         yield ""
+    yield from left_out_lines(document.left_out)
     for stack, name in document.stack_outputs:
         yield f"Uses the output {name} of stack {stack}."
     yield style.paint(plan_summary(document.summary), _BOLD)
+
+
+def left_out_lines(left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield a line for each part of a manifest whose condition does not hold, with the reason (contract §10.6)."""
+    for name, why in left_out:
+        yield f"Left out: {escape(name)}: {escape(why)}"
 
 
 def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
@@ -158,6 +173,7 @@ def _step_document(plan: ExecutionPlan, step: Step, cause: str | None) -> StepDo
         parameters={n: attributes[n].conceal(step.should.get(n)) for n in names if n in entry.inputs},
         replaces_because=step.decision.replaces_because,
         side_effects=step.side_effects,
+        origin=entry.declaration.element.origin if entry.declaration.element is not None else "",
     )
 
 
@@ -196,6 +212,8 @@ def _step_lines(step: StepDocument, style: Style) -> Sequence[str]:
 
 def _notes(step: StepDocument) -> Iterator[str]:
     yield from map(escape, step.reasons)
+    if step.origin:
+        yield escape(step.origin)
     if step.previous:
         yield f"was {escape(step.previous)}"
     if step.noop:

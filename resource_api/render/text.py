@@ -151,7 +151,7 @@ def repeated_failures(run_report: RunReport, style: Style) -> Iterator[str]:
     for report in failed[:_NAMED]:
         count = skipped.pop(report.reference, 0)
         # An empty position, of a resource that no file declares, adds nothing.
-        position = escape(report.step.entry.declaration.place().after(""))
+        position = escape(report.step.entry.declaration.located(""))
         reason = escape(style.reason(style.mask(report.error).partition("\n")[0]))
         yield f"  {escape(report.reference)}{position}: {reason}{f'; {count} skipped' if count else ''}"
     if more := len(failed) - _NAMED if len(failed) > _NAMED else 0:

@@ -18,6 +18,7 @@ from resource_api.manifest import read as reading
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, SideEffect, conceal_difference
 from resource_api.model.codec import decode, encode
+from resource_api.model.declaration import element_origin
 from resource_api.model.options import EXECUTION, INTERNAL, Options, check_execution, to_options
 from resource_api.model.report import Summary
 from resource_api.model.sealed_secrets import digest_secret, has_sealed, seal_secrets
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from resource_api.model.json_documents import (
         ChangeJson,
         DriftJson,
+        OriginJson,
         OutputChangeJson,
         PlanJson,
         PlanStepJson,
@@ -345,6 +347,7 @@ def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = Fals
             [_output(name, row, saved["unknown"]) for name, row in saved["output_changes"].items()],
             [(row["stack"], row["output"]) for row in saved.get("stacks", ())],
             [(row["reference"], row["of"]) for row in saved.get("only_if_failed", ())],
+            [(row["reference"], row["why"]) for row in saved.get("left_out", ()) if verbose],
         )
     except (LookupError, TypeError, ValueError) as error:  # a text that is no reference, or no encoded value
         raise _not_as_saved(path, str(error)) from error
@@ -411,7 +414,13 @@ def _step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordere
         parameters=parameters,
         replaces_because=saved["replaces_because"],
         side_effects=None if effects is None else tuple(map(SideEffect.from_document, effects)),
+        origin=_origin(saved.get("origin")),
     )
+
+
+def _origin(saved: OriginJson | None) -> str:
+    """Return the words for the element of ``for_each`` of a step, or an empty text."""
+    return "" if saved is None else element_origin(saved["key"], saved.get("index", 0))
 
 
 def _definition(registry: Registry, saved: PlanStepJson) -> TypeDefinition | None:

@@ -96,7 +96,7 @@ class Events:
         """Log the reason for which an operation was not done, unless a brief log repeats it; ``log_more`` counts."""
         self._reasons[level, reason] += 1
         if self._reasons[level, reason] <= _NAMED or not self._log.is_brief:
-            text = run.step.entry.declaration.place().after(reason) if level == "err" else reason
+            text = run.step.entry.declaration.located(reason) if level == "err" else reason
             self.log(level, run, text, **fields)
 
     def log_more(self) -> None:

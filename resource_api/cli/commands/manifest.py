@@ -15,13 +15,16 @@ from resource_api.model.values.text import escape
 from resource_api.model.values.text import show as show_value
 from resource_api.model.values.values import is_unknown
 from resource_api.render import graph as rendering
+from resource_api.render import json as documents
 from resource_api.render import text
+from resource_api.render.plan import left_out_lines
 from resource_api.runtime.manifest_values import expression_value
 from resource_api.system.facts import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from resource_api.catalog.compile import Catalog
     from resource_api.cli.session import Session
     from resource_api.render.graph import Form
     from resource_api.runtime.manifest_compiler import Source
@@ -39,12 +42,18 @@ def validate(session: Session, manifest: str, **_settings: object) -> int:
     if (code := run_on_hosts(session, "validate", manifest)) is not None:
         return code
     catalog = session.runtime.validate(session.source(manifest), session.inputs.values)
-    count, file = len(catalog.entries), catalog.manifest.file
     session.console.show(
-        lambda: {"valid": True, "resources": count, "diagnostics": session.console.warnings()},
-        lambda: f"{file} is valid: {count} resource{'' if count == 1 else 's'}.",
+        lambda: documents.validity(catalog, session.console.warnings()),
+        lambda: _validity(catalog),
     )
     return 0
+
+
+def _validity(catalog: Catalog) -> Iterator[str]:
+    """Yield the number of resources of a valid manifest, and what is left out of it."""
+    count = len(catalog.entries)
+    yield f"{catalog.manifest.file} is valid: {count} resource{'' if count == 1 else 's'}."
+    yield from left_out_lines((part.name, part.why) for part in catalog.left_out.all)
 
 
 @options.command(

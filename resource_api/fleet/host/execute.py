@@ -268,7 +268,7 @@ def _refresh(run: HostRun) -> int:
 def _validate(run: HostRun) -> int:
     """Check the manifest with the facts and programs of the host."""
     catalog = run.runtime.validate(run.manifest, run.inputs)
-    run.result({"valid": True, "resources": len(catalog.entries), "diagnostics": []})
+    run.result(documents.validity(catalog, []))
     return 0
 
 

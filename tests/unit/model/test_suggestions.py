@@ -48,7 +48,7 @@ def test_a_word_of_another_tool_leads_to_the_word_of_this_place() -> None:
     assert nearest("state", ["ensure"], "attribute", "file").startswith("did you mean 'ensure'? It is present, file,")
     assert nearest("STATE", ["ensure"], "attribute", "queue").startswith("did you mean 'ensure'? It is usually")
     assert nearest("state", ["size"], "attribute", "queue") == ""
-    assert nearest("loop", ["size"], "attribute", "queue").startswith("a YAML manifest has no loops")
+    assert nearest("loop", ["for_each"], "attribute", "queue").startswith("did you mean 'for_each'? It takes")
 
 
 def _known(place: str, about: str) -> set[str]:
