@@ -183,7 +183,8 @@ def _file_of(path: str) -> str:
 def _files(manifest: Manifest) -> list[list[str]] | None:
     """Return the path, real path and digest of every file of a manifest.
 
-    None for a program, and for a file included under two names, which may become two files.
+    None for a program, for a file that is included under a condition, and for one included under two names, which
+    may become two files.
     """
     files, expected = [], 1
     for document in manifest.documents:
@@ -191,7 +192,10 @@ def _files(manifest: Manifest) -> list[list[str]] | None:
             return None
         path = os.path.abspath(document.file)
         files.append([path, os.path.realpath(path), _digest(document.raw)])
-        expected += len(document.data.get("include") or ()) if type(document.data) is dict else 0
+        included = document.data.get("include") or () if type(document.data) is dict else ()
+        if any(type(name) is dict for name in included):
+            return None  # a condition on facts may decide about a file
+        expected += len(included)
     return files if len(files) == expected else None
 
 

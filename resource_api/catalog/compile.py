@@ -15,7 +15,7 @@ from resource_api.catalog.entries import EntryBuilder
 from resource_api.catalog.entry_values import Evaluator
 from resource_api.catalog.expression_scope import NameEvaluator
 from resource_api.catalog.graph import Edge
-from resource_api.catalog.resource_table import LeftOuts, ResourceTable, has_unsuitable_identity
+from resource_api.catalog.resource_table import LeftOut, LeftOuts, ResourceTable, has_unsuitable_identity
 from resource_api.catalog.targets import matching_entries
 from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.entry import NO_META, ComponentInstance
@@ -81,6 +81,8 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     table = ResourceTable(scope, definitions)
     table.incomplete.update(manifest.incomplete)
     scope.find = table.find
+    for skipped in manifest.skipped_includes:
+        table.left_out.add(LeftOut(skipped.file, skipped.reason, skipped.origin.place()))
     EntryBuilder(table, diagnostics, scope, names).build(manifest)
     if manifest.order:
         _arrange(table.entries, manifest.order)
@@ -230,6 +232,7 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
     )
 
 
+_NO_TYPE: Final = "no resource of that type is declared"
 #: Metaparameter → whether its target comes first, and whether it refreshes.
 _RELATIONSHIPS: Final = {
     "require": (True, False),
@@ -343,10 +346,16 @@ class _EdgeBuilder:
         if target is None and (left_out := self._table.left_out.find(name)) is not None:
             self.notes.append(f"{declared.reference}: {word}: {name} is left out: {left_out.reason}")
             return ()
+        if target is None and (skipped := self._diagnostics.manifest.skipped_includes):
+            files = " or ".join(include.file for include in skipped)
+            self.notes.append(f"{declared.reference}: {word}: {name} is not declared; {files} is left out")
+            return ()
         if target is None:
             if not self._table.is_broken(name.type):
                 names = () if self._diagnostics.many else self._table.references()
                 hint = _split(text) or nearest(str(name), map(str, names))
+                if {"*", "?"}.intersection(name.title):
+                    hint = "no title of a declared resource matches" if name.type in self._types else hint or _NO_TYPE
                 self._error(declared, word, f"{word}: unknown resource '{name}'", "unknown_resource", hint)
             return ()
         self._resolved[text] = [target]

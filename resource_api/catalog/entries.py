@@ -115,6 +115,9 @@ class EntryBuilder:
 
     def _report_duplicate(self, declared: Entry | ComponentInstance, first: Entry | ComponentInstance) -> None:
         message = f"declared twice; first at {self._diagnostics.location(first)}"
+        element, former = declared.declaration.element, first.declaration.element
+        if element is not None and former is not None and element.number > former.number:
+            message = f"two elements have this title, [{former.number}] and [{element.number}]"
         self._diagnostics.resource_error(declared, None, message, "duplicate")
 
     def _add_component(self, component: ComponentInstance, loaded: LoadedComponent, manifest: Manifest) -> None:

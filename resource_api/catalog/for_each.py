@@ -145,11 +145,15 @@ class DeclarationMaker:
             self._error(declared, "for_each", ConditionError(message, (), "write ${each.key} into the title"))
             return
         templates = _Templates(declared, elements, self._resolve)
+        wrong = set[str | None]()
         for element in elements:
             try:
                 made = templates.declaration(element)
                 reason = conditions.judge(condition, partial(templates.resolve, element))
             except _TemplateError as error:
+                if error.attribute in wrong:
+                    continue
+                wrong.add(error.attribute)
                 self._error(declared._replace(derivation=Derivation(element)), error.attribute, error.cause)
             except ConditionError as error:
                 self._error(declared._replace(derivation=Derivation(element)), "when", error, *error.path)
@@ -412,7 +416,7 @@ class _Templates:
                 raise
             if whole:
                 return None
-            msg = f"{error}, which other elements have"
+            msg = f"{path} has no value for this element, and has one for others"
             raise ConditionError(msg, (), "give it to all elements, or make it the whole value") from error
 
     def _exists(self, path: ExpressionPath) -> bool:

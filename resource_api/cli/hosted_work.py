@@ -14,7 +14,8 @@ from resource_api.fleet.inventory import Selection, beside
 from resource_api.fleet.job_inputs import GivenInputs, HostInputs
 from resource_api.fleet.ledger import digest_of
 from resource_api.manifest.input_values import EnvironmentInput
-from resource_api.manifest.sections import assemble, project_name
+from resource_api.manifest.sections import project_name
+from resource_api.model.declaration import Manifest
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, hint, nearest
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.runtime import saved_plan
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.fleet.inventory import Inventory
     from resource_api.fleet.ledger import RecordedRun
-    from resource_api.model.declaration import Manifest
     from resource_api.model.values.document import Document
 
 
@@ -99,7 +99,7 @@ def prepare(
         return work._replace(plans=plans, project=project, options={**work.options, "file": manifest})
     documents = _documents(session, manifest)
     is_program = any(document.file.endswith(".py") for document in documents)
-    declared = None if is_program else assemble(documents)
+    declared = None if is_program else job_inputs.declared_manifest(documents)
     if declared is not None and declared.problems:
         raise ManifestError(declared.problems)
     host_inputs = HostInputs(declared, inputs).of_all(hosts.items())
@@ -116,9 +116,9 @@ def prepare(
 
 def _documents(session: Session, manifest: str) -> Sequence[Document]:
     source = session.source(manifest)
-    if not isinstance(source, str):
-        return source.documents  # type: ignore[union-attr] # standard input has been read
-    return job_inputs.read_documents(source, session.registry.trust.open)
+    if isinstance(source, Manifest):  # standard input has been read
+        return (source if source.with_includes is None else source.with_includes(lambda *_: "")).documents
+    return job_inputs.read_documents(str(source), session.registry.trust.open)
 
 
 def _project(session: Session, declared: Manifest | None, documents: Sequence[Document]) -> str:

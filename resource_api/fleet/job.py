@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.input_values import EnvironmentInput, FileInput, TextInput
-from resource_api.manifest.read import STDIN, absolute
-from resource_api.manifest.sections import assemble
+from resource_api.manifest.read import STDIN, absolute, from_documents
 from resource_api.model.values.document import Document, Node
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive, reveal
@@ -176,7 +175,7 @@ def read_manifest(documents: Sequence[Mapping[str, Any]], python: Callable[[byte
     State on the host records the manifest's path on the controller.
     """
     files = [_document(fields) if "data" in fields else python(fields["raw"], fields["file"]) for fields in documents]
-    return assemble(files)._replace(path=documents[-1]["path"])
+    return from_documents(files, documents[-1]["path"])
 
 
 def _document(fields: Mapping[str, Any]) -> Document:

@@ -11,12 +11,14 @@ import glob
 import json
 import os
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import host_names
 from resource_api.manifest import read as reading
 from resource_api.manifest.input_values import FileInput, input_values
 from resource_api.manifest.python_literals import constant
+from resource_api.manifest.sections import assemble
 from resource_api.manifest.value_sources import HOST, ValueSource, kind_of, literal, source_of
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values import expression
@@ -48,6 +50,16 @@ def read_documents(path: str, open_code: Callable[[str], int] | None = None) -> 
     if problems:
         raise ManifestError(problems)
     return documents
+
+
+def declared_manifest(documents: Sequence[Document]) -> Manifest:
+    """Return the manifest of files, without those that only a condition includes but for their inputs.
+
+    The hosts judge conditions, by their facts. Raise ``ManifestError``.
+    """
+    manifest = reading.from_documents(documents)
+    conditional = (assemble([read]).inputs for read in documents if read not in manifest.documents)
+    return manifest._replace(inputs={**dict(chain.from_iterable(map(dict.items, conditional))), **manifest.inputs})
 
 
 def file_contents(documents: Sequence[Document], inputs: Mapping[str, object]) -> dict[str, bytes]:

@@ -37,6 +37,8 @@ _ORDERINGS: Final[dict[str, tuple[str, Callable[[int], bool]]]] = {
     "ge": ("at least", lambda order: order >= 0),
 }
 _OPERATORS: Final = ("not", "matches", *_ORDERINGS, "exists")
+#: The length of words for which no nearest scope is looked for.
+_SHORT: Final = 2
 _NUMBERS: Final = frozenset({int, float})
 _DOTTED: Final = regex(r"[0-9]+(?:\.[0-9]+)*\Z")
 _EXAMPLE: Final = "write true, false, ${inputs.NAME} or a mapping such as {facts.os.family: Debian}"
@@ -336,7 +338,7 @@ def _compare(value: Any, bound: Any, name: str) -> int:
     _equals(value, bound)
     if type(value) is not str or not _DOTTED.match(value):
         msg = f"{name} is {_kind(value)}, and only numbers and texts of dotted numbers have an order"
-        raise ConditionError(msg)
+        raise ConditionError(msg, (), "use a list of values, or matches: /re/")
     for left, right in zip_longest(value.split("."), bound.split("."), fillvalue="0"):
         if int(left) != int(right):
             return 1 if int(left) > int(right) else -1
@@ -396,12 +398,14 @@ class _Parser:
             self._violation(path, "any must be a list of conditions", "write any: [{...}, {...}]")
             return _FALSE
         if "${" in key:
-            self._violation(path, "a path in a condition is written without ${ and }", key.replace("${", "").strip("}"))
+            hint = f"write {key.replace('${', '').strip('}')}"
+            self._violation(path, "a path in a condition is written without ${ and }", hint)
             return _FALSE
         try:
             parsed = expression.parse(f"${{{key}}}")
         except ValueError:
-            hint = nearest(key.partition(".")[0], (*SCOPES, "any", "not"), "scope")
+            scope = key.partition(".")[0]
+            hint = nearest(scope, (*SCOPES, "any", "not"), "scope") if len(scope) > _SHORT else ""
             hint = hint or f"a path begins with {', '.join(SCOPES)}, as in facts.os.family"
             self._violation(path, f"{show(key)} is no path of a condition", hint)
             return _FALSE
@@ -440,7 +444,7 @@ class _Parser:
             return Negated(self._test(path, value))
         if word == "exists":
             if type(value) is not bool:
-                self._violation(path, "exists must be true or false")
+                self._violation(path, "exists must be true or false", "write it without quotes")
             return Exists(value is True)
         if word == "matches":
             return self._matches(path, value)

@@ -75,7 +75,9 @@ def input_values(
     """
     values: dict[str, Any] = {}
     problems: list[Problem] = []
-    for name, value in arguments.items():
+    # A file that is left out may declare those that this manifest does not.
+    is_whole = manifest.with_includes is None and not manifest.skipped_includes
+    for name, value in arguments.items() if is_whole else ():
         if name not in manifest.inputs and not isinstance(value, EnvironmentInput):
             hint = nearest(name, manifest.inputs)
             problem = Problem(name, f"unknown input '{name}'", file=manifest.file, code="unknown_input")

@@ -14,15 +14,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import yaml_scalar
-from resource_api.manifest.sections import MAPPING, assemble
+from resource_api.manifest.sections import MAPPING, assemble, unknown_keys, violations
+from resource_api.model.declaration import DocumentPath, SkippedInclude
 from resource_api.model.values import document
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive
 from resource_api.system import document_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from resource_api.model.declaration import Manifest
     from resource_api.model.values.document import Node, Position
@@ -65,7 +67,7 @@ def read(
     """
     if not isinstance(source, Mapping):
         file = os.fsdecode(source)
-        return assemble(*load_documents(file, python, open_code))._replace(path=absolute(file))
+        return _load(file, python, open_code).manifest()._replace(path=absolute(file))
     copied = read_mapping(source, MAPPING)
     if copied.data.get("include") is not None:
         raise document.manifest_error(MAPPING, (0, 0), "include", "include needs a file that it is relative to")
@@ -80,8 +82,8 @@ def read_stdin(raw: bytes) -> Manifest:
     if not raw.strip():
         raise document.manifest_error(STDIN, (0, 0), "unreadable", "standard input is empty: nothing has written to it")
     loader = _Loader(READERS, {})
-    loader.parse(raw, _json_or_yaml, STDIN, "", 0)
-    return assemble(loader.documents, loader.problems)
+    loader.parse(raw, _json_or_yaml, STDIN, "", 0, loader.roots)
+    return loader.manifest()
 
 
 def _json_or_yaml(raw: bytes, file: str) -> Document:
@@ -106,7 +108,10 @@ def read_providers(path: str) -> Manifest:
 
     Raises ``ManifestError``.
     """
-    documents, problems = load_documents(path)
+    loader = _load(path)
+    for pending in loader.pending:
+        loader.report(pending.source, ("include", pending.number, "when"), "a file of providers has no conditions")
+    documents, problems = loader.documents, loader.problems
     for source in () if problems else documents:
         document_schema.check("providers", source, "provider")
     sections = [
@@ -141,11 +146,28 @@ def absolute(file: str) -> str:
 def load_documents(
     path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None
 ) -> tuple[list[Document], list[Problem]]:
-    """Read ``path`` and all files that it includes; included files come before the one that includes them.
+    """Read ``path`` and all files that it includes, under whatever conditions.
 
-    Return the documents that could be read, and the problems. Raises ``UsageError`` when ``path`` itself has a suffix
-    without a reader.
+    Included files come before the one that includes them. Return the documents that could be read, and the problems.
+    Raises ``UsageError`` when ``path`` itself has a suffix without a reader.
     """
+    loader = _load(path, python, open_code)
+    loader.resolve(lambda _documents, _when: "")
+    return loader.documents, loader.problems
+
+
+def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
+    """Return the manifest of files that were read, all that it may include; ``path`` is the manifest's path.
+
+    Raises ``ManifestError``.
+    """
+    loader = _Loader({}, {}, {read.file: read for read in documents})
+    loader.add(documents[-1], os.path.dirname(documents[-1].file), 0, loader.roots)
+    return loader.manifest()._replace(path=path)
+
+
+def _load(path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None) -> _Loader:
+    """Return the loader that has read ``path`` and what it includes without conditions. Raises ``UsageError``."""
     readers = {**READERS, **({".py": python} if python is not None else {})}
     if _suffix(path) not in readers:
         ends = ", ".join(readers)
@@ -153,8 +175,8 @@ def load_documents(
         hint = nearest(_suffix(path), readers, "suffix") or nearest_file(path, path)
         raise UsageError(f"{msg}; {hint}" if hint else msg)
     loader = _Loader(readers, {".py": open_code} if open_code is not None else {})
-    loader.load(path, path, 0)
-    return loader.documents, loader.problems
+    loader.load(path, path, 0, loader.roots)
+    return loader
 
 
 def nearest_file(path: str, written: str) -> str:
@@ -199,18 +221,94 @@ def _suffix(path: str) -> str:
     return os.path.splitext(path)[1].lower()
 
 
-class _Loader:
-    """Reads a file and its includes, depth first, each file once."""
+class _File(NamedTuple):
+    """A file that was read, and the files that each of its ``include`` entries added."""
 
-    def __init__(self, readers: Mapping[str, Reader], openers: Mapping[str, Callable[[str], int]]) -> None:
+    document: Document
+    included: Sequence[list[_File]]
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the documents of the included files, then its own."""
+        for files in self.included:
+            for file in files:
+                yield from file.documents()
+        yield self.document
+
+
+class _PendingInclude(NamedTuple):
+    """An entry of ``include`` with a condition, and the place for the file."""
+
+    source: Document
+    number: int
+    name: str
+    when: Any
+    root: str
+    depth: int
+    files: list[_File]
+
+
+class _Loader:
+    """Reads a file and its includes, depth first, each file once; those with a condition when that is judged."""
+
+    def __init__(
+        self,
+        readers: Mapping[str, Reader],
+        openers: Mapping[str, Callable[[str], int]],
+        sent: Mapping[str, Document] | None = None,
+    ) -> None:
         self._readers = readers
         self._openers = openers
-        self._seen: set[tuple[int, int]] = set()
-        self.documents: list[Document] = []
+        #: Label → document, of files that are not read here.
+        self._sent = sent
+        self._seen: set[object] = set()
+        self.roots: list[_File] = []
+        self.pending: list[_PendingInclude] = []
         self.problems: list[Problem] = []
 
-    def load(self, path: str, label: str, depth: int) -> str:
+    @property
+    def documents(self) -> list[Document]:
+        """The files so far, included ones first."""
+        return [document for file in self.roots for document in file.documents()]
+
+    def manifest(self) -> Manifest:
+        """Return the manifest of the files so far; its ``with_includes`` adds those with conditions."""
+        manifest = assemble(self.documents, self.problems)
+        return manifest._replace(with_includes=self._with_includes) if self.pending else manifest
+
+    def _with_includes(self, judge: Callable[[Manifest, Any], str]) -> Manifest:
+        """Return the manifest with the included files whose conditions hold, as ``judge`` says."""
+        skipped = self.resolve(
+            lambda documents, when: judge(assemble(documents)._replace(with_includes=self._with_includes), when)
+        )
+        return assemble(self.documents, self.problems)._replace(skipped_includes=tuple(skipped))
+
+    def resolve(self, judge: Callable[[Sequence[Document], Any], str]) -> list[SkippedInclude]:
+        """Read the files whose conditions hold; return those that are left out, with the reasons of ``judge``."""
+        from resource_api.manifest.conditions import ConditionError
+
+        skipped = []
+        while self.pending:
+            pending = self.pending.pop(0)
+            path: tuple[str | int, ...] = ("include", pending.number, "when")
+            try:
+                reason = judge(self.documents, pending.when)
+            except ConditionError as error:
+                self.report(pending.source, (*path, *error.path), str(error), error.hint)
+                continue
+            if reason:
+                label = os.path.join(os.path.dirname(pending.source.file), pending.name)
+                skipped.append(SkippedInclude(label, reason, DocumentPath(pending.source, path)))
+            else:
+                self._include(pending)
+        return skipped
+
+    def load(self, path: str, label: str, depth: int, files: list[_File]) -> str:
         """Read one file and its includes; return the reason that it cannot be opened, or an empty string."""
+        if self._sent is not None:
+            if label in self._sent and label not in self._seen:
+                self._seen.add(label)
+                self.add(self._sent[label], os.path.dirname(path), depth, files)
+            return ""
         try:
             raw, identity = read_file(path, self._openers.get(_suffix(path), _open))
         except (OSError, ValueError) as error:
@@ -221,38 +319,65 @@ class _Loader:
         if identity in self._seen:
             return ""
         self._seen.add(identity)
-        self.parse(raw, self._readers[_suffix(path)], label, os.path.dirname(path), depth)
+        self.parse(raw, self._readers[_suffix(path)], label, os.path.dirname(path), depth, files)
         return ""
 
-    def parse(self, raw: bytes, reader: Reader, label: str, root: str, depth: int) -> None:
+    def parse(self, raw: bytes, reader: Reader, label: str, root: str, depth: int, files: list[_File]) -> None:  # noqa: PLR0917 - a file and its place
         """Parse the bytes of one file, and read the files that it includes, which lie beneath ``root``."""
         try:
             read = reader(raw, label)
         except ManifestError as error:
             self.problems.extend(error.problems)
             return
-        self._load_included(read, root, depth)
-        self.documents.append(read)
+        self.add(read, root, depth, files)
 
-    def _load_included(self, read: Document, root: str, depth: int) -> None:
+    def add(self, read: Document, root: str, depth: int, files: list[_File]) -> None:
+        """Add a file to ``files``, with the files that it includes, which lie beneath ``root``."""
         names = read.data.get("include") if type(read.data) is dict else None
-        if names is None:
-            return
-        if type(names) is not list:
-            self._add(read, ("include",), "include must be a list of files", "write include: [other.yaml]")
-            return
-        for number, name in enumerate(names):
-            reason, hint = _refusal(root, name, depth)
-            if not reason:
-                target = os.path.join(root, name)
-                label = os.path.join(os.path.dirname(read.file), name)
-                reason = self.load(target, label, depth + 1)
-                hint = nearest_file(target, name) if reason else ""
-                reason = reason and f"the included file {reason}"
-            if reason:
-                self._add(read, ("include", number), reason, hint)
+        if names is not None and type(names) is not list:
+            self.report(read, ("include",), "include must be a list of files", "write include: [other.yaml]")
+            names = None
+        included: list[list[_File]] = [[] for _ in names or ()]
+        files.append(_File(read, included))
+        for number, name in enumerate(names or ()):
+            when = None
+            if type(name) is dict:
+                if (entry := self._conditional(read, number, name)) is None:
+                    continue
+                name, when = entry  # noqa: PLW2901 - the entry in its short form
+            pending = _PendingInclude(read, number, name, when, root, depth, included[number])
+            if when is None:
+                self._include(pending)
+            else:
+                self.pending.append(pending)
 
-    def _add(self, read: Document, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
+    def _conditional(self, read: Document, number: int, entry: dict[str, Any]) -> tuple[Any, Any] | None:
+        """Return the file and the condition of an entry that is a mapping, or None for an invalid one."""
+        path: tuple[str | int, ...] = ("include", number)
+        before = len(self.problems)
+        if "file" not in entry:
+            self.report(read, path, "an entry of include that is a mapping has file", "write {file: F, when: ...}")
+        for violation in unknown_keys(path, entry, ("file", "when"), "include"):
+            self.report(read, violation.path, violation.message, violation.hint)
+        if entry.get("when") is not None:
+            for violation in violations("when", entry["when"]):
+                self.report(read, (*path, *violation.path), violation.message, violation.hint)
+        return (entry["file"], entry.get("when")) if len(self.problems) == before else None
+
+    def _include(self, entry: _PendingInclude) -> None:
+        """Read the file of an entry of ``include``."""
+        reason, hint = _refusal(entry.root, entry.name, entry.depth) if self._sent is None else ("", "")
+        if not reason:
+            target = os.path.join(entry.root, entry.name)
+            label = os.path.join(os.path.dirname(entry.source.file), entry.name)
+            reason = self.load(target, label, entry.depth + 1, entry.files)
+            hint = nearest_file(target, entry.name) if reason else ""
+            reason = reason and f"the included file {reason}"
+        if reason:
+            self.report(entry.source, ("include", entry.number), reason, hint)
+
+    def report(self, read: Document, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
+        """Add the problem of an entry of ``include``."""
         self.problems.append(document.problem(read.file, read.position(path), "include", message, hint))
 
 

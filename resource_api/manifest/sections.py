@@ -383,6 +383,7 @@ class ManifestBuilder:
         repeated = "for_each" in meta
         if repeated and self._source.file.endswith(".py"):
             self._error((*path, "for_each"), "for_each is for YAML and JSON", "write a loop in Python", str(subject))
+            invalid.append("for_each")
         for key, value in meta.items():
             by_element = repeated and key not in CARDINALITY and _EACH in repr(value)
             if (
@@ -396,6 +397,10 @@ class ManifestBuilder:
                 invalid.append(key)
         if "alias" in invalid and isinstance(subject, Reference):
             self.incomplete.add(subject.type)
+        if not CARDINALITY.isdisjoint(invalid):
+            # It is not known which resources there are: nothing more is said about them.
+            invalid += CARDINALITY
+            return {"when": False} | {key: value for key, value in meta.items() if key not in invalid}
         return {key: value for key, value in meta.items() if key not in invalid} if invalid else meta
 
     def _add_resource(self, key: str, body: Any, metas: dict[str, dict[str, Any]]) -> None:

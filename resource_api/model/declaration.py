@@ -15,7 +15,7 @@ from resource_api.model.values.text import escape
 from resource_api.model.values.values import nearest_place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.model.values.document import Document
     from resource_api.model.values.errors import Problem
@@ -192,6 +192,14 @@ class Declaration(NamedTuple):
         )
 
 
+class SkippedInclude(NamedTuple):
+    """A file that is not included, and the reason: its condition does not hold."""
+
+    file: str
+    reason: str
+    origin: DocumentPath
+
+
 class Manifest(NamedTuple):
     """The content of all files of a manifest; included files precede those that include them.
 
@@ -223,6 +231,11 @@ class Manifest(NamedTuple):
     incomplete: frozenset[str] = frozenset()
     #: Output → its condition, of those that have one.
     output_conditions: Mapping[str, Any] = {}
+    #: The files that are not included, as their conditions do not hold.
+    skipped_includes: tuple[SkippedInclude, ...] = ()
+    #: Returns the manifest with the files whose conditions hold, given a function that judges a condition of a
+    #: manifest and returns the reason that it does not hold, or ""; None: there are no such files.
+    with_includes: Callable[[Callable[[Manifest, Any], str]], Manifest] | None = None
     #: The references of its resources in the initial order; empty means the order of the files.
     order: tuple[str, ...] = ()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import provider_config
 from resource_api.catalog.compile import compile_catalog
+from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.expression_scope import Scope
 from resource_api.catalog.resource_table import Definitions
 from resource_api.manifest import read as reading
@@ -99,7 +100,9 @@ class ManifestCompiler:
         return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
 
     def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
-        frame = manifest._replace(resources=(), outputs={}, moved=(), removed=(), defaults={})
+        frame = manifest._replace(
+            resources=(), outputs={}, output_conditions={}, moved=(), removed=(), defaults={}, skipped_includes=()
+        )
         if frame.providers:
             needed = provider_config.reduce_to_providers(frame)
             needed_inputs = {name: value for name, value in inputs.items() if name in needed.inputs}
@@ -122,10 +125,34 @@ class ManifestCompiler:
             if isinstance(source, Manifest)
             else reading.read(source, partial(self.read_python, inputs=inputs), self._registry.trust.open)
         )
+        if manifest.with_includes is not None:
+            manifest = self._with_includes(manifest, inputs, providers)
         configured = manifest.providers.values()
         providers.select_versions({declared.instance: declared.version for declared in configured})
         providers.select_implementations({declared.instance: declared.implementation for declared in configured})
         return manifest
+
+    def _with_includes(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Manifest:
+        """Return a manifest with the included files whose conditions hold. Raise ``ManifestError``."""
+        from resource_api.catalog.for_each import unmet_condition
+        from resource_api.manifest.conditions import ConditionError
+
+        def judge(partly: Manifest, when: Any) -> str:
+            scope, definitions = self._scope(partly, inputs, providers)
+            if partly.values:
+                scope.calls = provider_config.find_calls(Diagnostics(partly), definitions)
+            try:
+                return unmet_condition(when, scope)
+            except ConditionError as error:
+                if scope.problems:
+                    raise ManifestError(scope.problems) from error
+                raise
+
+        assert manifest.with_includes is not None
+        whole = manifest.with_includes(judge)
+        for name in inputs.keys() - whole.inputs.keys() if whole.skipped_includes else ():
+            self._log.write("debug", "", f"the input '{name}' is ignored: no file that is included declares it")
+        return whole._replace(path=manifest.path)
 
     def read_python(self, raw: bytes, file: str, inputs: Mapping[str, object]) -> Document:
         """Return the document of a Python manifest, which is executed. Raise ``ManifestError``."""
@@ -135,14 +162,20 @@ class ManifestCompiler:
         return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add_inputs, builtin_names=names)
 
     def _compile(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
+        scope, definitions = self._scope(manifest, inputs, providers)
+        # Before any code of a type or a provider meets them.
+        self._log.mask.add_inputs({name: value for name, value in scope.inputs.items() if is_secret(value)})
+        return compile_catalog(manifest, scope, definitions)
+
+    def _scope(
+        self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool
+    ) -> tuple[Scope, Definitions]:
+        """Return the scope of the expressions of a manifest, and the definitions of its types."""
         definitions = Definitions(providers.declared, self._component, self._registry.types_with_function)
         stacks = None if self._stacks is None else partial(self._stacks, manifest.project)
         contents = self._contents or self._content_reader()
         pure = partial(provider_config.invoke, ask=providers.call_function)
-        scope = Scope(manifest, inputs, self._facts, contents, stacks, pure=pure)
-        # Before any code of a type or a provider meets them.
-        self._log.mask.add_inputs({name: value for name, value in scope.inputs.items() if is_secret(value)})
-        return compile_catalog(manifest, scope, definitions)
+        return Scope(manifest, inputs, self._facts, contents, stacks, pure=pure), definitions
 
     def _content_reader(self) -> ReadContent:
         """Return the reader of one catalog's assets and archives. It is imported with the first one: few have any."""
