@@ -311,6 +311,7 @@ def _check_paths(settings: Mapping[str, Any]) -> None:
     source = settings["source"]
     paths = [*settings["module_path"], *settings["trust_path"], *settings["input_files"], settings["signers"]]
     paths += [settings["directory"], None if "://" in source else source]
+    paths += [settings["inputs_key"].path if settings.get("inputs_key") else None]
     for path in paths:
         if path and not os.path.isabs(path):
             msg = f"'{path}' would be another file in a service, which is started in /; write its full path"

@@ -13,7 +13,7 @@ from resource_api.model.datatypes import from_text, messages
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.values import UNKNOWN, place_text
+from resource_api.model.values.values import UNKNOWN, Sensitive, place_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,7 +99,8 @@ def input_values(
 
 def _input_value(name: str, declared: Input, arguments: Mapping[str, Any], contents: Contents | None) -> Any:
     datatype = datatypes.parse(declared.type)
-    if (declared.sensitive or declared.ephemeral) and not datatype.sensitive:
+    whole = declared.sensitive or declared.ephemeral
+    if whole and not datatype.sensitive:
         datatype = datatypes.parse(f"Sensitive[{declared.type}]")
     default = expression.literal_value(declared.default, "a default cannot hold ${...}; write it under values and use")
     if name in arguments:
@@ -121,7 +122,7 @@ def _input_value(name: str, declared: Input, arguments: Mapping[str, Any], conte
         value = contents(value, declared.origin.document.file)
     if not datatype.accepts(value) and (problems := messages.explain(datatype, value)):
         raise ValueError("; ".join(_placed(path, message) for path, message in problems))
-    return datatype.conceal(value)
+    return Sensitive(value) if whole and value is not None else datatype.conceal(value)
 
 
 def _placed(path: tuple[str | int, ...], message: str) -> str:

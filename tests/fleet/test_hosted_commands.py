@@ -12,7 +12,9 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import pyrage
 import pytest
+from pyrage import x25519
 
 from resource_api.cli.hosted_run import ShownPlans
 from tests import json_schemas
@@ -610,3 +612,58 @@ def test_what_hosts_would_delete_is_added_up_in_the_question() -> None:
         shown.add("odd", answer)
     assert shown.question("live") == "Delete 3 resources and forget 1 of project web, stack live, on 2 hosts?"
     assert set(shown.confirmed) == {"web0", "web1", "web2", "odd"}
+
+
+@pytest.fixture
+def key(fleet: Fleet) -> x25519.Identity:
+    """Write an identity into the file ``key``."""
+    identity = x25519.Identity.generate()
+    (fleet.home / "key").write_text(f"{identity}\n")
+    (fleet.home / "key").chmod(0o600)
+    return identity
+
+
+@pytest.mark.parametrize("name", ["hosts.yaml.age", "more.json.age"])
+def test_an_encrypted_inventory_may_hold_secrets(fleet: Fleet, key: x25519.Identity, name: str) -> None:
+    """It is decrypted here; a secret, a variable and the name of a host in a path reach each host."""
+    (fleet.home / "hosts.yaml").unlink()
+    (fleet.home / "db1.txt").write_text("of-db1\n")
+    inputs = {"web1": {"password": "correct-horse"}, "web2": {"password": {"env": "WORD"}}}
+    inputs["db1"] = {"password": {"file": "${host.name}.txt"}}
+    hosts = json.dumps({"hosts": {host: {"inputs": values} for host, values in inputs.items()}})
+    (fleet.home / name).write_bytes(pyrage.encrypt(hosts.encode(), [key.to_public()]))
+    options = () if name.startswith("hosts") else ("--hosts", name)
+    words = ("apply", "site.yaml", "--on", "web1,web2,db1", *options)
+    done = fleet.run(*words, "--inputs-key", "age:key", WORD="of-web2")
+    assert done.code == 0, done.err
+    assert "correct-horse" not in done.out + done.err
+    passwords = [fleet.content(host).split()[-1] for host in inputs]
+    assert passwords == ["correct-horse", "of-web2", "of-db1"]
+    assert fleet.run(*words).code == 64
+    listed = fleet.run("hosts", "list", *options, RESOURCE_API_INPUTS_KEY="age:key")
+    assert [line.split()[0] for line in listed.out.splitlines()[1:]] == list(inputs)
+    assert fleet.run("output", "--on", "web1", *options, "--inputs-key", "age:key").code == 0
+
+
+def test_sources_in_files_of_inputs_are_read_here(fleet: Fleet, key: x25519.Identity) -> None:
+    """Also of the stack's file, unless the inventory has a value; a failure is reported before any host is reached."""
+    (fleet.home / "stacks").mkdir()
+    text = b"role: {command: [echo, here]}\npassword: {env: WORD}\n"
+    (fleet.home / "stacks" / "default.yaml.age").write_bytes(pyrage.encrypt(text, [key.to_public()]))
+    environment = {"RESOURCE_API_INPUTS_KEY": "age:key", "WORD": "of-all"}
+    assert fleet.run("apply", "site.yaml", "--on", "web1,db1", **environment).code == 0
+    assert fleet.content("web1") == "role front password of-all\n"
+    assert fleet.content("db1") == "role db password correct-horse\n"
+    (fleet.home / "i.yaml").write_text("password: {file: nosuch}")
+    done = fleet.run("apply", "site.yaml", "--on", "web1,db1", "--inputs", "i.yaml", **environment)
+    assert done.code == 65
+    assert "i.yaml:1:1: input 'password': nosuch: No such file or directory" in done.err
+
+
+def test_two_inventories_beside_a_manifest_are_refused(fleet: Fleet, key: x25519.Identity) -> None:
+    """A plain one and an encrypted one; the option names the one that is meant."""
+    (fleet.home / "hosts.yaml.age").write_bytes(pyrage.encrypt(INVENTORY.encode(), [key.to_public()]))
+    done = fleet.run("apply", "site.yaml", "--on", "web1")
+    assert done.code == 65
+    assert "hosts.yaml.age: stands beside hosts.yaml" in done.err
+    assert fleet.run("apply", "site.yaml", "--on", "web1", "--hosts", "hosts.yaml").code == 0

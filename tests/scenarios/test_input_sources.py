@@ -24,6 +24,55 @@ _USERS: Final = """
 """
 
 
+_FORMS: Final = {
+    "site.json": json.dumps(
+        {
+            "project": "p",
+            "inputs": {"port": {"type": "Integer"}, "token": {"type": "Sensitive[String]"}},
+            "resources": {
+                "Widget[a]": {"size": "${inputs.port}"},
+                "Account[b]": {"password": "${inputs.token}"},
+            },
+        }
+    ),
+    "site.py": """
+        PROJECT = "p"
+        INPUTS = {"port": {"type": "Integer"}, "token": {"type": "Sensitive[String]"}}
+        def manifest(m):
+            m.widget("a", size=m.inputs.port)
+            m.account("b", password=m.inputs.token)
+    """,
+}
+
+
+@pytest.mark.parametrize("name", _FORMS)
+def test_the_form_of_the_manifest_makes_no_difference(site: Site, name: str) -> None:
+    """JSON and Python take the same inputs; a plan, a check and an expression have them too."""
+    site.bench.write(name, _FORMS[name])
+    site.encrypt("stacks/default.yaml.age", f"port: {{env: PORT}}\ntoken: {SECRET}")
+    environment = {"PORT": "82", "RESOURCE_API_INPUTS_KEY": "age:key"}
+    for words in (
+        ["validate", name],
+        ["plan", name],
+        ["eval", "inputs.token", name],
+        ["inputs", name],
+        ["apply", name],
+    ):
+        done = site.bench.run(*words, **environment)
+        assert done.code == 0, done.err
+        assert SECRET not in done.out + done.err
+    assert site.values == (82, SECRET)
+
+
+@pytest.mark.parametrize("flag", ["sensitive", "ephemeral"])
+def test_an_input_that_is_declared_secret_is_secret_as_a_whole(bench: Bench, flag: str) -> None:
+    """Also where its data type has a secret member."""
+    declared = f"{{type: 'Struct[{{a => String, b => Sensitive[String]}}]', {flag}: true}}"
+    bench.write("site.yaml", f"inputs: {{x: {declared}}}\nresources: {{}}")
+    bench.write("i.yaml", "x: {a: sesame-1, b: sesame-2}")
+    assert bench.run("inputs", "site.yaml", "--inputs", "i.yaml").out == "x: <sensitive>  i.yaml:1\n"
+
+
 def test_beside_a_sensitive_member_only_that_leaf_is_secret(bench: Bench) -> None:
     """The members beside it are shown in plans, outputs and problems, and their receivers are no secrets."""
     bench.write("site.yaml", _USERS)
@@ -35,6 +84,7 @@ def test_beside_a_sensitive_member_only_that_leaf_is_secret(bench: Bench) -> Non
     assert bench.things("widget")["a"]["colour"] == "/bin/zsh"
     assert bench.things("account")["b"]["password"] == "sesame-4711"
     assert b"sesame-4711" not in (bench.home / "s.db").read_bytes()
+    assert "users: {alice: {shell: /bin/zsh, hash: <sensitive>}}" in done.out
     shown = bench.run("inputs", "show", "site.yaml", "--inputs", "users.yaml").out
     assert "{alice: {shell: /bin/zsh, hash: <sensitive>}}" in shown
 
@@ -258,3 +308,18 @@ def test_a_program_is_run_once_and_may_not_ask_without_a_terminal(site: Site) ->
     site.bench.write("i.yaml", "port: 1\ntoken: {command: ./token.sh}")
     assert site.apply("--inputs", "i.yaml", "-d").code == 0
     assert (site.bench.home / "runs").read_text() == "run\n"
+
+
+def test_a_saved_plan_has_the_secret_parts_of_an_input_as_ciphertext(bench: Bench) -> None:
+    """Without a key it is refused; with one it is applied, and the secret is in no file."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/s.db"
+    bench.write("site.yaml", _USERS)
+    inputs = bench.write("users.yaml", f"users: {{alice: {{shell: /bin/zsh, hash: {SECRET}}}}}")
+    assert bench.run("plan", "site.yaml", "--inputs", "users.yaml", "-o", "plan.json").code == 1
+    assert bench.run("new", "key", "key").code == 0
+    bench.environment["RESOURCE_API_KEY"] = "file:key"
+    assert bench.run("plan", "site.yaml", "--inputs", "users.yaml", "-o", "plan.json").code == 0
+    inputs.unlink()
+    assert SECRET not in (bench.home / "plan.json").read_text()
+    assert bench.run("apply", "plan.json").code == 0
+    assert bench.things("account")["b"]["password"] == SECRET
