@@ -447,12 +447,12 @@ def save(request: CacheRequest, plan: ExecutionPlan, providers: ProviderPool, st
     """Save the conclusion of a run that had nothing to do, if it has written nothing either.
 
     Nothing is saved of a run that printed warnings or other output while compiling: later runs would not print it; and
-    nothing of a manifest with ephemeral inputs, or with resources that are carried out only after a failure.
+    nothing of a manifest with ephemeral inputs, or with ``on_failure`` or ``purge``.
     """
     catalog, prior = plan.catalog, plan.prior
     name = StackName.of(prior.state)
     printed = catalog.warnings or catalog.notes or providers.wrote_output
-    if catalog.on_failure:
+    if catalog.on_failure or catalog.purges:
         return
     if any(parameter.ephemeral for parameter in catalog.manifest.inputs.values()):
         return

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.graph import Order
+    from resource_api.catalog.purges import PurgeRule
     from resource_api.catalog.resource_table import Definitions
     from resource_api.model.declaration import Manifest, ProviderInstance
     from resource_api.model.entry import Entry
@@ -64,6 +65,7 @@ class Catalog(NamedTuple):
     on_failure: Mapping[int, Collection[int]] = {}
     #: The declarations whose conditions do not hold.
     left_out: LeftOuts = LeftOuts()
+    purges: Sequence[PurgeRule] = ()
 
 
 def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) -> Catalog:
@@ -92,7 +94,8 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     evaluator.check_without_resource()
     evaluator.check_components()
     evaluator.evaluate_entries()
-    instances = provider_config.build_instances(table, evaluator, diagnostics, scope.calls)
+    rules = _purge_rules(manifest, table, diagnostics, scope)
+    instances = provider_config.build_instances(table, evaluator, diagnostics, scope.calls, rules)
     builder = _EdgeBuilder(table, diagnostics)
     edges = list(builder.edges(evaluator.references))
     if any(edge.on_failure for edge in edges):
@@ -124,7 +127,20 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
         instances=instances,
         missing=table.missing,
         left_out=table.left_out,
+        purges=rules,
+        on_failure={**{entry.index: () for entry in builder.failure_handlers}, **catalog.on_failure},
     )
+
+
+def _purge_rules(
+    manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope
+) -> Sequence[PurgeRule]:
+    """Return the rules of ``purge`` whose conditions hold; report invalid ones."""
+    if not manifest.purges:
+        return ()
+    from resource_api.catalog.purges import purge_rules
+
+    return purge_rules(table, diagnostics, scope)
 
 
 def _with_chosen_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Manifest:
@@ -252,6 +268,8 @@ class _EdgeBuilder:
         self._types = {entry.definition.name for entry in table.entries}
         #: The relationships that are dropped.
         self.notes: list[str] = []
+        #: The resources with ``on_failure``, also those whose targets are left out or without resources.
+        self.failure_handlers: list[Entry] = []
         #: Reference with wildcards → the resources that it names.
         self._matched: dict[Reference, list[Entry]] = {}
         #: Reference as text → its resources. Many resources have relationships to the same few.
@@ -286,6 +304,8 @@ class _EdgeBuilder:
                         yield Edge(before.index, after.index, refresh)
         if declared.meta is not NO_META:
             yield from self._lifecycle(declared, subjects)
+            if declared.meta.on_failure:
+                self.failure_handlers += [subject for subject in subjects if subject.meta.on_failure]
             for text in self._own(declared, declared.meta.on_failure, lambda outer: outer.meta.on_failure):
                 for target in self._resolve(declared, "on_failure", text):
                     own = (subject for subject in subjects if text in subject.meta.on_failure)

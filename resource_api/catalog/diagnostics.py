@@ -9,7 +9,15 @@ from resource_api.model.values.errors import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from resource_api.model.declaration import ConfiguredProvider, Declaration, FilePosition, Manifest, Moved, Removed
+    from resource_api.model.declaration import (
+        ConfiguredProvider,
+        Declaration,
+        FilePosition,
+        Manifest,
+        Moved,
+        Purge,
+        Removed,
+    )
     from resource_api.model.entry import ComponentInstance, Entry
 
 _MANY: Final = 100
@@ -99,22 +107,27 @@ class Diagnostics:
 
     def provider_error(self, declared: ConfiguredProvider, path: tuple[str, ...], message: str) -> None:
         """Add an error of a configured provider; ``path`` leads to a value in it."""
-        self._add(declared.origin.place(*path), f"provider '{declared.name}': {message}", "provider")
+        self.error_at(declared.origin.place(*path), f"provider '{declared.name}': {message}", "provider")
 
     def value_error(self, name: str, path: tuple[str, ...], message: str, code: str = "function") -> None:
         """Add an error of a named value; ``path`` leads to a value in it."""
-        self._add(self.manifest.place(("values", name, *path)), f"value '{name}': {message}", code)
+        self.error_at(self.manifest.place(("values", name, *path)), f"value '{name}': {message}", code)
 
     def output_error(self, name: str, message: str, *path: str | int, hint: str = "") -> None:
         """Add an error of an output; ``path`` leads to a key in it."""
         position = self.manifest.place(("outputs", name, *path))
-        self._add(position, f"output '{name}': {message}", "expression", hint)
+        self.error_at(position, f"output '{name}': {message}", "expression", hint)
+
+    def purge_error(self, purge: Purge, message: str, *path: str | int, hint: str = "") -> None:
+        """Add an error of an item under ``purge``; ``path`` leads to a value in it."""
+        self.error_at(purge.origin.place(*path), message, "purge", hint)
 
     def name_change_error(self, change: Moved | Removed, message: str, *path: str) -> None:
         """Add an error of an item under ``moved`` or ``removed``; ``path`` leads to a key in it."""
-        self._add(change.origin.place(*path), message, "moved")
+        self.error_at(change.origin.place(*path), message, "moved")
 
-    def _add(self, position: FilePosition, message: str, code: str, hint: str = "") -> None:
+    def error_at(self, position: FilePosition, message: str, code: str, hint: str = "") -> None:
+        """Add an error at a position."""
         self.problems.append(Problem(None, message, "error", "", *position, code=code, hint=hint))
 
     def location(self, subject: Entry | ComponentInstance) -> str:

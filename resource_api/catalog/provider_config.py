@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.entry_values import Evaluator
     from resource_api.catalog.expression_scope import Scope
+    from resource_api.catalog.purges import PurgeRule
     from resource_api.catalog.resource_table import Definitions, ResourceTable
     from resource_api.model.attribute import Attribute
-    from resource_api.model.declaration import ConfiguredProvider, Input, Manifest
+    from resource_api.model.declaration import ConfiguredProvider, FilePosition, Input, Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import ProviderFunctions
 
@@ -47,9 +48,13 @@ T = TypeVar("T")
 
 
 def build_instances(
-    table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics, calls: Mapping[str, FunctionCall | None]
+    table: ResourceTable,
+    evaluator: Evaluator,
+    diagnostics: Diagnostics,
+    calls: Mapping[str, FunctionCall | None],
+    rules: Sequence[PurgeRule] = (),
 ) -> dict[str, ProviderInstance]:
-    """Return the provider instances that the manifest names, or its resources and ``calls`` need, by name.
+    """Return the provider instances that the manifest names, or its resources, ``calls`` and ``rules`` need, by name.
 
     Invalid ones are reported. The resources of an instance are ordered after those that its configuration refers to.
     """
@@ -58,7 +63,10 @@ def build_instances(
     for name, definition in table.instances().items():
         if definition.config.attributes or name in configured:
             users[name] = [entry for entry in table.entries if entry.instance == name]
-    callers = {call.instance: name for name, call in calls.items() if call is not None}
+    callers = {rule.definition.instance: (rule.position, rule.subject) for rule in rules}
+    for name, call in calls.items():
+        if call is not None:
+            callers[call.instance] = diagnostics.manifest.place(("values", name)), f"value '{name}'"
     called = [name for name in callers if table.provider(name).definition.config.attributes]
     builder = _InstanceBuilder(table, evaluator, diagnostics, callers)
     instances = {
@@ -146,12 +154,16 @@ def _called_providers(values: Iterable[Any], types_with_function: Callable[[str]
 
 class _InstanceBuilder:
     def __init__(
-        self, table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics, callers: Mapping[str, str]
+        self,
+        table: ResourceTable,
+        evaluator: Evaluator,
+        diagnostics: Diagnostics,
+        callers: Mapping[str, tuple[FilePosition, str]],
     ) -> None:
         self._table = table
         self._evaluator = evaluator
         self._diagnostics = diagnostics
-        #: Instance → a named value that is a call of one of its functions.
+        #: Instance → a named value that is a call of one of its functions, or a rule of ``purge``: position and name.
         self._callers = callers
 
     def build(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
@@ -177,9 +189,10 @@ class _InstanceBuilder:
             report(("config", problem.attribute) if problem.attribute else ("config",), problem.message)
         if declared:
             position = declared.origin.place()
+        elif users:
+            position = self._diagnostics.manifest.place(users[0].declaration)
         else:
-            user = users[0].declaration if users else ("values", self._callers[name])
-            position = self._diagnostics.manifest.place(user)
+            position, _ = self._callers[name]
         return ProviderInstance(
             name, position, version, config=checked, pending=pending, implementation=stated, ephemeral=ephemeral
         )
@@ -226,7 +239,8 @@ class _InstanceBuilder:
         elif users:
             self._diagnostics.resource_error(users[0], None, text, "provider", advice)
         else:
-            self._diagnostics.value_error(self._callers[name], (), f"{text}; {advice}", "provider")
+            position, subject = self._callers[name]
+            self._diagnostics.error_at(position, f"{subject}: {text}; {advice}", "provider")
 
 
 def validate_config(

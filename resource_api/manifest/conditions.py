@@ -210,6 +210,32 @@ def violations(path: KeyPath, value: Any) -> Iterator[Violation]:
     yield from parser.violations
 
 
+def test_violations(path: KeyPath, value: Any) -> Iterator[Violation]:
+    """Yield everything that is wrong with one test, at ``path``."""
+    parser = _Parser()
+    parser.test(path, value)
+    yield from parser.violations
+
+
+def parse_test(value: Any) -> Test:
+    """Return the test of a value without ``test_violations``."""
+    return _Parser().test((), value)
+
+
+def test_failure(test: Test, value: Any, name: str) -> str:
+    """Return the reason that the value of an attribute fails a test, or an empty string if it passes.
+
+    None, an attribute without a value, passes only what accepts null. Raise ``ConditionError`` for a value of a kind
+    that the test does not take.
+    """
+    try:
+        return test.failure(value, name)
+    except ConditionError:
+        if value is None:
+            return f"{name} has no value"
+        raise
+
+
 def parse(value: Any) -> Condition:
     """Return the condition of a value without ``violations``. Raise ``ConditionError`` for another."""
     parser = _Parser()
@@ -412,7 +438,7 @@ class _Parser:
         assert isinstance(parsed, Expression)
         assert isinstance(parsed.parts[0], ExpressionPath)
         self._check_scope(path, parsed.parts[0])
-        return PathTest(parsed.parts[0], self._test(path, value), path)
+        return PathTest(parsed.parts[0], self.test(path, value), path)
 
     def _check_scope(self, path: KeyPath, target: ExpressionPath) -> None:
         """Report a path to a resource, and an unknown member of ``each``."""
@@ -422,7 +448,8 @@ class _Parser:
         elif target.root == "each" and target.keys[0] not in ELEMENT_KEYS:
             self._violation(path, f"each has {', '.join(ELEMENT_KEYS)}", nearest(target.keys[0], ELEMENT_KEYS))
 
-    def _test(self, path: KeyPath, value: Any) -> Test:
+    def test(self, path: KeyPath, value: Any) -> Test:
+        """Return a test; one with violations has any values."""
         if type(value) is list:
             for number, item in enumerate(value):
                 self._check_scalar((*path, number), item)
@@ -441,7 +468,7 @@ class _Parser:
 
     def _operator(self, path: KeyPath, word: str, value: Any) -> Test:
         if word == "not":
-            return Negated(self._test(path, value))
+            return Negated(self.test(path, value))
         if word == "exists":
             if type(value) is not bool:
                 self._violation(path, "exists must be true or false", "write it without quotes")

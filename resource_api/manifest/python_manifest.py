@@ -35,7 +35,6 @@ _OTHER_NAME: Final = "give it another name"
 _UNREAD: Final = {
     "RESOURCES": f"declare resources in manifest(m), with m.resource('file', '/etc/motd', ...); or {_OTHER_NAME}",
     "OUTPUTS": f"declare outputs in manifest(m), with m.output('name', value); or {_OTHER_NAME}",
-    "PURGE": _OTHER_NAME,
 }
 
 

@@ -34,6 +34,7 @@ CONSTANTS: Final = {
     "VALUES": "values",
     "MOVED": "moved",
     "REMOVED": "removed",
+    "PURGE": "purge",
 }
 _TOP: Final = (1, 1)
 _INSTRUCTION_BYTES: Final = 2

@@ -22,6 +22,7 @@ from resource_api.model.declaration import (
     Input,
     Manifest,
     Moved,
+    Purge,
     Removed,
 )
 from resource_api.model.values import document, expression, reference, text
@@ -49,6 +50,7 @@ SECTIONS: Final = (
     "resources",
     "moved",
     "removed",
+    "purge",
     "outputs",
 )
 _SECTION_NAMES: Final = frozenset(SECTIONS)
@@ -60,7 +62,7 @@ _INPUT_KEYS: Final = ("type", "default", "docs", "sensitive", "ephemeral")
 #: An output that is a mapping of ``value`` and of one of these keys at least is in long form.
 _OUTPUT_KEYS: Final = frozenset({"sensitive", "when"})
 #: The sections whose items are left out if they are invalid.
-_DECLARATIONS: Final = frozenset({"resources", "moved", "removed"})
+_DECLARATIONS: Final = frozenset({"resources", "moved", "removed", "purge"})
 #: The sections that the rest of a manifest may need.
 _NAMING: Final = frozenset(SECTIONS) - {"project"}
 #: Shared by all declarations without attributes or metaparameters; declarations are only read.
@@ -92,6 +94,7 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
         resources=tuple(builder.resources),
         moved=tuple(builder.moved),
         removed=tuple(builder.removed),
+        purges=tuple(builder.purges),
         outputs=builder.outputs,
         output_conditions=builder.output_conditions,
         documents=tuple(documents),
@@ -153,6 +156,7 @@ class ManifestBuilder:
         self.resources: list[Declaration] = []
         self.moved: list[Moved] = []
         self.removed: list[Removed] = []
+        self.purges: list[Purge] = []
         #: The document that is being added.
         self._source: Document
         #: (section, name) → its first occurrence.
@@ -186,6 +190,7 @@ class ManifestBuilder:
             self._add_resource(key, body, metas)
         self._add_moved(data.get("moved"))
         self._add_removed(data.get("removed"))
+        self._add_purges(data.get("purge"))
 
     def _report(self, violation: Violation, subject: str = "", code: str = "invalid", *, value: bool = False) -> None:
         self.problems.append(self._problem(violation, subject, code, value=value))
@@ -490,6 +495,20 @@ class ManifestBuilder:
             if target:
                 self.removed.append(Removed(target, DocumentPath(self._source, ("removed", number))))
 
+    def _add_purges(self, section: Any) -> None:
+        for number, item in enumerate(self._list("purge", section)):
+            path: Path = ("purge", number)
+            if wrong := list(purge_violations(path, item)):
+                for violation in wrong:
+                    self._report(violation)
+                continue
+            name = item["type"][:1].lower() + item["type"][1:]
+            exceptions = tuple(item.get("except") or ())
+            origin = DocumentPath(self._source, path)
+            where, when = item.get("where") or {}, item.get("when")
+            conditions = where, item.get("provider"), True if when is None else when
+            self.purges.append(Purge(name, item["at_most"], origin, exceptions, *conditions))
+
 
 Path = tuple[str | int, ...]
 
@@ -505,6 +524,7 @@ _EACH: Final = "${each."
 LOGLEVELS: Final = ("debug", "info", "notice", "warning", "err")
 REPLACEMENTS: Final = ("never", "delete_first", "create_first")
 
+_PURGE_KEYS: Final = ("type", "at_most", "except", "where", "provider", "when")
 _RETRY_KEYS: Final = ("tries", "delay")
 _ONLY_THESE: Final = "only attributes, relationships, lifecycle, loglevel, noop, retry, tag and timeout can"
 _TAG: Final = regex(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
@@ -546,6 +566,29 @@ def unknown_keys(path: Path, mapping: dict[str, Any], allowed: tuple[str, ...], 
         if key not in allowed:
             hint = nearest(key, allowed, context) or module_hint(value) or f"known are {', '.join(allowed)}"
             yield Violation((*path, key), f"unknown key {document.quote_key(key)}", hint, "unknown_key")
+
+
+def purge_violations(path: Path, item: Any) -> Iterator[Violation]:
+    """Yield everything that is wrong with an entry of ``purge``, whatever its type has (contract §10.7)."""
+    if type(item) is not dict:
+        yield Violation(path, "an item of purge must be a mapping", "as in {type: Cron, at_most: 10}")
+        return
+    yield from unknown_keys(path, item, _PURGE_KEYS, "purge")
+    type_name, at_most = item.get("type"), item.get("at_most")
+    if type(type_name) is not str or not reference.TYPE_NAME.match(type_name[:1].lower() + type_name[1:]):
+        missing = "type" not in item
+        message = (
+            "purge needs type, the name of a type" if missing else "type must be the name of a type, without [...]"
+        )
+        yield Violation(path if missing else (*path, "type"), message, "as in {type: Cron, at_most: 10}")
+    if type(at_most) is not int or at_most < 0:
+        missing = "at_most" not in item
+        message = "purge needs at_most" if missing else "at_most must be a whole number, 0 or more"
+        hint = "the number of resources that one run may delete"
+        yield Violation(path if missing else (*path, "at_most"), message, hint)
+    for key, check in (("except", _strings), ("where", _where), ("provider", _string), ("when", _when)):
+        if item.get(key) is not None:
+            yield from check((*path, key), item[key])
 
 
 def module_hint(body: Any) -> str:
@@ -695,6 +738,16 @@ def _when(path: Path, value: Any) -> Iterator[Violation]:
     from resource_api.manifest import conditions
 
     yield from conditions.violations(path, value)
+
+
+def _where(path: Path, value: Any) -> Iterator[Violation]:
+    from resource_api.manifest import conditions
+
+    if type(value) is not dict:
+        yield Violation(path, "where must be a mapping of attributes to tests", "as in where: {size: {lt: 10}}")
+        return
+    for name, test in value.items():
+        yield from conditions.test_violations((*path, name), test)
 
 
 _LIFECYCLE: Final[dict[str, Check]] = {

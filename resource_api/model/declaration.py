@@ -93,6 +93,23 @@ class Removed(NamedTuple):
     origin: DocumentPath
 
 
+class Purge(NamedTuple):
+    """An entry of ``purge``: what a type lists and nothing declares is to be deleted (contract §10.7)."""
+
+    type: str
+    #: The most resources that it may delete.
+    at_most: int
+    origin: DocumentPath
+    #: Titles, and patterns of titles, that it spares.
+    exceptions: tuple[str, ...] = ()
+    #: Attribute → the test of its value, as written.
+    where: Mapping[str, Any] = {}
+    #: The name of the configured provider; None: the default one of the type.
+    provider: str | None = None
+    #: The condition under which it holds, as written.
+    when: Any = True
+
+
 class ConfiguredProvider(NamedTuple):
     """An entry of ``providers``: name, type, version constraint, configuration as written.
 
@@ -219,6 +236,7 @@ class Manifest(NamedTuple):
     removed: tuple[Removed, ...]
     outputs: dict[str, Any]
     documents: tuple[Document, ...]
+    purges: tuple[Purge, ...] = ()
     #: The directory of relative file names, if it is not the current one.
     root: str = ""
     #: Where the first file is, an absolute path on the machine that has read it; empty: it is no file.

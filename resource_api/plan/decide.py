@@ -57,6 +57,8 @@ def decide(
 
     A provider's comparison or plan that fails becomes the error of the decision.
     """
+    if inputs.orphan is OrphanKind.PURGED:
+        return _decide_purged(is_)
     if inputs.orphan is not None:
         return _decide_orphan(entry, is_, inputs)
     if entry.meta.lifecycle.external:
@@ -111,6 +113,12 @@ def _in_doubt(entry: Entry) -> str:
         f" 'resource-api import MANIFEST {entry.reference} ID' takes it over;"
         f" if it was not created, 'resource-api state rm {entry.reference}'"
     )
+
+
+def _decide_purged(is_: Resource | None) -> Decision:
+    if not exists(is_):
+        return _forget("it is gone already")
+    return Decision(Action.DELETE, (Difference("ensure", ensure_of(is_), "absent"),), reasons=("purged",))
 
 
 def _forget(reason: str) -> Decision:

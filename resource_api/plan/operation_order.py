@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog import graph
 from resource_api.catalog.graph import Edge, reverse
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from resource_api.model.step import Step
 
 
+#: The stages of orphans that are deleted after what is declared.
+PRUNE_STAGE: Final = 1
+PURGE_STAGE: Final = 2
+
+
 class _Node(NamedTuple):
     """A step, and whether it is the removal of its resource."""
 
@@ -34,13 +39,13 @@ def order_operations(
     steps: Sequence[Step],
     requires: Mapping[int, Sequence[int]],
     orphans: Collection[int],
-    pruned: Collection[int],
+    late: Mapping[int, int],
     on_failure: Mapping[int, Collection[int]] = MappingProxyType({}),
 ) -> tuple[list[Operation], Mapping[int, Sequence[int]]]:
     """Return the operations, and for each of them by number the operations that must have succeeded before it.
 
     ``steps`` are in the order of the catalog, orphans last; ``requires`` and ``orphans`` hold indexes of entries.
-    ``pruned`` are the orphans that come after everything else, unless something else must wait for them.
+    ``late``: orphan → its stage; they come after everything else, stage by stage, unless that must wait for them.
     ``on_failure``: index of an entry → the entries that it comes after, whether they succeed or not.
     """
     if not orphans and not any(step.decision.action is Action.REPLACE for step in steps):
@@ -52,14 +57,14 @@ def order_operations(
         number_of = {step.entry.index: index for index, step in enumerate(steps)}
         waits = {number_of[i]: [number_of[j] for j in _requirements(i, requires, number_of)] for i in number_of}
         return [Operation(index, step) for index, step in enumerate(steps)], waits
-    return _order_with_removals(steps, requires, orphans, pruned, on_failure)
+    return _order_with_removals(steps, requires, orphans, late, on_failure)
 
 
 def _order_with_removals(
     steps: Sequence[Step],
     requires: Mapping[int, Sequence[int]],
     orphans: Collection[int],
-    pruned: Collection[int],
+    late: Mapping[int, int],
     on_failure: Mapping[int, Collection[int]],
 ) -> tuple[list[Operation], dict[int, list[int]]]:
     """Order puts and removals by their edges; a circle is broken by leaving out automatic edges."""
@@ -75,9 +80,9 @@ def _order_with_removals(
         before.setdefault(edge.then, []).append(edge.first)
         if not edge.on_failure:
             waits.setdefault(edge.then, []).append(edge.first)
-    unpruned = {number for number, (step, _) in enumerate(nodes) if step.entry.index not in pruned}
-    first = graph.descendants(unpruned, before)
-    sequence = sorted(order.sequence, key=lambda number: number not in first)
+    stages = {number: late.get(step.entry.index, 0) for number, (step, _) in enumerate(nodes)}
+    first = graph.descendants((number for number, stage in stages.items() if not stage), before)
+    sequence = sorted(order.sequence, key=lambda number: 0 if number in first else stages[number])
     number_of = {number: index for index, number in enumerate(sequence)}
     operations = [Operation(index, *nodes[number]) for index, number in enumerate(sequence)]
     return operations, {number_of[then]: [number_of[number] for number in earlier] for then, earlier in waits.items()}
@@ -301,24 +306,27 @@ def numbers_by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
     return numbers
 
 
-def prune_begins(operations: Sequence[Operation], pruned: Collection[int]) -> int:
-    """Return the number from which on all operations are of ``pruned`` entries, or the number of operations."""
-    number = len(operations)
-    while number and operations[number - 1].step.entry.index in pruned:
-        number -= 1
-    return number
+def stage_begins(operations: Sequence[Operation], late: Mapping[int, int]) -> Sequence[int]:
+    """Return the number from which on all operations are of each stage or a later one, or else their count."""
+    begins = []
+    for stage in sorted(set(late.values())):
+        number = len(operations)
+        while number and late.get(operations[number - 1].step.entry.index, 0) >= stage:
+            number -= 1
+        begins.append(number)
+    return begins
 
 
 def blocked(
     operations: Sequence[Operation],
     waits: Mapping[int, Sequence[int]],
     orphans: Collection[int],
-    pruned: Collection[int],
+    late: Mapping[int, int],
 ) -> dict[int, str]:
     """Return the entries blocked by a step that failed in the plan: entry's index → reference of that step.
 
     A replacement is done completely or not at all: if one of its operations is blocked, so is the other. If anything
-    but an orphan cannot be done, all ``pruned`` entries are blocked.
+    but an orphan cannot be done, all ``late`` entries are blocked; if anything cannot, those of the last stage, purged.
     """
     causes = {o.number: str(o.step.reference) for o in operations if o.step.decision.error}
     if not causes:
@@ -334,11 +342,11 @@ def blocked(
                     waiting.append(dependent)
 
     spread(list(causes))
-    declared = [number for number in causes if operations[number].step.entry.index not in orphans]
-    if declared and pruned:
-        cause = causes[min(declared)]
-        remaining = [o.number for o in operations if o.step.entry.index in pruned and o.number not in causes]
-        causes.update(dict.fromkeys(remaining, cause))
-        spread(remaining)
+    for stage in sorted(set(late.values())):
+        before = [n for n in causes if stage == PURGE_STAGE or operations[n].step.entry.index not in orphans]
+        in_stage = [o.number for o in operations if late.get(o.step.entry.index) == stage and o.number not in causes]
+        if before and in_stage:
+            causes.update(dict.fromkeys(in_stage, causes[min(before)]))
+            spread(in_stage)
     steps = ((operations[number].step, cause) for number, cause in causes.items())
     return {step.entry.index: cause for step, cause in steps if not step.decision.error}

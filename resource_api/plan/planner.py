@@ -34,6 +34,7 @@ from resource_api.plan.decide import (
     reason_to_forget,
 )
 from resource_api.plan.diff import DecisionInputs, find_drift, is_corrective
+from resource_api.plan.operation_order import PRUNE_STAGE, PURGE_STAGE
 from resource_api.plan.partial_runs import check_untargeted_dependents, fail_with_untargeted_dependents
 from resource_api.plan.replacement import (
     cannot_outlive_source,
@@ -110,13 +111,13 @@ class ExecutionPlan(NamedTuple):
     @property
     def blocked(self) -> Mapping[int, str]:
         """The entries blocked by a step that failed in the plan: entry's index → reference of that step."""
-        return ordering.blocked(self.operations, self.waits, self.prior.orphans, self.pruned)
+        return ordering.blocked(self.operations, self.waits, self.prior.orphans, self.late)
 
     def handled_failures(self) -> Iterator[tuple[str, Sequence[str]]]:
         """Yield each resource with ``on_failure``, and those of which one must fail before it is carried out."""
         for step in self.failure_handlers:
-            indexes = sorted(self.catalog.on_failure[step.entry.index])
-            yield str(step.reference), [str(self.catalog.entries[index].reference) for index in indexes]
+            if indexes := sorted(self.catalog.on_failure[step.entry.index]):
+                yield str(step.reference), [str(self.catalog.entries[index].reference) for index in indexes]
 
     def may_change(self) -> Mapping[int, int]:
         """Return the resources in sync that an earlier step may put out of sync, so that they are read again.
@@ -135,14 +136,14 @@ class ExecutionPlan(NamedTuple):
         return {index: cause for index, cause in causes.items() if index != cause}
 
     @property
-    def pruned(self) -> Collection[int]:
-        """The indexes of orphans that are left alone if anything that is declared fails or is skipped."""
-        return pruned_orphans(self.prior, self.options)
+    def late(self) -> Mapping[int, int]:
+        """The stages of orphans that are left alone if anything before them fails, see ``late_orphans``."""
+        return late_orphans(self.prior, self.options)
 
     @property
-    def prune_begins(self) -> int:
-        """The number of the first operation that begins only when all that is declared has ended."""
-        return ordering.prune_begins(self.operations, self.pruned)
+    def stage_begins(self) -> Sequence[int]:
+        """The number of the first operation of each late stage: it begins only when all before it have ended."""
+        return ordering.stage_begins(self.operations, self.late)
 
     def with_steps(self, steps: Mapping[int, Step]) -> ExecutionPlan:
         """Return this plan with other steps, by the index of their entry, in place of those that it has."""
@@ -189,7 +190,7 @@ def plan(
         sorted((*steps, *handlers), key=lambda step: step.entry.index) if handlers else steps,
         catalog.requires,
         prior.orphans,
-        pruned_orphans(prior, options),
+        late_orphans(prior, options),
         catalog.on_failure,
     )
     read = (entry for entry in entries if not (entry.index in bulk.in_sync or entry.instance in catalog.missing))
@@ -215,11 +216,13 @@ def plan(
     return planned._replace(output_changes=output_changes(prior.state.outputs, outputs, prior.state.salt))
 
 
-def pruned_orphans(prior: Prior, options: Options) -> Collection[int]:
-    """Return the indexes of the orphans that ``--prune`` deletes, none with ``--prune-always``: nothing keeps any."""
-    if options.prune_always:
-        return ()
-    return {index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED}
+def late_orphans(prior: Prior, options: Options) -> Mapping[int, int]:
+    """Return the stages, from 1, of the orphans that are deleted after what is declared and only if that succeeds.
+
+    First those that ``--prune`` deletes, none with ``--prune-always``; then those of ``purge``.
+    """
+    stages = {OrphanKind.PURGED: PURGE_STAGE, **({} if options.prune_always else {OrphanKind.UNDECLARED: PRUNE_STAGE})}
+    return {index: stages[kind] for index, kind in prior.orphans.items() if kind in stages}
 
 
 class _Planner:
@@ -337,7 +340,7 @@ class _Planner:
     def _unread_orphan(self, entry: Entry, *, noop: bool) -> Step | None:
         """Plan an orphan whose state does not matter: it is only forgotten, or its type cannot be loaded."""
         inputs = self.collector.inputs(entry, self.steps)
-        if reason := reason_to_forget(entry, inputs):
+        if inputs.orphan is not OrphanKind.PURGED and (reason := reason_to_forget(entry, inputs)):
             row = self.queries.observation(entry).row
             return self._make(entry, row, entry.should, Decision(Action.FORGET, reasons=(reason,)), noop)
         missing: object = self.catalog.missing.get(entry.instance)
@@ -398,7 +401,7 @@ class _Planner:
         """Add the record, the former title, and whether the step corrects drift."""
         index = step.entry.index
         if index in self.prior.orphans:
-            return step._replace(record=self.prior.state.records[step.entry.key])
+            return step._replace(record=self.prior.state.records.get(step.entry.key))
         record = self.prior.records.get(index)
         if record is None:
             predecessor = self.prior.predecessors.get(index)
@@ -548,7 +551,7 @@ class InputCollector:
         """Return the inputs for an entry; ``steps`` are those planned before it, by the index of their entry."""
         index, prior = entry.index, self._prior
         if (kind := prior.orphans.get(index)) is not None:
-            record, salt = prior.state.records[entry.key], prior.state.salt
+            record, salt = prior.state.records.get(entry.key), prior.state.salt
             return DecisionInputs(
                 record, salt=salt, orphan=kind, destroyed=self._destroy, in_doubt=self._is_in_doubt(entry)
             )

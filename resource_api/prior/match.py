@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.catalog.purges import PurgeRule
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import PlannerQueries, ProviderFunctions
     from resource_api.model.record import RecordKey
@@ -57,6 +58,8 @@ class Prior(NamedTuple):
     #: Entry's index → the error of a record that cannot be used.
     errors: Mapping[int, str] = {}
     instances: ProviderInstances = ProviderInstances(StackState("", ""))
+    #: Entry's index → the rule of ``purge`` by which it is deleted, recorded or not.
+    purges: Mapping[int, PurgeRule] = {}
 
     def urn(self, entry: Entry) -> str:
         """Return the name of a resource across stacks."""

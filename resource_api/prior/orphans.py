@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class OrphanKind(Enum):
-    """Why a recorded resource is an orphan."""
+    """Why a resource is an orphan."""
 
     #: Nothing declares it any more, and the run prunes.
     UNDECLARED = auto()
@@ -39,6 +39,8 @@ class OrphanKind(Enum):
     INTERRUPTED = auto()
     #: It was found under the new configuration of its provider.
     RECONFIGURED = auto()
+    #: Its type lists it, nothing declares it, and ``purge`` names the type (contract §10.7). It may be unrecorded.
+    PURGED = auto()
 
 
 def sort_unclaimed(

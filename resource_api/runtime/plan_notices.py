@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record, StackState
     from resource_api.model.report import Event
     from resource_api.model.step import Step
+    from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.planner import ExecutionPlan
+    from resource_api.prior.provider_instances import ProviderInstances
     from resource_api.state.store import StateStore, Store
     from resource_api.system.log import Log
 
@@ -159,7 +161,7 @@ def _log_shared(
     for name, state in states:
         for record in state.records.values():
             step = by_name.get((record.type, record.name))
-            if step is not None and _is_same_place(plan, step, state, record):
+            if step is not None and is_same_place(step.definition, plan.prior.instances, state, record):
                 stacks.setdefault(step.entry.index, []).append(str(name))
     shared = [step for step in steps if step.entry.index in stacks]
     loud = {step.entry.index for step in shared if step.decision is not SAME or step.record is None}
@@ -174,13 +176,15 @@ def _log_shared(
         log.write(level, step.entry.reference_text, text, step.definition.name, step.log_fields)
 
 
-def _is_same_place(plan: ExecutionPlan, step: Step, state: StackState, record: Record) -> bool:
-    """Return whether another stack's record is about a step's resource, as far as their configurations tell."""
-    if not step.definition.config.attributes:
+def is_same_place(definition: TypeDefinition, instances: ProviderInstances, state: StackState, record: Record) -> bool:
+    """Return whether a record of another stack is about a resource of this one, as far as their configurations tell.
+
+    ``definition`` is of the provider instance that manages the resource here, one of ``instances``.
+    """
+    if not definition.config.attributes:
         return True
-    instances = plan.prior.instances
-    ours = instances.recorded.get(step.entry.instance)
-    own_config = ours.should if ours is not None else instances.configs.get(step.entry.instance)
+    ours = instances.recorded.get(definition.instance)
+    own_config = ours.should if ours is not None else instances.configs.get(definition.instance)
     theirs = state.records.get((PROVIDER_TYPE, record.instance))
     return own_config is not None and theirs is not None and _comparable(own_config) == _comparable(theirs.should)
 

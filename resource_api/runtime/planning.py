@@ -136,12 +136,21 @@ class Planning:
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=providers.functions)
         providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
         self._begin_private_data(catalog, prior)
+        purging = None
+        if catalog.purges and not (options.partial or options.destroy):
+            from resource_api.runtime.purging import Purging
+
+            purging = Purging(catalog, prior, self.snapshot, self._environment.store)
+            catalog, prior = purging.matched()
+            providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
         self._log.mask.add([catalog.entries[index].should for index in prior.orphans])
         self.snapshot.imports = _imports(catalog, prior)
         queries, selected = self._observe(catalog, prior, self._select(catalog, prior))
         prior = self._policies.check_catalog(catalog, prior, selected) if self._policies else prior
         recorded = not isinstance(self._environment.store, NoStore)
         plan = planner.plan(catalog, prior, selected, queries, options._replace(recorded=recorded))
+        if purging is not None:
+            purging.report_unlisted(plan)
         if not recorded:
             plan = plan._replace(output_changes=())  # no output is recorded
         if providers.several:

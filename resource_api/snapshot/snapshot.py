@@ -158,6 +158,17 @@ class Snapshot:
         for name in others_seen.keys() & rows.unchecked.keys():
             del rows.unchecked[name]
 
+    def list_whole(self, definition: TypeDefinition) -> tuple[Mapping[Name, CheckedRow], str]:
+        """Read everything of a type once more; return its rows by name, and the reason that this failed, or "".
+
+        A failure does not fail the resources of the type, which may be read by name. Raise ``CannotList``.
+        """
+        rows = self._instances.setdefault(definition.instance, _Rows())
+        rows.whole_at, rows.failure = None, ""
+        self.read(definition, None)
+        failure, rows.failure = rows.failure, ""
+        return ({} if failure else rows.checked), failure
+
     def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
         """Read ``names`` and return the rows as ``get`` returned them; each is checked when it is used.
 

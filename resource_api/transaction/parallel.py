@@ -108,8 +108,8 @@ class Schedule:
     """The segments that may begin in parallel, as operations end; of a type without ``parallel`` one at a time.
 
     A step that was deferred in the plan, because an earlier step may create its precondition, waits for all steps that
-    act before it. Deletions by ``--prune`` wait for all declared resources. Each relationship is visited twice,
-    whatever the order in which operations end.
+    act before it. Deletions by ``--prune`` wait for all declared resources, those of ``purge`` for all others. Each
+    relationship is visited twice, whatever the order in which operations end.
     """
 
     def __init__(self, plan: ExecutionPlan) -> None:
@@ -125,9 +125,11 @@ class Schedule:
         self._ready: dict[str, list[int]] = {}
         #: Deferred operations that wait for no other relationship, as a heap.
         self._deferred: list[int] = []
-        #: From this number on, operations begin when all earlier ones have ended; the count of those that have not.
-        self._prune_begins = self._before_prune = plan.prune_begins
-        self._to_prune: list[int] = []
+        #: From each of these numbers on, operations begin when all earlier ones have ended; the count of those that
+        #: have not.
+        self._begins = plan.stage_begins
+        self._not_ended = list(self._begins)
+        self._late: list[int] = []
         #: Below this number, every operation that acts has ended.
         self._ended_below = 0
         #: Provider instance → the count of its operations that have begun and not ended.
@@ -162,26 +164,33 @@ class Schedule:
         for operation in operations:
             self.ended.add(operation.number)
             self.running.discard(operation.number)
-            self._before_prune -= operation.number < self._prune_begins
+            for stage, number in enumerate(self._begins):
+                self._not_ended[stage] -= operation.number < number
             self._begun[operation.definition.instance] -= 1
             for dependent in self._dependents.get(operation.number, ()):
                 self._waits_for[dependent] -= 1
                 self._release(dependent)
         while self._deferred and self._all_before_ended(self._deferred[0]):
             self._make_ready(heappop(self._deferred))
-        while self._to_prune and not self._before_prune:
-            self._make_ready(self._to_prune.pop())
+        if self._late and any(self._may_follow(number) for number in self._late):
+            late, self._late = self._late, []
+            for number in late:
+                self._release(number)
 
     def _release(self, number: int) -> None:
         """Make an operation ready if it waits for nothing."""
         if self._waits_for[number] or number in self.running or number in self.ended:
             return
-        if number >= self._prune_begins and self._before_prune:
-            self._to_prune.append(number)
+        if not self._may_follow(number):
+            self._late.append(number)
         elif self._is_deferred(number) and not self._all_before_ended(number):
             heappush(self._deferred, number)
         else:
             self._make_ready(number)
+
+    def _may_follow(self, number: int) -> bool:
+        """Return whether all operations before the stage of an operation have ended."""
+        return not any(left for begin, left in zip(self._begins, self._not_ended, strict=True) if number >= begin)
 
     def _is_deferred(self, number: int) -> bool:
         step = self._plan.operations[number].step
@@ -202,7 +211,7 @@ class Schedule:
 
     def _segment(self, instance: str) -> list[Operation]:
         """Take the ready operations of a provider instance, and their only dependents, as far as they share a call."""
-        segment, waiting, later = SegmentBuilder(self._plan, self._prune_begins), self._ready.pop(instance), []
+        segment, waiting, later = SegmentBuilder(self._plan, self._begins), self._ready.pop(instance), []
         waits_inside: dict[int, int] = {}
         while waiting and not segment.closed:
             number = heappop(waiting)

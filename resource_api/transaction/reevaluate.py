@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import reverse
 from resource_api.catalog.provider_config import invoke
+from resource_api.manifest.conditions import ConditionError
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import exists
 from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.step import SAME, Decision, ReplacementReason
-from resource_api.model.values.errors import DefinitionError
+from resource_api.model.values.errors import CannotList, DefinitionError
 from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference, with_path
 from resource_api.model.values.text import show
@@ -79,6 +80,9 @@ class Reevaluation:
         The names ``ahead``, of later operations, are read in the same ``get``.
         """
         definition = runs[0].definition
+        if runs[0].step.entry.index in self._plan.prior.purges:
+            self._list_again(runs)
+            return
         self._decisions_now.clear()
         if not self._configure(runs):
             return
@@ -97,6 +101,31 @@ class Reevaluation:
         for run in runs:
             if run.number not in in_sync:
                 self._decide_as_read(run, indexes)
+
+    def _list_again(self, runs: Sequence[OperationRun]) -> None:
+        """List a type that is purged again: only what is still to be deleted goes (contract §10.7)."""
+        definition = runs[0].definition
+        try:
+            with self._providers.run.log.bind(phase="observe"):
+                _, failure = self._snapshot.list_whole(definition)
+        except CannotList as error:
+            failure = str(error)
+        for run in runs:
+            row, unread = (None, failure) if failure else self._snapshot.observation(definition.instance, run.name)
+            run.is_ = row
+            if unread:
+                self._results.fail(run, f"cannot be listed again: {unread}")
+            elif not self._is_still_purged(run):
+                self._results.not_needed(run)
+
+    def _is_still_purged(self, run: OperationRun) -> bool:
+        """Return whether a listed resource still goes, or the record of one that has gone."""
+        if not exists(run.is_):
+            return run.step.record is not None
+        try:
+            return self._plan.prior.purges[run.step.entry.index].includes(run.is_ or {})
+        except ConditionError:
+            return False
 
     def _decide_as_read(self, run: OperationRun, indexes: Collection[int]) -> None:
         """Decide an operation by its row; values from the entries ``indexes``, read with it, are computed again."""

@@ -14,7 +14,7 @@ from resource_api.model.change import conceal_difference, exists
 from resource_api.model.report import SUMMARY_FIELDS, StepReport, Summary
 from resource_api.model.sealed_secrets import conceal_like
 from resource_api.model.values.values import same_value
-from resource_api.plan.operation_order import numbers_by_entry
+from resource_api.plan.operation_order import PRUNE_STAGE, PURGE_STAGE, numbers_by_entry
 from resource_api.plan.planner import is_refreshable
 from resource_api.transaction.events import end_fields, first_half
 from resource_api.transaction.operation_run import Status
@@ -263,7 +263,7 @@ class Skipping:
         self._plan = plan
         self._blocked = blocked
         self._failures = failures
-        self._pruned = plan.pruned
+        self._late = plan.late
         #: The references of the failures of what is declared, in their order.
         self._declared_failures: dict[str, None] = {}
 
@@ -288,7 +288,10 @@ class Skipping:
         if cause is None and run.removal and run.decision.action is Action.REPLACE:
             cause = self._failure_before_replacement(run, operations_of[index])
         hint = ""
-        if index in self._pruned and self._declared_failures:
+        stage = self._late.get(index)
+        if stage == PURGE_STAGE and self._failures:
+            cause = cause or next(iter(self._failures.values()))
+        elif stage == PRUNE_STAGE and self._declared_failures:
             cause = cause or next(iter(self._declared_failures))
             hint = "; --prune-always deletes it all the same" if cause in self._declared_failures else ""
         if cause is None:

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 class SegmentBuilder:
     """Builds a segment, operation by operation."""
 
-    def __init__(self, plan: ExecutionPlan, prune_begins: int) -> None:
-        """Begin with no operation; those from the number ``prune_begins`` on share no call with earlier ones."""
+    def __init__(self, plan: ExecutionPlan, begins: Sequence[int]) -> None:
+        """Begin with no operation; those from each number in ``begins`` on share no call with earlier ones."""
         self.operations: list[Operation] = []
         #: Whether the segment accepts no operation, because its only one has a call of its own.
         self.closed = False
         self._plan = plan
-        self._prune_begins = prune_begins
+        self._begins = begins
         self._numbers: set[int] = set()
         self._names: set[Any] = set()
 
@@ -44,7 +44,8 @@ class SegmentBuilder:
         step, operations = operation.step, self._plan.operations
         if step.entry.meta.on_failure != self.operations[0].step.entry.meta.on_failure:
             return False
-        if _name(operation) in self._names or self.operations[0].number < self._prune_begins <= operation.number:
+        first, last = self.operations[0].number, operation.number
+        if _name(operation) in self._names or any(first < number <= last for number in self._begins):
             return False
         # A resource that goes with another one is read when that has gone.
         forgets = step.decision.action is Action.FORGET or (
@@ -72,17 +73,17 @@ class SegmentBuilder:
 
 def in_order(plan: ExecutionPlan) -> Iterator[list[Operation]]:
     """Yield the segments of a plan in its order: consecutive operations of one type that can share a call."""
-    prune_begins = plan.prune_begins
+    begins = plan.stage_begins
     for _, same_type in groupby(plan.operations, key=lambda operation: operation.definition.instance):
         operations = list(same_type)
         if all(map(_is_plain, operations)):
             yield operations
             continue
-        segment = SegmentBuilder(plan, prune_begins)
+        segment = SegmentBuilder(plan, begins)
         for operation in operations:
             if not segment.accepts(operation):
                 yield segment.operations
-                segment = SegmentBuilder(plan, prune_begins)
+                segment = SegmentBuilder(plan, begins)
             segment.add(operation)
         yield segment.operations
 

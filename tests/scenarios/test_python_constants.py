@@ -62,7 +62,7 @@ def test_values_are_read_and_can_be_used(kept: Bench) -> None:
     [
         ("RESOURCES = {}", "3:1: RESOURCES is not read; declare resources in manifest(m), with m.resource("),
         ("OUTPUTS: dict = {}", "3:1: OUTPUTS is not read; declare outputs in manifest(m), with m.output("),
-        ("PURGE = []", "3:1: PURGE is not read; give it another name"),
+        ("PURGE = 'Widget'", "3:1: purge must be a list"),
         ("if True:\n    RESOURCES = 1", "4:5: RESOURCES is not read"),
         ("from os import name as OUTPUTS", "3:16: OUTPUTS is not read"),
         ("MOVED = 'Widget[a]'", "3:1: moved must be a list"),

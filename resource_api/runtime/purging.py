@@ -1,0 +1,225 @@
+"""Find what ``purge`` deletes: resources that a type lists and nothing declares, within its limit (contract §10.7).
+
+They become orphans of the catalog, and are planned, carried out and recorded like others. What other stacks record, and
+what its own record protects, is never among them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.manifest.conditions import ConditionError
+from resource_api.model.change import exists
+from resource_api.model.record import Record
+from resource_api.model.values.errors import CannotList, ManifestError, Problem, StateError, UsageError
+from resource_api.model.values.reference import Reference, capitalize_type, split_instance
+from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import show_name
+from resource_api.plan.planner import would_change
+from resource_api.prior.orphans import OrphanKind, add_orphans, is_removed, removed_names
+from resource_api.runtime.plan_notices import is_same_place
+from resource_api.snapshot.observe import DeferredInstances
+from resource_api.state.store import StackName
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from resource_api.catalog.compile import Catalog
+    from resource_api.catalog.purges import PurgeRule
+    from resource_api.model.record import StackState
+    from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.plan.planner import ExecutionPlan
+    from resource_api.prior.match import Prior
+    from resource_api.snapshot.snapshot import Snapshot
+    from resource_api.state.store import StateStore
+    from resource_api.system.log import Log
+
+    Rows = Mapping[Name, Mapping[str, Any]]
+
+#: The number of resources that a refusal names.
+_NAMED: Final = 10
+_ADVICE: Final = "raise at_most, or declare or except what is to stay"
+
+
+class PurgeError(ManifestError):
+    """A purge that is refused before anything is changed: beyond its limit, or of a type that cannot be listed."""
+
+    exit_code = 1
+
+
+class Unlisted(NamedTuple):
+    """A rule whose type cannot be listed yet, and the reason."""
+
+    rule: PurgeRule
+    reason: str
+
+
+class Purging:
+    """Applies the rules of one catalog to the resources that their types list."""
+
+    def __init__(self, catalog: Catalog, prior: Prior, snapshot: Snapshot, store: StateStore) -> None:
+        """List nothing yet; ``store`` has the states of other stacks."""
+        self._catalog = catalog
+        self._prior = prior
+        self._snapshot = snapshot
+        self._store = store
+        self._log: Log = snapshot.providers.run.log
+        self._removed = removed_names(catalog)
+        #: The states of the other stacks, or None before they are needed.
+        self._states: Sequence[tuple[StackName, StackState]] | None = None
+        self._deferred = DeferredInstances(catalog.instances, prior.instances, snapshot.providers)
+        #: The rules whose types cannot be listed yet: they delete nothing in this run.
+        self.unlisted: list[Unlisted] = []
+
+    def matched(self) -> tuple[Catalog, Prior]:
+        """Return the catalog and the match with an orphan for each resource that is to be deleted.
+
+        Raise ``ManifestError`` for a type that cannot list, and for a test that does not fit a value; ``PurgeError``
+        for more resources than a rule may delete, and where it is not known what another stack records.
+        """
+        problems: list[Problem] = []
+        strays: list[tuple[Record, PurgeRule]] = []
+        for rule in self._catalog.purges:
+            records = self._strays(rule)
+            if len(records) > rule.at_most:
+                problems.append(_problem(rule, _excess(rule, records), _ADVICE))
+            strays += [(record, rule) for record in records]
+        if problems:
+            raise PurgeError(problems)
+        return self._with_orphans(strays)
+
+    def _strays(self, rule: PurgeRule) -> Sequence[Record]:
+        """Return the resources that a rule deletes, as recorded or else as listed, in the order of their list."""
+        rows = self._listed(rule)
+        spared = self._spared(rule.definition) if rows else ()
+        head = rule.definition.name
+        strays = {
+            name: row
+            for name, row in rows.items()
+            if name not in spared and str(Reference(head, rule.definition.title_of(row))) not in self._removed
+        }
+        if strays:
+            strays = {name: row for name, row in strays.items() if name not in self._recorded_elsewhere(rule, strays)}
+        return [self._record(rule.definition, name, row) for name, row in strays.items()]
+
+    def _listed(self, rule: PurgeRule) -> Rows:
+        """Return the existing resources that a rule includes, by name; none where the type cannot be listed yet."""
+        definition = rule.definition
+        if self._deferred.contains(definition.instance):
+            self.unlisted.append(Unlisted(rule, "its provider is not configured yet"))
+            return {}
+        if reason := self._catalog.missing.get(definition.instance):
+            self.unlisted.append(Unlisted(rule, reason))
+            return {}
+        try:
+            checked, failure = self._snapshot.list_whole(definition)
+        except CannotList as error:
+            raise ManifestError([_problem(rule, f"cannot be listed: {error}", "take this entry away")]) from error
+        if failure:
+            self.unlisted.append(Unlisted(rule, failure))
+        rows: dict[Name, Mapping[str, Any]] = {}
+        for name, row in checked.items():
+            if isinstance(row, str):
+                subject = f"{capitalize_type(definition.name)}[{show_name(name)}]"
+                self._log.write("warning", subject, f"is not purged: {row}", definition.name)
+            elif row is not None and exists(row) and is_included(rule, row):
+                rows[name] = row
+        return rows
+
+    def _spared(self, definition: TypeDefinition) -> Collection[Name]:
+        """Return the names that are declared, protected, to be forgotten, or left by a replacement."""
+        prior, instance = self._prior, definition.instance
+        pruned = {index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED}
+        spared = {e.name for e in self._catalog.entries if e.instance == instance and e.index not in pruned}
+        spared |= {name for owner, name in prior.moved_keys if owner == instance}
+        records = [*prior.predecessors.values(), *filter(self._is_kept, prior.state.records.values())]
+        spared |= {record.name for record in records if record.instance == instance}
+        return spared
+
+    def _is_kept(self, record: Record) -> bool:
+        lifecycle = record.lifecycle
+        leftover = record.is_replaced or record.status == "pending"
+        kept = lifecycle.protect or lifecycle.retain or lifecycle.external
+        return leftover or kept or is_removed(record, self._removed)
+
+    def _recorded_elsewhere(self, rule: PurgeRule, names: Collection[Name]) -> Collection[Name]:
+        """Return the names that another stack records. Raise ``PurgeError`` for a stack that cannot be read."""
+        recorded: set[Name] = set()
+        definition = rule.definition
+        for stack, state in self._other_stacks(rule):
+            for record in state.records.values():
+                same = record.type == definition.name and record.name in names
+                if same and is_same_place(definition, self._prior.instances, state, record):
+                    recorded.add(record.name)
+                    reference = f"{Reference(record.type, record.title)}"
+                    self._log.write("info", reference, f"is not purged: it is recorded by {stack}", record.type)
+        return recorded
+
+    def _other_stacks(self, rule: PurgeRule) -> Sequence[tuple[StackName, StackState]]:
+        if self._states is None:
+            states = []
+            for name in self._store.stacks():
+                if name == StackName.of(self._prior.state):
+                    continue
+                try:
+                    states.append((name, self._store.load(name)))
+                except (UsageError, StateError) as error:
+                    message = f"it is not known what {name} records, which must stay: {error}"
+                    raise PurgeError([_problem(rule, message, "give its key, or take this entry away")]) from error
+            self._states = states
+        return self._states
+
+    def _record(self, definition: TypeDefinition, name: Name, row: Mapping[str, Any]) -> Record:
+        """Return the record of a resource, or of an unrecorded one a record of what was listed."""
+        key = definition.instance, name
+        undeclared = next((record for record in self._prior.undeclared if record.key == key), None)
+        recorded = undeclared or self._prior.state.records.get(key)
+        provider = split_instance(definition.instance)[1]
+        return recorded or Record(definition.name, name, definition.title_of(row), {}, {}, row, provider=provider)
+
+    def _with_orphans(self, strays: Sequence[tuple[Record, PurgeRule]]) -> tuple[Catalog, Prior]:
+        """Return the catalog and the match with orphans; one that ``--prune`` deletes too stays that one step."""
+        prior, rules = self._prior, {record.key: rule for record, rule in strays}
+        present = {self._catalog.entries[index].key: index for index in prior.orphans}
+        orphans = dict(prior.orphans)
+        for record, _ in strays:
+            # What was there before us is forgotten by ``--prune``, and deleted by this.
+            if record.key in present and not record.owned:
+                orphans[present[record.key]] = OrphanKind.PURGED
+        added = [(record, OrphanKind.PURGED) for record, _ in reversed(strays) if record.key not in present]
+        catalog, kinds = add_orphans(self._catalog, added, self._snapshot.providers.functions)
+        orphans |= kinds
+        purges = {
+            index: rules[catalog.entries[index].key] for index, kind in orphans.items() if kind is OrphanKind.PURGED
+        }
+        undeclared = [record for record in prior.undeclared if record.key not in rules]
+        return catalog, prior._replace(orphans=orphans, purges=purges, undeclared=undeclared)
+
+    def report_unlisted(self, plan: ExecutionPlan) -> None:
+        """Warn of types that cannot be listed yet. Raise ``PurgeError`` where no step of the plan can change that."""
+        if not self.unlisted:
+            return
+        if not any(would_change(step) for step in plan.steps):
+            raise PurgeError([_problem(rule, f"cannot be listed: {reason}") for rule, reason in self.unlisted])
+        for rule, reason in self.unlisted:
+            text = f"{rule.position}: cannot be listed yet, so that nothing of it is purged in this run: {reason}"
+            self._log.write("warning", rule.definition.name, text, rule.definition.name)
+
+
+def is_included(rule: PurgeRule, row: Mapping[str, Any]) -> bool:
+    """Return whether a rule includes a row. Raise ``ManifestError`` for a test that does not fit a value."""
+    try:
+        return rule.includes(row)
+    except ConditionError as error:
+        raise ManifestError([_problem(rule, f"where: {error}", error.hint)]) from error
+
+
+def _problem(rule: PurgeRule, message: str, hint: str = "") -> Problem:
+    return Problem(None, f"{rule.subject}: {message}", "error", "", *rule.position, code="purge", hint=hint)
+
+
+def _excess(rule: PurgeRule, records: Sequence[Record]) -> str:
+    """Return the message about more resources than a rule may delete, with the first of them."""
+    names = ", ".join(str(record.reference) for record in records[:_NAMED])
+    more = f" and {len(records) - _NAMED} more" if len(records) > _NAMED else ""
+    return f"would delete {len(records)} resources, and at_most is {rule.at_most}: {names}{more}"
