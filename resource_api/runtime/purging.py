@@ -91,12 +91,12 @@ class Purging:
     def _strays(self, rule: PurgeRule) -> Sequence[Record]:
         """Return the resources that a rule deletes, as recorded or else as listed, in the order of their list."""
         rows = self._listed(rule)
-        spared = self._spared(rule.definition) if rows else ()
+        kept_names = self._kept_names(rule.definition) if rows else ()
         head = rule.definition.name
         strays = {
             name: row
             for name, row in rows.items()
-            if name not in spared and str(Reference(head, rule.definition.title_of(row))) not in self._removed
+            if name not in kept_names and str(Reference(head, rule.definition.title_of(row))) not in self._removed
         }
         if strays:
             strays = {name: row for name, row in strays.items() if name not in self._recorded_elsewhere(rule, strays)}
@@ -126,15 +126,15 @@ class Purging:
                 rows[name] = row
         return rows
 
-    def _spared(self, definition: TypeDefinition) -> Collection[Name]:
+    def _kept_names(self, definition: TypeDefinition) -> Collection[Name]:
         """Return the names that are declared, protected, to be forgotten, or left by a replacement."""
         prior, instance = self._prior, definition.instance
         pruned = {index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED}
-        spared = {e.name for e in self._catalog.entries if e.instance == instance and e.index not in pruned}
-        spared |= {name for owner, name in prior.moved_keys if owner == instance}
+        kept_names = {e.name for e in self._catalog.entries if e.instance == instance and e.index not in pruned}
+        kept_names |= {name for owner, name in prior.moved_keys if owner == instance}
         records = [*prior.predecessors.values(), *filter(self._is_kept, prior.state.records.values())]
-        spared |= {record.name for record in records if record.instance == instance}
-        return spared
+        kept_names |= {record.name for record in records if record.instance == instance}
+        return kept_names
 
     def _is_kept(self, record: Record) -> bool:
         lifecycle = record.lifecycle
