@@ -101,7 +101,14 @@ class ManifestCompiler:
 
     def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
         frame = manifest._replace(
-            resources=(), outputs={}, output_conditions={}, moved=(), removed=(), purges=(), defaults={}, skipped_includes=()
+            resources=(),
+            outputs={},
+            output_conditions={},
+            moved=(),
+            removed=(),
+            purges=(),
+            defaults={},
+            skipped_includes=(),
         )
         if frame.providers:
             needed = provider_config.reduce_to_providers(frame)
