@@ -117,10 +117,6 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
         _warn_of_missing(table, diagnostics)
         raise ManifestError(diagnostics.distinct)
     catalog = _catalog(manifest, table, order, scope)
-    for entry in catalog.entries if builder.notes else ():
-        # What is left out cannot fail.
-        if entry.meta.on_failure and entry.index not in catalog.on_failure:
-            catalog = catalog._replace(on_failure={**catalog.on_failure, entry.index: ()})
     return catalog._replace(
         warnings=diagnostics.warnings,
         notes=[*catalog.notes, *builder.notes],
@@ -128,6 +124,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
         missing=table.missing,
         left_out=table.left_out,
         purges=rules,
+        # What is left out cannot fail, nor can a component without resources.
         on_failure={**{entry.index: () for entry in builder.failure_handlers}, **catalog.on_failure},
     )
 
