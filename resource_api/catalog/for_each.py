@@ -10,6 +10,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.catalog.canonicalize import with_texts
 from resource_api.catalog.resource_table import LeftOut
 from resource_api.manifest import conditions
 from resource_api.manifest.conditions import ConditionError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.resource_table import ResourceTable
+    from resource_api.model.attribute import Attribute
     from resource_api.model.declaration import Declaration, Manifest
 
     #: Returns a value with the references to an element replaced.
@@ -114,6 +116,13 @@ class DeclarationMaker:
         value = declared.attributes.get(namevars[0]) if len(namevars) == 1 else None
         return [value] if type(value) is str and expression.is_literal(value) else []
 
+    def _attributes(self, declared: Declaration) -> Mapping[str, Attribute]:
+        """Return the attributes of a type, or the inputs of a component; none for a wrong one, reported elsewhere."""
+        try:
+            return self._table.attributes(declared.type)
+        except DefinitionError:
+            return {}
+
     def _namevars(self, declared: Declaration) -> Sequence[str]:
         """Return the namevars of a resource; none for a component, and for a type that is wrong, reported elsewhere."""
         try:
@@ -144,7 +153,7 @@ class DeclarationMaker:
             message = "each is in neither the title nor a namevar, so that all elements make the same resource"
             self._error(declared, "for_each", ConditionError(message, (), "write ${each.key} into the title"))
             return
-        templates = _Templates(declared, elements, self._resolve)
+        templates = _Templates(declared, elements, self._resolve, self._attributes(declared))
         wrong = set[str | None]()
         for element in elements:
             try:
@@ -269,8 +278,15 @@ class _TemplateError(Exception):
 class _Templates:
     """A declaration whose references to an element are found once, for all elements."""
 
-    def __init__(self, declared: Declaration, elements: Sequence[Element], resolve: Resolve) -> None:
+    def __init__(
+        self,
+        declared: Declaration,
+        elements: Sequence[Element],
+        resolve: Resolve,
+        definitions: Mapping[str, Attribute],
+    ) -> None:
         self._declared = declared
+        self._definitions = definitions
         self._resolve = resolve
         self._elements = elements
         self._title = self._template(declared.title)
@@ -291,7 +307,7 @@ class _Templates:
         title = declared.title if self._title is None else self._made(None, self._title, element)
         if self._title is not None:
             title = self._title_text(title)
-        attributes = {name: self._made(name, template, element) for name, template in self._attributes}
+        attributes = {name: self._attribute(name, template, element) for name, template in self._attributes}
         meta = {name: _metaparameter(name, self._made(name, template, element)) for name, template in self._meta}
         return declared._replace(
             title=title,
@@ -299,6 +315,13 @@ class _Templates:
             meta={**declared.meta, **meta} if meta else declared.meta,
             derivation=Derivation(element),
         )
+
+    def _attribute(self, name: str, template: Template, element: Element) -> Any:
+        """Return the value of an attribute, with a number or a Boolean as text where only that is taken."""
+        value = self._made(name, template, element)
+        if type(value) is str or name not in self._definitions:
+            return value
+        return with_texts(self._definitions[name].datatype, self._declared.attributes[name], value)
 
     def _made(self, name: str | None, template: Template, element: Element) -> Any:
         try:

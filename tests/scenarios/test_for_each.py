@@ -1,0 +1,338 @@
+"""Resources for each element of a collection, and only where a condition holds (contract §10.5, §10.6)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench, Outcome
+
+_USERS = """
+    project: site
+    inputs:
+      users: {default: {alice: {size: 1, colour: "$${red}"}, bob: {size: 2}}}
+    resources:
+      Widget[u-${each.key}]:
+        for_each: ${inputs.users}
+        size: ${each.value.size}
+        colour: ${each.value.colour}
+        parts: ["${each.index}", "of ${each.key}"]
+"""
+
+
+@pytest.fixture
+def recorded(bench: Bench) -> Bench:
+    """Return a bench whose state is kept."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
+    return bench
+
+
+def _run(bench: Bench, command: str, manifest: str, *options: str) -> Outcome:
+    """Run a command with a manifest in the bench's directory, whose name is then in messages without it."""
+    bench.write("site.yaml", manifest)
+    return bench.run(command, "site.yaml", *options)
+
+
+def _references(bench: Bench, manifest: str, *options: str) -> list[str]:
+    return [step["reference"] for step in _run(bench, "plan", manifest, "--json", *options).document["steps"]]
+
+
+def test_each_element_makes_a_resource(bench: Bench) -> None:
+    """Key, value and index are in titles and attributes; a value of an element is never an expression again."""
+    steps = _run(bench, "plan", _USERS, "--json").document["steps"]
+    assert [step["reference"] for step in steps] == ["Widget[u-alice]", "Widget[u-bob]"]
+    alice, bob = (step["should"] for step in steps)
+    assert alice == {"ensure": "present", "force": False, "name": "u-alice", "size": 1, "colour": "${red}"} | {
+        "parts": ["0", "of alice"]
+    }
+    assert bob["parts"] == ["1", "of bob"]
+    assert "colour" not in bob
+
+
+def test_plan_and_graph_name_the_element(bench: Bench) -> None:
+    """The plan has a note, the graph an origin, and errors of a run their element."""
+    assert "+ Widget[u-alice] (from for_each, key 'alice')" in _run(bench, "plan", _USERS).out
+    graph = bench.run("graph", "site.yaml", "--format", "json").document
+    assert graph["nodes"][1]["origin"] == {"for_each": "Widget[u-${each.key}]", "key": "bob"}
+    assert graph["left_out"] == []
+    for form, text in (
+        ("dot", "u-bob]\\nfrom for_each, key 'bob'"),
+        ("mermaid", "u-bob]<br>from for"),
+        ("html", "u-bob"),
+    ):
+        assert text in bench.run("graph", "site.yaml", "--format", form).out
+
+
+def test_a_saved_plan_shows_and_makes_the_same(recorded: Bench) -> None:
+    """``show`` has the notes of the plan, and the saved plan is carried out."""
+    text = _run(recorded, "plan", _USERS, "-o", "plan.json").out
+    assert recorded.run("show", "plan.json").out == text
+    assert recorded.run("apply", "plan.json").code == 0
+    assert recorded.run("plan", "site.yaml").out == "Plan: nothing to do; 2 unchanged.\n"
+
+
+def test_an_error_of_a_run_names_the_element(bench: Bench) -> None:
+    """The place of a failed resource says which element it is."""
+    bench.probe("def get(self, context, names=None):\n    return []\ndef set(self, context, changes):\n    1 / 0")
+    done = _run(bench, "apply", "resources: {'Probe[${each.key}]': {for_each: [a], size: 1}}")
+    assert "(site.yaml:1, from for_each, key 'a')" in done.err
+
+
+@pytest.mark.parametrize(
+    ("collection", "expected"),
+    [
+        ("[b, a]", ["b", "a"]),
+        ("[3, 1.5]", ["3", "1.5"]),
+        ("{b: 1, a: 2}", ["b", "a"]),
+        ("[]", []),
+        ("{}", []),
+        ("'${inputs.none}'", []),
+        ("'${values.l}'", ["x", "y"]),
+        ("'${values.m.deep}'", ["k"]),
+        ("['${inputs.text}']", ["t"]),
+    ],
+)
+def test_collections_keep_their_order(bench: Bench, collection: str, expected: list[str]) -> None:
+    """Mappings and lists, written out or referred to; null is empty."""
+    head = "inputs: {none: {type: 'Optional[Hash]'}, text: {default: t}}\nvalues: {l: [x, y], m: {deep: {k: 1}}}\n"
+    manifest = head + f"resources: {{'Widget[${{each.key}}]': {{for_each: {collection}}}}}"
+    assert _references(bench, manifest) == [f"Widget[{name}]" for name in expected]
+
+
+def test_null_is_not_declared(bench: Bench) -> None:
+    """``for_each: null`` and ``when: null`` are as not written."""
+    assert _references(bench, "resources: {'Widget[a]': {for_each: null, when: null}}") == ["Widget[a]"]
+
+
+def test_values_of_other_resources_stay_references(bench: Bench) -> None:
+    """A reference may name the resource of the same element, and text may hold both."""
+    manifest = """
+        inputs: {users: {default: [a, b]}, word: {default: "$"}}
+        resources:
+          Widget[one-${each.key}]: {for_each: "${inputs.users}", size: 3}
+          Widget[two-${each.key}]:
+            for_each: ${inputs.users}
+            size: ${Widget[one-${each.key}].size}
+            colour: "${each.key}${inputs.word} ${Widget[one-${each.key}].size}"
+    """
+    steps = _run(bench, "plan", manifest, "--json").document["steps"]
+    assert steps[3]["should"]["colour"] == "b$ 3"
+    assert steps[3]["depends_on"] == ["Widget[one-b]"]
+
+
+def test_secret_members_stay_secret(bench: Bench) -> None:
+    """A secret of an element is shown nowhere, also within a text."""
+    manifest = """
+        inputs:
+          users:
+            type: "Hash[String, Struct[{pin => Sensitive[String], size => Integer}]]"
+            default: {a: {pin: geheim-77, size: 3}}
+        resources:
+          Widget[${each.key}]: {for_each: "${inputs.users}", size: "${each.value.size}", colour: "x${each.value.pin}y"}
+    """
+    done = _run(bench, "plan", manifest, "--json")
+    assert done.document["steps"][0]["sensitive"] == ["colour"]
+    assert "geheim-77" not in done.out + done.err + _run(bench, "plan", manifest).out
+
+
+def test_relationships_name_all_of_a_type(bench: Bench) -> None:
+    """Wildcards name all titles that match; the resource itself is none of them, and none at all is no mistake."""
+    manifest = """
+        resources:
+          Widget[last]: {require: "Widget[*]"}
+          Widget[${each.key}]: {for_each: [a-1, a-2, b]}
+          Errand[none-${each.key}]: {for_each: []}
+          Account[x]: {require: ["Widget[a-?]", "Errand[*]"]}
+    """
+    steps = {step["reference"]: step for step in _run(bench, "plan", manifest, "--json").document["steps"]}
+    assert steps["Widget[last]"]["depends_on"] == ["Widget[a-1]", "Widget[a-2]", "Widget[b]"]
+    assert steps["Account[x]"]["depends_on"] == ["Widget[a-1]", "Widget[a-2]"]
+
+
+def test_metaparameters_may_depend_on_the_element(bench: Bench) -> None:
+    """Each kind: flags, words, references, members of lifecycle."""
+    manifest = """
+        resources:
+          Widget[base]: {}
+          Widget[${each.key}]:
+            for_each: {a: {off: true, tag: [x, y]}, b: {off: false}}
+            noop: ${each.value.off}
+            tag: ${each.value.tag}
+            alias: second-${each.key}
+            require: ["Widget[${each.value.base}]", "Widget[base]"]
+            lifecycle: {protect: "${each.value.off}"}
+          Widget[z]: {require: "Widget[second-b]"}
+    """
+    refused = _run(bench, "plan", manifest)
+    assert "${each.value.base}: there is no 'base'" in refused.err
+    steps = _run(bench, "plan", manifest.replace('"Widget[${each.value.base}]", ', ""), "--json").document["steps"]
+    assert [step["options"]["noop"] for step in steps] == [False, True, False, False]
+    assert steps[1]["options"]["tags"] == ["x", "y"]
+    assert steps[3]["depends_on"] == ["Widget[b]"]
+
+
+def test_components_are_made_for_each_element(bench: Bench) -> None:
+    """A component instance takes for_each and when; in its own file ``when`` tests its own inputs."""
+    bench.write(
+        "components/pair.py",
+        """
+        from resource_api import Attribute, ComponentDefinition
+        COMPONENT = ComponentDefinition(name="pair_of", docs="Two.", inputs={"big": Attribute("Boolean", "b")})
+        def build(m):
+            m.widget("one", name=m.title + "-1")
+            m.widget("two", name=m.title + "-2", when={"inputs.big": True})
+        """,
+    )
+    (bench.home / "components" / "pair.py").rename(bench.home / "components" / "pair_of.py")
+    manifest = """
+        resources:
+          Pair_of[${each.key}]: {for_each: {a: true, b: false, c: true}, when: {each.key: [a, b]}, big: "${each.value}"}
+    """
+    assert _references(bench, manifest) == [
+        "Pair_of[a]/Widget[one]",
+        "Pair_of[a]/Widget[two]",
+        "Pair_of[b]/Widget[one]",
+    ]
+    done = _run(bench, "validate", manifest)
+    assert "Left out: Pair_of[c]: each.key is c, none of a, b (site.yaml:2)\n" in done.out
+    assert "Left out: Pair_of[b]/Widget[two]: inputs.big is false, not true (" in done.out
+
+
+# What is left out
+
+
+_LEFT = """
+    project: site
+    inputs: {web: {default: false}}
+    resources:
+      Widget[a]: {}
+      Widget[b]: {when: "${inputs.web}", colour: "${Widget[c].colour}", alias: bee}
+      Widget[c]: {when: {inputs.web: true}}
+      Widget[d]: {require: ["Widget[a]", "Widget[b]"], subscribe: "Widget[bee]", lifecycle: {deleted_with: "Widget[c]"}}
+    outputs:
+      size: {value: "${Widget[c].size}", when: "${inputs.web}"}
+"""
+
+
+def test_what_is_left_out_is_as_if_not_declared(bench: Bench) -> None:
+    """Relationships to it are dropped, and ``validate``, ``plan -v`` and ``graph`` say it with the reason."""
+    assert _references(bench, _LEFT) == ["Widget[a]", "Widget[d]"]
+    lines = [
+        "Left out: Widget[b]: ${inputs.web} is false (site.yaml:5)",
+        "Left out: Widget[c]: inputs.web is false, not true (site.yaml:6)",
+        "Left out: output size: ${inputs.web} is false (site.yaml:9)",
+    ]
+    assert _run(bench, "validate", _LEFT).out.splitlines() == ["site.yaml is valid: 2 resources.", *lines]
+    assert _run(bench, "plan", _LEFT, "-v").out.splitlines()[-4:-1] == lines
+    assert "Left out" not in _run(bench, "plan", _LEFT).out
+    graph = bench.run("graph", "site.yaml", "--json").document
+    assert graph["left_out"][0] == {"reference": "Widget[b]", "why": "${inputs.web} is false (site.yaml:5)"}
+    debug = _run(bench, "plan", _LEFT, "-d").err
+    assert "Debug: Widget[d]: require: Widget[b] is left out: ${inputs.web} is false" in debug
+
+
+def test_a_condition_that_holds_changes_nothing(bench: Bench) -> None:
+    """With the input, all is declared."""
+    assert _references(bench, _LEFT, "-i", "web=true") == ["Widget[a]", "Widget[c]", "Widget[b]", "Widget[d]"]
+
+
+def test_targets_and_excludes_that_name_it_do_nothing(bench: Bench) -> None:
+    """They match: by title, alias, wildcard and URN; another name is still refused."""
+    for name in ("Widget[b]", "Widget[bee]", "Widget[[bc]]", "widget[c]"):
+        assert (_run(bench, "plan", _LEFT, "--target", name).code == 0) is (name != "Widget[[bc]]"), name
+    assert _references(bench, _LEFT, "--target", "Widget[b]") == []
+    assert _references(bench, _LEFT, "--exclude", "Widget[c]") == ["Widget[a]", "Widget[d]"]
+    assert _run(bench, "plan", _LEFT, "--target", "Widget[e]").code == 64
+
+
+def test_it_is_deleted_with_prune_and_forgotten_otherwise_never(recorded: Bench) -> None:
+    """What is ours and left out is reported, and deleted by ``--prune``."""
+    assert recorded.apply(_LEFT, "-i", "web=true").code == 0
+    plain = recorded.apply(_LEFT)
+    assert "Widget[b]" in plain.err
+    assert json.loads(recorded.run("output", "--json").out) == {}
+    done = recorded.run("apply", "site.yaml", "--prune", "--json")
+    assert {end["reference"]: end["action"] for end in done.events("step_end")} == {
+        "Widget[b]": "delete",
+        "Widget[c]": "delete",
+    }
+
+
+def test_a_move_to_it_is_carried_out(recorded: Bench) -> None:
+    """The record has the new name, although nothing declares it."""
+    recorded.apply("{project: site, resources: {'Widget[old]': {name: w}, 'Widget[x]': {require: 'Widget[old]'}}}")
+    moved = """
+        project: site
+        moved: [{from: "Widget[old]", to: "Widget[new]"}]
+        resources: {"Widget[new]": {name: w, when: false}, "Widget[x]": {require: "Widget[new]"}}
+    """
+    assert recorded.apply(moved).code == 0
+    assert recorded.run("state", "list").out.split() == ["Widget[new]", "Widget[x]"]
+
+
+def test_an_unevaluated_title_may_be_any(bench: Bench) -> None:
+    """The titles of a collection that is not evaluated are not known: a relationship to one of them is dropped."""
+    manifest = """
+        inputs: {users: {type: "Optional[Hash]"}}
+        resources:
+          Widget[u-${each.key}]: {when: {facts.os.family: Plan9}, for_each: "${inputs.users.missing}"}
+          Widget[a]: {require: "Widget[u-alice]"}
+    """
+    assert _references(bench, manifest) == ["Widget[a]"]
+    assert _run(bench, "plan", manifest.replace("u-alice", "v-alice")).code == 65
+
+
+def test_a_handler_of_what_is_left_out_is_never_done(bench: Bench) -> None:
+    """What is left out cannot fail."""
+    manifest = "resources: {'Widget[a]': {when: false}, 'Widget[b]': {on_failure: 'Widget[a]'}, 'Widget[c]': {}}"
+    done = bench.stream(manifest)
+    assert list(done.ends()) == ["Widget[c]"]
+
+
+# Included files
+
+
+def test_a_file_is_included_under_a_condition(bench: Bench) -> None:
+    """It is not read where the condition does not hold; inputs only for it are ignored."""
+    bench.write("on.yaml", "{resources: {'Widget[on]': {}}, include: [{file: deep.yaml, when: '${inputs.deep}'}]}")
+    bench.write("deep.yaml", "resources: {'Widget[deep]': {}}")
+    bench.write("off.yaml", "this is: [no YAML")
+    manifest = """
+        include:
+          - {file: on.yaml, when: {facts.kernel: Linux}}
+          - {file: off.yaml, when: {values.kind: other}}
+        values: {kind: this}
+        inputs: {deep: {default: false}}
+        resources: {"Widget[main]": {require: "Widget[elsewhere]"}}
+    """
+    assert _references(bench, manifest, "-i", "mirror=x") == ["Widget[on]", "Widget[main]"]
+    assert _references(bench, manifest, "-i", "deep=true") == ["Widget[deep]", "Widget[on]", "Widget[main]"]
+    done = _run(bench, "validate", manifest, "-i", "mirror=x", "-d")
+    assert "Left out: off.yaml: values.kind is this, not other (site.yaml:3)" in done.out
+    assert "the input 'mirror' is ignored: no file that is included declares it" in done.err
+
+
+def test_json_manifests_have_both(bench: Bench) -> None:
+    """JSON is the same data."""
+    data = {"resources": {"Widget[${each.key}]": {"for_each": ["a", "b"], "when": {"each.index": {"lt": 1}}}}}
+    bench.write("site.json", json.dumps(data))
+    assert [step["reference"] for step in bench.run("plan", "site.json", "--json").document["steps"]] == ["Widget[a]"]
+
+
+def test_an_unchanged_run_judges_again(recorded: Bench) -> None:
+    """A run that leaves out what needs no plan still evaluates conditions."""
+    manifest = """
+        project: site
+        inputs: {n: {default: [a]}}
+        resources:
+          Widget[x${each.key}]: {for_each: "${inputs.n}"}
+          Widget[0]: {}
+          Widget[1]: {}
+          Widget[2]: {when: {host.name: {exists: false}}}
+    """
+    for _ in range(3):
+        assert recorded.apply(manifest).code == 0
+    assert "1 created" in recorded.run("apply", "site.yaml", "-i", 'n=["a", "b"]').out
