@@ -178,14 +178,16 @@ def plan(
     """
     if prior.predecessors or prior.moved_keys:
         catalog, prior, selected = rematch(catalog, prior, selected, queries, prune=options.prune)
-    selected_entries = [entry for entry in catalog.entries if selected is None or entry.index in selected]
-    entries = [entry for entry in selected_entries if entry.index not in catalog.on_failure]
+    entries = [entry for entry in catalog.entries if selected is None or entry.index in selected]
+    on_failure = [entry for entry in entries if entry.index in catalog.on_failure] if catalog.on_failure else ()
+    if on_failure:
+        entries = [entry for entry in entries if entry.index not in catalog.on_failure]
     bulk = BulkDecisions() if options.replace else decide_in_bulk(entries, catalog, prior, queries)
     planner = _Planner(catalog, prior, queries, options, selected)
     for entry in entries:
         planner.add(entry, bulk.decided.get(entry.index))
     steps = planner.finished_steps(selected)
-    handlers = [planner.failure_handler(entry) for entry in selected_entries if entry.index in catalog.on_failure]
+    handlers = [planner.failure_handler(entry) for entry in on_failure]
     operations, waits = ordering.order_operations(
         sorted((*steps, *handlers), key=lambda step: step.entry.index) if handlers else steps,
         catalog.requires,

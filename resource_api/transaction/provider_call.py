@@ -75,6 +75,8 @@ class ProviderCaller:
         self._calls = calls
         #: The names that a ``set`` of this caller has reached; nothing has begun for any other name.
         self.begun: set[Name] = set()
+        #: Whether ``retry`` is declared for any name of its calls.
+        self.retries = False
         #: The reports of calls whose lines of success wait for the verification.
         self._verified: list[CallOutcomes] = []
 
@@ -113,7 +115,10 @@ class ProviderCaller:
         context = self._context(runs, noop=noop)
         if not noop and "imperative" not in self._definition.features:
             context.outcomes.held = []
-        context.outcomes.repeated = {run.name for run in runs if run.tries_left > 1 and not noop}
+        retried = [run for run in runs if run.step.entry.meta.retry is not None] if not noop else []
+        if retried:
+            self.retries = True
+            context.outcomes.repeated = {run.name for run in retried if run.tries_left > 1}
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
         offered = Changes(changes, lambda name: left_out(name, context), lambda: context.cancelled)
         try:
@@ -121,7 +126,8 @@ class ProviderCaller:
             return self._call(running, context, "set", lambda provider: provider.set(context, offered, **extra))
         finally:
             self.begun |= offered.begun
-            _count_tries(runs, offered.begun | context.outcomes.keys())
+            if retried:
+                _count_tries(retried, offered.begun | context.outcomes.keys())
             if context.outcomes.held:
                 self._verified.append(context.outcomes)
 

@@ -100,7 +100,7 @@ class SegmentRun:
         """Read the resources after the call; repeat it for those whose ``retry`` says so."""
         self._verification.read(runs)
         self._verification.settle(runs, self._caller.begun)
-        if any(run.tries_left > 0 for run in runs):
+        if self._caller.retries:
             self._retry.repeat(runs)
 
     @cached_property
