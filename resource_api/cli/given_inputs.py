@@ -10,7 +10,7 @@ from resource_api.model.values.document import AGE, manifest_error
 from resource_api.model.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.manifest.input_files import InputFiles
     from resource_api.manifest.input_values import LocatedValue
@@ -30,8 +30,14 @@ class CommandInputs:
     an unreadable file, ``ManifestError`` for a wrong file of inputs.
     """
 
-    def __init__(self, settings: Mapping[str, Any], trust: CodeTrust) -> None:
-        """Use the parameters of the command by name; ``trust`` checks files that name programs."""
+    def __init__(
+        self, settings: Mapping[str, Any], trust: CodeTrust, check: Callable[[str], object] = lambda _path: None
+    ) -> None:
+        """Use the parameters of the command by name.
+
+        ``trust`` checks files that name programs; ``check`` receives each file that is the source of a value.
+        """
+        self._check = check
         self._settings = settings
         self._trust = trust
         #: The files that inputs are read from, with those that they name as sources once these have been read.
@@ -66,7 +72,9 @@ class CommandInputs:
         self.located |= located
         if not any(value.line for value in located.values()):
             return {name: value.value for name, value in located.items()}
-        self.files += self.reader.source_files(located.values())
+        for path in self.reader.source_files(located.values()):
+            self.files.append(path)
+            self._check(path)
         return self.reader.resolve(located)
 
     def locate(self, problem: Problem) -> Problem:

@@ -71,7 +71,7 @@ class Session:
         file = settings.get("manifest")
         module_path = ModulePath.resolve(settings.get("module_path") or (), None if file == "-" else file)
         self.registry = Registry(module_path, settings.get("trust_path") or ())
-        self.inputs = CommandInputs(settings, self.registry.trust)
+        self.inputs = CommandInputs(settings, self.registry.trust, self._warn_of_writers)
         self.run = RunContext(self.log)
         self.run.isolate = bool(settings.get("isolate")) or None
         self.reader = ResourceReader(self.registry, self.run)
@@ -132,9 +132,12 @@ class Session:
     def warn_of_inputs(self) -> None:
         """Warn of files of inputs that other users can change."""
         for path in self.inputs.files:
-            if writers := self.registry.trust.who_can_change(path):
-                problem = Problem(None, f"others can change these inputs: {writers}", "warning", file=path)
-                self.console.emit_problem(problem._replace(code="untrusted_manifest"))
+            self._warn_of_writers(path)
+
+    def _warn_of_writers(self, path: str) -> None:
+        if writers := self.registry.trust.who_can_change(path):
+            problem = Problem(None, f"others can change these inputs: {writers}", "warning", file=path)
+            self.console.emit_problem(problem._replace(code="untrusted_manifest"))
 
     def stdin_manifest(self) -> Manifest:
         """Return the manifest on stdin. Raise ``ManifestError``."""

@@ -101,7 +101,7 @@ class InputFiles:
         for name, value in values.items():
             source = source_of(value.value, value.directory)
             try:
-                resolved[name] = literal(value.value) if source is None else FileInput(source.read(self._trust))
+                resolved[name] = literal(value.value) if source is None else FileInput(source.read())
             except ValueError as error:
                 problems.append(value.locate(Problem(name, f"input '{name}': {error}", code="input")))
         if problems:

@@ -60,14 +60,14 @@ class ValueSource(NamedTuple):
         """Return the source as an inventory declares it, as JSON data."""
         return {self.kind: self.path if self.kind == "file" else self.text}
 
-    def read(self, trust: CodeTrust | None = None) -> str:
+    def read(self) -> str:
         """Return the text without its last line end.
 
-        ``trust`` checks the program, by default without exempt directories. Raise ``ValueError`` with the name and the
-        reason; the message never quotes the value, nor what a program has printed.
+        Raise ``ValueError`` with the name and the reason; the message never quotes the value, nor what a program has
+        printed.
         """
         try:
-            raw = self._content(trust or CodeTrust())
+            raw = self._content()
             if len(raw) > MAX_BYTES:
                 reason = f"it is larger than {MAX_BYTES // 1_000_000} MB"
             else:
@@ -81,7 +81,7 @@ class ValueSource(NamedTuple):
         msg = f"{self.name}: {reason}"
         raise ValueError(msg)
 
-    def _content(self, trust: CodeTrust) -> bytes:
+    def _content(self) -> bytes:
         if self.kind == "file":
             return read_file(self.path)[0]
         if self.kind == "env":
@@ -91,7 +91,7 @@ class ValueSource(NamedTuple):
             raise ValueError(msg)
         words, directory = shlex.split(self.text), self.directory or "."
         program = shutil.which(os.path.join(directory, words[0]) if "/" in words[0] else words[0]) if words else None
-        if program and (reason := trust.check_file(os.path.abspath(program))):
+        if program and (reason := CodeTrust().check_file(os.path.abspath(program))):
             msg = f"it is not executed, because others could have changed it: {reason}"
             raise ValueError(msg)
         from resource_api.system.process import interactive

@@ -409,11 +409,16 @@ def _declared_entries(catalog: Catalog, targets: Sequence[str], stack: StackName
             indices |= {
                 index
                 for index in selecting.matching([target], catalog, "import")
-                if "imperative" not in catalog.entries[index].definition.features
+                if _can_be_ours(catalog.entries[index])
             }
         else:
             named.add(_declared_entry(catalog, target, stack).index)
     return named, [catalog.entries[index] for index in sorted(named | indices)]
+
+
+def _can_be_ours(entry: Entry) -> bool:
+    """Whether there is something to import: not a run of a program, nor a resource that is only read."""
+    return "imperative" not in entry.definition.features and not entry.meta.lifecycle.external
 
 
 def _is_pattern(target: str) -> bool:

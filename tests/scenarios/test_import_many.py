@@ -69,6 +69,14 @@ def test_references_and_patterns_are_imported_together(site: Bench, references: 
     assert len(site.calls("widget", "get")) <= 2
 
 
+def test_a_pattern_leaves_out_what_can_never_be_ours(site: Bench) -> None:
+    """A resource that is only read, and a run of a program."""
+    site.write("more.yaml", "project: p\nresources: {'Widget[a]': {lifecycle: {external: true}}, 'Notify[hello]': {}}")
+    done = site.run("import", "more.yaml", "*")
+    assert (done.code, done.out) == (0, "")
+    assert recorded(site) == []
+
+
 def test_a_named_resource_that_does_not_exist_is_an_error_and_the_others_are_imported(site: Bench) -> None:
     """The exit code is 1, in the document too."""
     done = site.run("import", "site.yaml", "Widget[a]", "Widget[none]", "Widget[b]", "--json")

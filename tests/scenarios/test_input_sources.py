@@ -301,6 +301,15 @@ def test_a_mistake_in_an_encrypted_file_has_its_place_and_nothing_of_the_text(
     assert " | " not in done.err
 
 
+def test_a_file_of_a_value_that_others_can_change_is_a_warning(site: Site) -> None:
+    """As is a file of inputs itself."""
+    site.bench.write("token.txt", SECRET).chmod(0o666)
+    site.bench.write("i.yaml", "port: 1\ntoken: {file: token.txt}")
+    done = site.apply("--inputs", "i.yaml")
+    assert done.code == 0
+    assert "token.txt: Warning: others can change these inputs: " in done.err
+
+
 def test_a_program_is_run_once_and_may_not_ask_without_a_terminal(site: Site) -> None:
     """Its standard error is shown on a terminal only: elsewhere it might end in a log."""
     script = f"#!/bin/sh\necho run >>runs\necho {SECRET} >&2\necho {SECRET}\n"

@@ -108,14 +108,14 @@ def _import_all(session: Session, text: str, out: str, *, yes: bool) -> int:
         raise UsageError(msg)
     confirm = None if yes else asker(session, "import --all", "Nothing is imported")
     lines, complete = _manifest_lines(session, text, _project(session, out))
+    if not complete:
+        return 1
     content = ("\n".join(lines) + "\n").encode()
     try:
         files.write_new(out, content)
     except OSError as error:
         msg = f"{out} cannot be written: {error.strerror}"
         raise UsageError(msg) from error
-    if not complete:
-        return 1
     return _apply_imports(session, _importing(content, out), confirm)
 
 

@@ -19,7 +19,7 @@ from resource_api.model.values.text import show as show_value
 from resource_api.runtime.manifest_values import list_inputs
 from resource_api.system import age
 from resource_api.system.filesystem import edit as edit_file
-from resource_api.system.process import interactive
+from resource_api.system.process import core_dumps, interactive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,7 +90,8 @@ def edit(session: Session, file: str, **_settings: Any) -> None:
     if not file.endswith(AGE):
         msg = f"{file}: an encrypted file ends in {AGE}; another can be edited as it is"
         raise UsageError(msg)
-    recipients = _recipients(file)
+    core_dumps.forbid()
+    recipients = _recipients(session, file)
     path = os.path.abspath(file)
     encrypted = _encrypted(path, file)
     text = (
@@ -107,13 +108,18 @@ def edit(session: Session, file: str, **_settings: Any) -> None:
     session.console.show(lambda: {"file": file, "written": True}, lambda: f"{escape(file)}: encrypted for {count}.")
 
 
-def _recipients(file: str) -> Sequence[Any]:
-    """Return the recipients of an encrypted file. Raise ``UsageError``, before anything is decrypted."""
+def _recipients(session: Session, file: str) -> Sequence[Any]:
+    """Return the recipients of an encrypted file, with a warning if other users can change them.
+
+    Raise ``UsageError``, before anything is decrypted.
+    """
     path = file + _RECIPIENTS
     if not os.path.lexists(path):
         advice = "write the recipients into it, one a line; the file of your key names it"
         msg = f"{path} is missing, so nobody could open {file} again: {advice}"
         raise UsageError(msg)
+    if writers := session.registry.trust.who_can_change(path):
+        session.log.write("warning", path, f"others can change these recipients, and read the file then: {writers}")
     if recipients := age.read_recipients(path):
         return recipients
     msg = f"{path}: there is no recipient in it"

@@ -48,9 +48,11 @@ def page(text: str, command: str, stdout: int) -> bool:
 def edit(path: str, command: str, stdout: int) -> int:
     """Edit a file with the editor ``command``, wait for its end, and return its exit code.
 
-    Raise ``OSError`` if it cannot be started, ``ValueError`` for a command with an unclosed quote.
+    Temporary files of the editor are in the directory of the file. Raise ``OSError`` if it cannot be started,
+    ``ValueError`` for a command with an unclosed quote.
     """
-    editor = subprocess.Popen([*shlex.split(command), path], stdout=stdout)  # noqa: S603 - the user's own choice
+    environment = {**os.environ, "TMPDIR": os.path.dirname(path)}
+    editor = subprocess.Popen([*shlex.split(command), path], stdout=stdout, env=environment)  # noqa: S603 - the user's own choice
     with _interrupts_ignored():
         try:
             return editor.wait()
