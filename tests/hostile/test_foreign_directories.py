@@ -156,7 +156,7 @@ def test_every_module_that_makes_directories_or_files_uses_the_walker() -> None:
         "agent/sources.py",  # in the agent's own directory, after it was checked
         "cli/commands/watch.py",  # a descriptor
         "cli/output.py",  # /dev/null
-        "cli/resource_edit.py",  # in a new directory that only the caller can enter
+        "cli/editor.py",  # in a new directory that only the caller can enter, and which `interactive` removes
         "fleet/boot.py",  # in a cache that only its owner can open, and which is checked first
         "state/lock.py",
         "state/sqlite/cache.py",  # beside the state, whose directory was checked; so are the others
@@ -167,4 +167,5 @@ def test_every_module_that_makes_directories_or_files_uses_the_walker() -> None:
         "system/filesystem/in_place.py",  # a file in memory
         "system/process/child.py",
         "system/process/computation.py",  # a pipe
+        "system/process/interactive.py",
     }
