@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.agent import loop, sources, status
 from resource_api.agent.root_only_files import Untrusted
@@ -39,7 +39,7 @@ class SourceVersion(NamedTuple):
 
     directory: str | None
     modules: Sequence[str]
-    fields: Mapping[str, Any]
+    fields: Mapping[str, object]
     error: ResourceAPIError | None = None
 
 
@@ -120,7 +120,7 @@ def record(agent: Agent, version: SourceVersion, document: Mapping[str, object],
     )
 
 
-def _run_fields(agent: Agent, trust: str, error: Exception | None = None) -> dict[str, Any]:
+def _run_fields(agent: Agent, trust: str, error: Exception | None = None) -> dict[str, object]:
     return {
         "source": agent.source.text,
         "manifest": agent.manifest,

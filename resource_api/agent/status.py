@@ -25,7 +25,7 @@ GOOD, UNKNOWN, DRIFT, FAILING = 0, 1, 2, 4
 #: Counts of a summary that are not changes of the machine.
 _NO_CHANGES: Final = frozenset(("outputs_changed", "unchanged", "failed", "skipped", "noop", "exit_code", "run"))
 #: The required fields of a recorded run, and their types.
-_RUN: Final[Mapping[str, Any]] = {
+_RUN: Final[Mapping[str, object]] = {
     **dict.fromkeys(("source", "manifest", "mode", "problem", "failure", "signer", "boot_id"), str),
     **dict.fromkeys(("ended", "ended_boot", "period"), (int, float)),
     **dict.fromkeys(("generation", "corrective", "exit_code"), int),
@@ -86,7 +86,7 @@ def resume(directory: str) -> bool:
     return True
 
 
-def of_document(document: Mapping[str, Any], directory: str | None) -> dict[str, Any]:
+def of_document(document: Mapping[str, Any], directory: str | None) -> dict[str, object]:
     """Return the status fields of a run's document: its id, counts, drift and first failure.
 
     ``directory``: the source's, which is removed from the paths of problems.
@@ -111,7 +111,7 @@ def _location(problem: Mapping[str, object], directory: str | None) -> str:
     return "".join(f"{part}:" for part in parts if part) + " " if file else ""
 
 
-def assess(run: Mapping[str, Any] | None, pause_: Mapping[str, Any] | None, wall: float) -> Health:
+def assess(run: Mapping[str, Any] | None, pause_: Mapping[str, object] | None, wall: float) -> Health:
     """Return the health of an agent from its last run and its pause; ``wall``: the time in seconds since 1970."""
     if run is None:
         return Health(UNKNOWN, ("it has not run yet",))
@@ -143,10 +143,10 @@ def _failure(run: Mapping[str, Any]) -> str:
     return run["failure"] or f"the last run ended with exit code {run['exit_code']}"
 
 
-def _read(path: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
+def _read(path: str, fields: Mapping[str, Any]) -> dict[str, object] | None:
     """Return a document with ``fields`` of these types, or None without a file. Raise ``StateError``."""
     try:
-        document: dict[str, Any] = json.loads(files.read(path, _LARGEST))
+        document: dict[str, object] = json.loads(files.read(path, _LARGEST))
     except FileNotFoundError:
         return None
     except OSError as error:

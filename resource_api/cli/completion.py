@@ -512,7 +512,7 @@ def _declared_references(manifest: str) -> list[str]:
     return [title for title in titles if "${" not in title]
 
 
-def _declared_inputs(manifest: str) -> Mapping[str, Any]:
+def _declared_inputs(manifest: str) -> Mapping[str, object]:
     """Return the section ``inputs`` of a manifest in YAML or JSON; a Python manifest is not executed."""
     if manifest.endswith(".py"):
         return {}

@@ -52,14 +52,14 @@ class Console:
 
     # Results
 
-    def show(self, document: Callable[[], Any], lines: Callable[[], str | Iterable[str]]) -> None:
+    def show(self, document: Callable[[], object], lines: Callable[[], str | Iterable[str]]) -> None:
         """Print the result of a command: with ``--json`` the ``document``, otherwise the ``lines``."""
         if self._output.json:
             self._output.print_json(document())
         else:
             self._output.print(lines())
 
-    def show_list(self, document: Callable[[], Any], lines: Callable[[], Iterable[str]], empty: str) -> None:
+    def show_list(self, document: Callable[[], object], lines: Callable[[], Iterable[str]], empty: str) -> None:
         """Print a list as ``show`` does; log ``empty`` on a terminal where it has no lines."""
         if self._output.json:
             self._output.print_json(document())

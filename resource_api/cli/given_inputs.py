@@ -53,21 +53,21 @@ class CommandInputs:
         return InputFiles(self._trust, self._settings.get("inputs_key"))
 
     @cached_property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """The inputs by name."""
         return self._resolved({**self._of_stack, **self._of_command})
 
     @cached_property
-    def weaker(self) -> dict[str, Any]:
+    def weaker(self) -> dict[str, object]:
         """The inputs of the stack's file, which those of an inventory replace."""
         return self._resolved(self._of_stack)
 
     @cached_property
-    def stronger(self) -> dict[str, Any]:
+    def stronger(self) -> dict[str, object]:
         """The inputs that replace those of an inventory."""
         return self._resolved(self._of_command)
 
-    def _resolved(self, located: Mapping[str, LocatedValue]) -> dict[str, Any]:
+    def _resolved(self, located: Mapping[str, LocatedValue]) -> dict[str, object]:
         """Return the values, those with a source as its text."""
         self.located |= located
         if not any(value.line for value in located.values()):

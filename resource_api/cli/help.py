@@ -85,12 +85,12 @@ class CommandGroup(click.Group):
         _write_line(f"Options of a command: resource-api help {_name(ctx)} COMMAND", formatter)
 
 
-def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Callable[..., Any]], GroupedCommand]:
+def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Callable[..., object]], GroupedCommand]:
     """Return a decorator that makes a function a command, called like the function unless named."""
     return click.command(name, cls=GroupedCommand, examples=examples)
 
 
-def group(*, examples: Sequence[str], **settings: Any) -> Callable[[Callable[..., Any]], CommandGroup]:
+def group(*, examples: Sequence[str], **settings: Any) -> Callable[[Callable[..., object]], CommandGroup]:
     """Return a decorator that makes a function a group of commands."""
     return click.group(cls=CommandGroup, examples=examples, **settings)
 

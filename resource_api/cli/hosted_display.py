@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from resource_api.fleet import host_names
 from resource_api.fleet.merge import COUNTS, EVENTS, NO_HOST, SUCCEEDED, UNEXPECTED, describe_unexpected
@@ -53,7 +53,7 @@ class Display:
         merge: Merge,
         out: str | None,
         *,
-        on_result: Callable[[str, Any], None] | None = None,
+        on_result: Callable[[str, object], None] | None = None,
     ) -> None:
         """Show the run of ``work`` with the id ``run``; ``out``: the directory of saved plans.
 
@@ -188,7 +188,7 @@ class Display:
         failed = any(counts[status] for status in counts if status not in SUCCEEDED)
         self._session.output.print(line + text.rerun(self._run, remaining=can_rerun and failed))
 
-    def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> dict[str, Any]:
+    def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> dict[str, object]:
         """Return the document of the run, for reporters."""
         ended = time.time()
         document = {
@@ -208,15 +208,15 @@ class Display:
             "groups": [self._group_document(group) for group in self._merge.groups],
             "hosts": [report._asdict() for report in reports],
         }
-        masked: dict[str, Any] = self._session.log.mask.document(document)
+        masked: dict[str, object] = self._session.log.mask.document(document)
         return masked
 
-    def _group_document(self, group: HostGroup) -> dict[str, Any]:
+    def _group_document(self, group: HostGroup) -> dict[str, object]:
         lines = [line for document in group.documents() for line in self._lines(document)]
         return {"status": group.status, "hosts": host_names.fold(group.hosts), "count": len(group.hosts),
                 "error": group.reason() or None, "lines": lines, "more": group.more}  # fmt: skip
 
-    def _sums(self, reports: Iterable[HostReport]) -> dict[str, Any]:
+    def _sums(self, reports: Iterable[HostReport]) -> dict[str, object]:
         """Return the counts of resources of all hosts together."""
         sums = dict.fromkeys(COUNTS, 0)
         for report in reports:
@@ -276,7 +276,7 @@ class Display:
             rows = ((name, row) for group in groups for name in group.hosts for row in _rows(group, name))
             self._session.output.print_json([{"host": name, **row} for name, row in rows])
         else:
-            equal: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
+            equal: dict[str, tuple[Mapping[str, object], list[str]]] = {}
             for group in groups:
                 for row in _rows(group):
                     equal.setdefault(json.dumps(row, sort_keys=True), (row, []))[1].extend(group.hosts)
@@ -314,12 +314,12 @@ def plan_lines(document: Mapping[str, object], registry: Registry, style: Style)
         return [text.error(str(error))]
 
 
-def _rows(group: HostGroup, host: str = "") -> Iterator[Mapping[str, Any]]:
+def _rows(group: HostGroup, host: str = "") -> Iterator[Mapping[str, object]]:
     """Yield the resources in the answers of a group's hosts."""
     for document in group.documents(host):
         rows = document.get("document") if document["type"] == "result" else ()
         yield from (row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, dict))
 
 
-def _batch(batch: BatchReport) -> dict[str, Any]:
+def _batch(batch: BatchReport) -> dict[str, object]:
     return {"batch": batch.number, "batches": batch.of, "hosts": dict(batch.counts), "left": batch.remaining}

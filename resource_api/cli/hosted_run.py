@@ -58,7 +58,7 @@ def run(
     *,
     out: str | None = None,
     confirm: Callable[[str], bool] | None = None,
-    **arguments: Any,
+    **arguments: object,
 ) -> int:
     """Run a command on the selected hosts, show the outcome of each, and return the exit code.
 
@@ -112,7 +112,7 @@ class HostedRun:
         work: Work,
         record: tuple[Ledger, str] | None = None,
         out: str | None = None,
-        on_result: Callable[[str, Any], None] | None = None,
+        on_result: Callable[[str, object], None] | None = None,
     ) -> int:
         """Run over the hosts of ``work`` and return the exit code.
 
@@ -248,7 +248,7 @@ class ShownPlans:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self.confirmed: dict[str, Mapping[str, Any]] = {}
+        self.confirmed: dict[str, Mapping[str, object]] = {}
         self.summary = Summary()
         self._projects: dict[str, None] = {}
         self._acting = 0

@@ -45,17 +45,17 @@ class Work(NamedTuple):
     documents: Sequence[Document]
     files: Mapping[str, bytes]
     arguments: GivenInputs
-    inputs: Mapping[str, Mapping[str, Any]]
+    inputs: Mapping[str, Mapping[str, object]]
     #: The options of the command on a host.
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     #: Host → its saved plan, where one is applied.
-    plans: Mapping[str, Mapping[str, Any]]
+    plans: Mapping[str, Mapping[str, object]]
     #: The project for which generations are counted; for a program without one, its last file.
     project: str
     #: Whether the manifest is a program, which only the hosts execute.
     is_program: bool = False
     #: Host → the identity of its plan that the user has confirmed.
-    confirmed: Mapping[str, Mapping[str, Any]] = {}
+    confirmed: Mapping[str, Mapping[str, object]] = {}
 
     @property
     def shown_project(self) -> str | None:
@@ -66,7 +66,11 @@ class Work(NamedTuple):
 
 
 def prepare(
-    session: Session, command: str, manifest: str | None, hosts: Mapping[str, Inventory], arguments: Mapping[str, Any]
+    session: Session,
+    command: str,
+    manifest: str | None,
+    hosts: Mapping[str, Inventory],
+    arguments: Mapping[str, object],
 ) -> Work:
     """Return the work of the hosts. Raise ``ManifestError`` and ``UsageError`` before any is contacted.
 
@@ -80,7 +84,7 @@ def prepare(
     job_options["log_level"] = threshold(settings)
     if (key := settings.get("key")) is not None:
         job_options["key"] = key.url
-    empty = dict[str, Any]()
+    empty = dict[str, object]()
     work = Work(
         command,
         hosts,
@@ -127,14 +131,16 @@ def _project(session: Session, declared: Manifest | None, documents: Sequence[Do
     return project_name(declared) if declared is not None else documents[-1].file
 
 
-def _saved_plans(session: Session, path: str, hosts: Mapping[str, Inventory]) -> Mapping[str, Mapping[str, Any]] | None:
+def _saved_plans(
+    session: Session, path: str, hosts: Mapping[str, Inventory]
+) -> Mapping[str, Mapping[str, object]] | None:
     """Return the saved plan of each host from the directory of ``plan -o``, or None for a manifest."""
     if not Path(path).is_dir():
         if read_saved_plan(path) is not None:
             msg = f"{path} is the plan of one machine; plan with --on and -o DIR, then apply DIR"
             raise UsageError(msg)
         return None
-    plans: dict[str, Mapping[str, Any]] = {}
+    plans: dict[str, Mapping[str, object]] = {}
     problems: list[Problem] = []
     for name in hosts:
         try:

@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -166,7 +166,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
         completion.register()
     try:
-        code: Any = cli.main(args=arguments, prog_name="resource-api", complete_var=_COMPLETE, standalone_mode=False)
+        code: object = cli.main(args=arguments, prog_name="resource-api", complete_var=_COMPLETE, standalone_mode=False)
     except click.ClickException as error:
         return _report_usage(error, sys.argv[1:] if arguments is None else arguments)
     except (click.Abort, KeyboardInterrupt):

@@ -50,10 +50,10 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 # Values
 
 
-def complete(candidates: str) -> Callable[[click.Context, click.Parameter, str], Any]:
+def complete(candidates: str) -> Callable[[click.Context, click.Parameter, str], object]:
     """Return the callback that completes a parameter: the function ``candidates`` of ``cli/completion.py``."""
 
-    def items(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Any:
+    def items(context: click.Context, _parameter: click.Parameter, incomplete: str) -> object:
         from resource_api.cli import completion
 
         return getattr(completion, candidates)(context, incomplete)
@@ -120,7 +120,7 @@ def _tags(_context: click.Context, _option: click.Parameter, value: str | None) 
     return tags
 
 
-def _targets(kind: str) -> Callable[[click.Context, click.Parameter, Any], list[Target]]:
+def _targets(kind: str) -> Callable[[click.Context, click.Parameter, object], list[Target]]:
     """Return the callback that makes targets of reports from values, by the function ``kind`` of ``reporting``."""
 
     def targets(_context: click.Context, _option: click.Parameter, value: Any) -> list[Target]:
@@ -155,13 +155,13 @@ _POSITIVE: Final = click.FloatRange(min=0, min_open=True)
 _CODE: Final = _Directory(exists=True, file_okay=False)
 
 
-def _option(group: str, text: str, *flags: str, variable: str | None = None, **settings: object) -> dict[str, Any]:
+def _option(group: str, text: str, *flags: str, variable: str | None = None, **settings: object) -> dict[str, object]:
     """Return the settings of an option: its group and text in the help, its flags unless its name, its variable."""
     own_flags = {"flags": flags} if flags else {}
     return {**own_flags, "group": group, "help": text, "envvar": variable, **settings}
 
 
-def _run_option(name: str, option: RunOption) -> dict[str, Any]:
+def _run_option(name: str, option: RunOption) -> dict[str, object]:
     """Return the settings of an option of runs; ``noop`` stands among a command's own options."""
     group = WHAT_TO_CHANGE if option.phase in {"selection", "changes"} else HOW_TO_RUN
     rank = {"rank": 0} if name == "noop" else {}
@@ -409,7 +409,7 @@ def run_options(settings: Mapping[str, object]) -> dict[str, Any]:
     return {name: settings[name] for name in RUN_OPTIONS if name in settings}
 
 
-def saved_plan_options(settings: Mapping[str, object], document: Mapping[str, object]) -> dict[str, Any]:
+def saved_plan_options(settings: Mapping[str, object], document: Mapping[str, object]) -> dict[str, object]:
     """Return the options with which a saved plan is applied.
 
     Raise ``UsageError`` for an option that decides a plan's content, and for another stack or project.

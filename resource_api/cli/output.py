@@ -257,19 +257,19 @@ class Output:
                 return
         self.print(lines)
 
-    def print_json(self, document: Any) -> None:
+    def print_json(self, document: object) -> None:
         """Write the only document of a command with ``--json``."""
         self._write(self._json(document, indent=2))
 
-    def emit(self, document: Mapping[str, Any]) -> None:
+    def emit(self, document: Mapping[str, object]) -> None:
         """Write one object of a stream, on one line."""
         self._write(self._json(document))
 
-    def _json(self, document: Any, indent: int | None = None) -> str:
+    def _json(self, document: object, indent: int | None = None) -> str:
         masked = self.log.mask.document(document)
         return escape_json(json.dumps(masked, indent=indent, ensure_ascii=False, default=self._masked_text)) + "\n"
 
-    def _masked_text(self, value: Any) -> str:
+    def _masked_text(self, value: object) -> str:
         return self.log.mask(str(value))
 
     def _write(self, text: str) -> None:
@@ -374,7 +374,7 @@ def _is_dumb() -> bool:
     return os.environ.get("TERM", "dumb") in {"", "dumb"}
 
 
-def threshold(settings: Mapping[str, Any]) -> str:
+def threshold(settings: Mapping[str, object]) -> str:
     """Return the lowest level of visible log lines."""
     levels = {"debug": "debug", "verbose": "info", "quiet": "err"}
     return next((level for option, level in levels.items() if settings.get(option)), "notice")

@@ -56,7 +56,7 @@ class Reporting:
     def __init__(self, targets: Sequence[Target]) -> None:
         """Send the document to ``targets``."""
         self.targets = targets
-        self.document: Mapping[str, Any] | None = None
+        self.document: Mapping[str, object] | None = None
 
     def check(self, sources: Iterable[str]) -> None:
         """Raise ``UsageError`` if a report would replace a file that the command reads; then nothing is reported."""
@@ -86,7 +86,7 @@ class Reporting:
     @staticmethod
     def failure_document(
         settings: Mapping[str, object], command: str, began: float, code: int, problems: Iterable[Problem]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Return the document of a run that ended before it had one."""
         run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": command}
         summary = {**Summary(noop=bool(settings.get("noop")))._asdict(), "exit_code": code}

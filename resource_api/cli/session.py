@@ -265,10 +265,10 @@ class Session:
         if reporting is None:
             return code
 
-        def failure() -> Mapping[str, Any]:
+        def failure() -> Mapping[str, object]:
             command = click.get_current_context().info_name or ""
             document = reporting.failure_document(self.settings, command, self._began, code, self._problems)
-            masked: Mapping[str, Any] = self.log.mask.document(document)
+            masked: Mapping[str, object] = self.log.mask.document(document)
             return masked
 
         failed = list(reporting.send(failure))

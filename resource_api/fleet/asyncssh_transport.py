@@ -99,8 +99,8 @@ class AsyncsshTransport:
         self.library = _library(alternative)
         self._directory = known_hosts_file(environment).parent
         self._client = _client(self.library)
-        self._key_finders: dict[tuple[str, ...], Any] = {}
-        self._identities: dict[str, Sequence[Any]] = {}
+        self._key_finders: dict[tuple[str, ...], object] = {}
+        self._identities: dict[str, Sequence[object]] = {}
         self._jumps: dict[str, asyncio.Task[Any]] = {}
         self._pace = transport.JumpPace()
 
@@ -138,7 +138,7 @@ class AsyncsshTransport:
         """
         library, endpoint = self.library, self.endpoint(host)
         connection = await self.connect(host, endpoint)
-        options: dict[str, Any] = {"request_pty": False}
+        options: dict[str, object] = {"request_pty": False}
         if terminal:
             modes = {getattr(library, name): int(name in _RAW) for name in (*_RAW, *_NOT_RAW)}
             options = {"request_pty": "force", "term_type": "dumb", "term_modes": modes}
@@ -180,17 +180,17 @@ class AsyncsshTransport:
                 task.result().abort()
         self._jumps.clear()
 
-    def _target(self, address: str, port: int | None, user: str | None) -> dict[str, Any]:
+    def _target(self, address: str, port: int | None, user: str | None) -> dict[str, object]:
         """Return the arguments of asyncssh for a host; for None the configuration applies."""
         config = self._directory / "config"
-        target: dict[str, Any] = {"host": address, "config": [str(config)] if os.access(config, os.R_OK) else None}
+        target: dict[str, object] = {"host": address, "config": [str(config)] if os.access(config, os.R_OK) else None}
         if port is not None:
             target["port"] = port
         if user is not None:
             target["username"] = user
         return target
 
-    async def _attempt(self, host: Host, endpoint: Endpoint) -> Any:
+    async def _attempt(self, host: Host, endpoint: Endpoint) -> object:
         refused_keys: list[str] = []
         arguments = {
             **self._target(host.address or host.name, host.port, host.user),
@@ -206,7 +206,7 @@ class AsyncsshTransport:
             arguments.update(await self._route(host, endpoint))
             return await self.library.connect(**arguments)
 
-    def _identity(self, identity: str, endpoint: Endpoint) -> Sequence[Any]:
+    def _identity(self, identity: str, endpoint: Endpoint) -> Sequence[object]:
         """Return the keys of a file, which is read once: copies, because a connection changes its keys."""
         path = os.path.expanduser(identity)
         if endpoint.configured_identities:
@@ -215,7 +215,7 @@ class AsyncsshTransport:
             self._identities[path] = self.library.load_keypairs([path])
         return list(map(copy, self._identities[path]))
 
-    def _settings(self, seconds: float, known_hosts: object, refused_keys: list[str]) -> dict[str, Any]:
+    def _settings(self, seconds: float, known_hosts: object, refused_keys: list[str]) -> dict[str, object]:
         """Return the arguments that override the configuration; ``refused_keys`` receives fingerprints."""
         return {
             "client_factory": partial(self._client, refused_keys),
@@ -252,14 +252,14 @@ class AsyncsshTransport:
         names = [name.decode("ascii") for key in self.trusted(endpoint) for name in key.sig_algorithms]
         return {"server_host_key_algs": names or _PLAIN_KEYS}
 
-    async def _route(self, host: Host, endpoint: Endpoint) -> dict[str, Any]:
+    async def _route(self, host: Host, endpoint: Endpoint) -> dict[str, object]:
         """Return the argument for the endpoint's jump hosts, or for a direct connection."""
         if not endpoint.via:
             return {"tunnel": None}
         await self._pace.wait(endpoint.via)
         return {"tunnel": await self._jump(endpoint.via, host)}
 
-    async def _jump(self, via: str, host: Host) -> Any:
+    async def _jump(self, via: str, host: Host) -> object:
         """Return the connection to the last jump host of ``via``, shared by all hosts behind it."""
         task = self._jumps.get(via)
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
@@ -270,7 +270,7 @@ class AsyncsshTransport:
             msg = f"its jump host {error}"
             raise HostUnreachable(msg) from error
 
-    async def _open_jump(self, via: str, host: Host) -> Any:
+    async def _open_jump(self, via: str, host: Host) -> object:
         first_hops, _, last = via.rpartition(",")
         user, _, text = last.rpartition("@")
         name, colon, port = text.rpartition(":")
@@ -397,7 +397,7 @@ class _UnreachableErrors:
         return f"its host key {key} is not known; if it is right: resource-api hosts trust {self._host.name}"
 
 
-def _keys_of(known_hosts: Any, host: str, address: str, port: int | None) -> Sequence[Any]:
+def _keys_of(known_hosts: Any, host: str, address: str, port: int | None) -> Sequence[object]:
     """Return asyncssh's key lists of a host: trusted keys, keys of authorities, revoked keys, and so on.
 
     A key that is revoked with or without the port is always revoked: the library ignores the lines with the port if

@@ -5,7 +5,7 @@ The laws are in ``resource_api.testing.carrier_compliance``; the exchange with a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from resource_api.model.values.start_up import NamedTuple
 
@@ -67,7 +67,7 @@ class HostEvent(NamedTuple):
     #: The name of the host whose channel received it, never set by the host itself.
     host: str
     #: Its ``type`` is ``hello``, that of a line of ``--json``, ``result``, ``refused``, or last of all ``end``.
-    document: Mapping[str, Any]
+    document: Mapping[str, object]
 
 
 def end_event(host: str, status: str, code: int | None = None, error: str | None = None) -> HostEvent:

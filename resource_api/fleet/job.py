@@ -43,13 +43,13 @@ class HostJob(NamedTuple):
     #: SHA-256 of the archive with the user's module path, or None.
     modules: str | None = None
     #: The manifest's files in the order of reading: parsed ones with their positions, Python manifests as text.
-    documents: Sequence[Mapping[str, Any]] = ()
+    documents: Sequence[Mapping[str, object]] = ()
     #: The other files of the manifest, by their paths there: contents of assets, templates.
     files: Mapping[str, bytes] = {}
     #: Values by name, secrets as ``Sensitive``; uncoerced texts as pairs with their source: ``decoded_inputs``.
-    inputs: Mapping[str, Any] = {}
+    inputs: Mapping[str, object] = {}
     #: ``name``, ``groups`` and ``address``, for ``${host.…}``.
-    host: Mapping[str, Any] = {}
+    host: Mapping[str, object] = {}
     #: The fields of ``Options`` and the other options of the command, by name.
     options: Mapping[str, Any] = {}
     #: The trace of this run (W3C Trace Context), or None.
@@ -85,7 +85,7 @@ def for_host(
     return shared._replace(id=_digest(part, key), inputs=encoded, host=host, options={**shared.options, **options})
 
 
-def decoded_inputs(job: HostJob) -> dict[str, Any]:
+def decoded_inputs(job: HostJob) -> dict[str, object]:
     """Return the inputs of a job for ``Runtime``."""
     return {
         name: _TEXT_INPUTS[value[0]](reveal(value[1])) if type(value) is tuple else value
@@ -124,14 +124,14 @@ _TEXT_INPUTS: Final[Mapping[str, type[TextInput]]] = {
 _SOURCES: Final = {kind: source for source, kind in _TEXT_INPUTS.items()}
 
 
-def _encoded_input(value: Any) -> Any:
+def _encoded_input(value: Any) -> object:
     """Return an input for a job; a text input is a pair of its source and its text."""
     source = _SOURCES.get(type(value))
     return value if source is None else (source, str(value) if source == "text" else Sensitive(str(value)))
 
 
 #: The documents and files of the last encoded job, and their texts: one value, which threads may share.
-_last_manifest: list[tuple[Any, Any, Mapping[str, str]]] = [(None, None, {})]
+_last_manifest: list[tuple[object, object, Mapping[str, str]]] = [(None, None, {})]
 
 
 def _manifest_texts(job: HostJob) -> Mapping[str, str]:
@@ -183,7 +183,7 @@ def _document(fields: Mapping[str, Any]) -> Document:
     return Document(fields["data"], fields["file"], fields["raw"], None if flat is None else lambda: _node(flat))
 
 
-def _flat(node: Node) -> list[Any]:
+def _flat(node: Node) -> list[object]:
     """Return positions as JSON data: line, column, and for each child its key, the key's position, and the child."""
     (line, column), children = node
     return [line, column, [[key, *position, _flat(child)] for key, (position, child) in children.items()]]

@@ -144,8 +144,8 @@ def _add(contents: dict[str, bytes], path: str) -> None:
 class GivenInputs(NamedTuple):
     """Inputs for all hosts: an inventory overrides the ``weaker`` ones, and ``stronger`` ones override it."""
 
-    weaker: Mapping[str, Any]
-    stronger: Mapping[str, Any]
+    weaker: Mapping[str, object]
+    stronger: Mapping[str, object]
 
 
 class HostInputs:
@@ -165,11 +165,11 @@ class HostInputs:
         self._sensitive = {name for name, declaration in declared if _is_sensitive(declaration)}
         self._texts: dict[ValueSource, str] = {}
         #: The id of settings → the inputs of all their hosts.
-        self._shared: dict[int, Mapping[str, Any]] = {}
+        self._shared: dict[int, Mapping[str, object]] = {}
         #: Problem → the names of its hosts.
         self._problems: dict[Problem, list[str]] = {}
 
-    def of_all(self, hosts: Iterable[tuple[str, Inventory]]) -> dict[str, Mapping[str, Any]]:
+    def of_all(self, hosts: Iterable[tuple[str, Inventory]]) -> dict[str, Mapping[str, object]]:
         """Return the inputs of each host. Raise ``ManifestError`` with all problems and their hosts."""
         inputs = {name: self._of(name, inventory.settings_of(name)) for name, inventory in hosts}
         if self._problems:
@@ -179,7 +179,7 @@ class HostInputs:
             )
         return inputs
 
-    def _of(self, host: str, settings: HostSettings) -> Mapping[str, Any]:
+    def _of(self, host: str, settings: HostSettings) -> Mapping[str, object]:
         # A source may contain the name of the host.
         by_name = any(HOST in str(item.value) for item in settings.inputs.values() if kind_of(item.value))
         if not by_name and (shared := self._shared.get(id(settings))) is not None:
@@ -192,7 +192,7 @@ class HostInputs:
             self._shared[id(settings)] = inputs
         return inputs
 
-    def _resolved(self, host: str, settings: HostSettings, problems: dict[Problem, None]) -> Mapping[str, Any]:
+    def _resolved(self, host: str, settings: HostSettings, problems: dict[Problem, None]) -> Mapping[str, object]:
         """Return the inputs of one host, checked and with secrets marked; add errors to ``problems``."""
         from_inventory = {
             name: value
@@ -209,7 +209,7 @@ class HostInputs:
             problems[problem if value is None else value.locate(problem)] = None
         return {name: value for name, value in resolved.items() if name in merged}
 
-    def _value(self, host: str, name: str, value: LocatedValue, problems: dict[Problem, None]) -> Any:
+    def _value(self, host: str, name: str, value: LocatedValue, problems: dict[Problem, None]) -> object:
         source = source_of(value.value, value.directory, host)
         if source is None:
             if name in self._sensitive and not value.file.endswith(AGE):

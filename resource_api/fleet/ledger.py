@@ -178,7 +178,7 @@ def digest_of(values: Mapping[str, object] | Sequence[object], key: bytes) -> by
     return blake2b(repr(_revealed(values)).encode(errors="surrogatepass"), key=key, digest_size=16).digest()
 
 
-def _revealed(value: object) -> Any:
+def _revealed(value: object) -> object:
     if isinstance(value, dict):
         return [(str(name), _revealed(value[name])) for name in sorted(value, key=str)]
     if isinstance(value, (list, tuple)):

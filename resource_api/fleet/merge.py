@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet.connections import LOST, REFUSED, UNREACHABLE, Host
 from resource_api.model.report import SUMMARY_FIELDS, Summary
@@ -103,7 +103,7 @@ class HostGroup:
         self.status, self.error, self.texts, self.more = result
         self.hosts: list[str] = []
 
-    def documents(self, host: str = "") -> list[dict[str, Any]]:
+    def documents(self, host: str = "") -> list[dict[str, object]]:
         """Return the stored documents; with ``host``, as that host sent them."""
         name = host if host and self._representative is _PLACEHOLDER_HOST else self._representative.name
         return [json.loads(text.replace(_OWN_NAME, name)) for text in self.texts]
@@ -375,7 +375,7 @@ def _is_part(character: str) -> bool:
     return character.isalnum() or character in _PARTS
 
 
-def _comparable(result: object) -> Any:
+def _comparable(result: object) -> object:
     """Return the only document of a command without the fields that differ in equal plans."""
     if not isinstance(result, dict) or not isinstance(result.get("steps"), list):
         return result

@@ -16,7 +16,7 @@ import tarfile
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from resource_api.fleet.launch import HostPlatform
 from resource_api.model.values.assets import Limits
@@ -62,7 +62,7 @@ class PythonRuntime(NamedTuple):
     platform: HostPlatform
     size: int
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return the runtime as JSON data."""
         machine, libc, version = self.platform
         return {

@@ -17,7 +17,7 @@ import weakref
 from collections import deque
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -295,7 +295,7 @@ class Paging(NamedTuple):
     key: str = "id"
 
 
-def _paged_items(ask: Callable[[str], Response], path: str, paging: Paging) -> Iterator[dict[str, Any]]:
+def _paged_items(ask: Callable[[str], Response], path: str, paging: Paging) -> Iterator[dict[str, object]]:
     """Yield the objects of all pages; ``ask`` returns the answer for the path or URL of a page, also a 404.
 
     Raise ``ResourceError`` for an answer that is no list of objects, and for pages that never end.
@@ -322,7 +322,7 @@ def _paged_items(ask: Callable[[str], Response], path: str, paging: Paging) -> I
     raise ResourceError(msg)
 
 
-def _entries(response: Response, paging: Paging) -> list[dict[str, Any]]:
+def _entries(response: Response, paging: Paging) -> list[dict[str, object]]:
     entries = field_at(response.body, paging.items)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         subject = f"the field {paging.items!r}" if paging.items else "the answer"
@@ -331,7 +331,7 @@ def _entries(response: Response, paging: Paging) -> list[dict[str, Any]]:
     return entries
 
 
-def _following(response: Response, entries: list[dict[str, Any]], paging: Paging, path: str, position: int) -> str:
+def _following(response: Response, entries: list[dict[str, object]], paging: Paging, path: str, position: int) -> str:
     """Return the path or URL of the page after an answer, which is at ``position``; empty: there is none."""
     value = field_at(response.body, paging.next) if paging.next else None
     if paging.cursor:
@@ -461,7 +461,7 @@ class Client:
             pause *= 2
         raise self._error(response, max(status, 0))
 
-    def items(self, path: str, paging: Paging | None = None) -> Iterator[dict[str, Any]]:
+    def items(self, path: str, paging: Paging | None = None) -> Iterator[dict[str, object]]:
         """Yield the objects of a list, page by page, as they are needed."""
 
         def ask(page: str) -> Response:

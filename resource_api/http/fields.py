@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-def field_at(value: object, path: str) -> Any:
+def field_at(value: object, path: str) -> object:
     """Return the field at ``path``; None where there is none. An empty path is the value itself."""
     if not path:
         return value
@@ -25,7 +25,7 @@ def field_at(value: object, path: str) -> Any:
     return field_at(value.get(first), rest) if rest else None
 
 
-def with_field(value: dict[str, Any], path: str, field: object) -> dict[str, Any]:
+def with_field(value: dict[str, object], path: str, field: object) -> dict[str, object]:
     """Return an object with ``field`` at ``path``; the objects around it are made where they are missing."""
     first, _, rest = path.partition(".")
     if not rest or path in value:
@@ -34,7 +34,7 @@ def with_field(value: dict[str, Any], path: str, field: object) -> dict[str, Any
     return {**value, first: with_field(inner if isinstance(inner, dict) else {}, rest, field)}
 
 
-def without_field(value: dict[str, Any], path: str) -> dict[str, Any]:
+def without_field(value: dict[str, object], path: str) -> dict[str, object]:
     """Return an object without the field at ``path``."""
     first, _, rest = path.partition(".")
     if not rest or path in value:
@@ -52,7 +52,7 @@ def merged(is_: object, should: object) -> Any:
     return should
 
 
-def changed_fields(is_: Mapping[str, object], should: Mapping[str, object]) -> dict[str, Any]:
+def changed_fields(is_: Mapping[str, object], should: Mapping[str, object]) -> dict[str, object]:
     """Return the outer fields that differ, each as a whole: for a PATCH with fields.
 
     Such a service replaces a field that is an object by the one that it gets, or merges the two: both is right.
@@ -64,9 +64,9 @@ def changed_fields(is_: Mapping[str, object], should: Mapping[str, object]) -> d
     }
 
 
-def merge_patch(is_: Mapping[str, object], should: Mapping[str, object]) -> dict[str, Any]:
+def merge_patch(is_: Mapping[str, object], should: Mapping[str, object]) -> dict[str, object]:
     """Return a JSON Merge Patch (RFC 7396), in which null removes a field."""
-    patch: dict[str, Any] = {}
+    patch: dict[str, object] = {}
     for name, value in changed_fields(is_, should).items():
         before, declared = is_.get(name), should[name]
         if isinstance(before, dict) and isinstance(declared, dict):
@@ -76,12 +76,12 @@ def merge_patch(is_: Mapping[str, object], should: Mapping[str, object]) -> dict
     return patch
 
 
-def json_patch(is_: Mapping[str, object], should: Mapping[str, object], path: str = "") -> list[dict[str, Any]]:
+def json_patch(is_: Mapping[str, object], should: Mapping[str, object], path: str = "") -> list[dict[str, object]]:
     """Return a JSON Patch (RFC 6902): its operations, for the fields beneath ``path``."""
     return list(_operations(is_, should, path))
 
 
-def _operations(is_: Mapping[str, object], should: Mapping[str, object], path: str) -> Iterator[dict[str, Any]]:
+def _operations(is_: Mapping[str, object], should: Mapping[str, object], path: str) -> Iterator[dict[str, object]]:
     for name, value in changed_fields(is_, should).items():
         pointer = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
         before, declared = is_.get(name), should[name]

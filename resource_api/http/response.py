@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.start_up import NamedTuple
@@ -28,7 +28,7 @@ class Response(NamedTuple):
     request: str = ""
 
     @property
-    def body(self) -> Any:
+    def body(self) -> object:
         """The JSON in it; None if it is empty. Raise ``ResourceError`` for a text that is no JSON."""
         if not self.text.strip():
             return None
@@ -66,6 +66,6 @@ class Response(NamedTuple):
         return next(filter(None, map(self.header, names)), "")
 
 
-def _refuse(name: str) -> Any:
+def _refuse(name: str) -> object:
     msg = f"{name} is no number"
     raise ValueError(msg)

@@ -69,11 +69,11 @@ class DefinitionFiles:
             return self._executable(path)
         in_directory = path.rsplit("/", 3)[1:3] == ["providers", definition.name]
         module = self._execute(path, first=first, deep=in_directory)
-        value: builtins.type[Any] = _defined(path, module, "Provider", type)
+        value: builtins.type[object] = _defined(path, module, "Provider", type)
         check_interface(definition, value, f"{path}: ")
         return value
 
-    def _executable(self, path: str) -> builtins.type[Any]:
+    def _executable(self, path: str) -> builtins.type[object]:
         self._bytes(path)
         if not os.access(path, os.X_OK):
             msg = f"{path}: a provider without the ending .py is an executable, and this file cannot be executed"
@@ -133,12 +133,12 @@ class DefinitionFiles:
             self._libraries[directory] = Library(directory, None if directory == BUNDLED else self._read)
         return self._libraries[directory]
 
-    def builtins_of_manifest(self, directories: Sequence[str]) -> dict[str, Any]:
+    def builtins_of_manifest(self, directories: Sequence[str]) -> dict[str, object]:
         """Return the built-in names for a Python manifest, which imports ``lib/`` of these directories."""
         return builtins_with_libs([self._library(directory) for directory in directories if directory != BUNDLED])
 
 
-def check_interface(definition: TypeDefinition, provider: builtins.type[Any], prefix: str = "") -> None:
+def check_interface(definition: TypeDefinition, provider: builtins.type[object], prefix: str = "") -> None:
     """Raise ``DefinitionError`` where a provider class does not fit its type; ``prefix`` begins each line."""
     from resource_api.plugins.provider_interface import interface_problems  # inspect is slow to import
 
@@ -169,7 +169,7 @@ def _stem(path: str) -> str:
     return path.rpartition("/")[2].removesuffix(".py").removesuffix(".json")
 
 
-def _defined(path: str, module: ModuleType, constant: str, expected: type[Any]) -> Any:
+def _defined(path: str, module: ModuleType, constant: str, expected: type[object]) -> Any:
     value = getattr(module, constant, None)
     if value is None:
         candidates = [name for name, member in vars(module).items() if _is_candidate(member, expected, module)]
@@ -227,8 +227,8 @@ def _mapping(path: str, label: str, value: object) -> Mapping[str, Any]:
 
 
 def _members(
-    path: str, word: str, values: object, make: Callable[[str, str, Mapping[str, Any]], Any]
-) -> dict[str, Any]:
+    path: str, word: str, values: object, make: Callable[[str, str, Mapping[str, object]], object]
+) -> dict[str, object]:
     """Return the values of an object, each built by ``make``, with errors that name their position."""
     members = {}
     for name, value in _mapping(path, word, values).items():

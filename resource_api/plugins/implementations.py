@@ -53,7 +53,7 @@ class Implementations:
         self,
         definition: TypeDefinition,
         names: Sequence[str],
-        make: Callable[[str], Any],
+        make: Callable[[str], object],
         required: str,
         assigned: Callable[[], Mapping[Name, str]],
     ) -> None:
@@ -63,9 +63,9 @@ class Implementations:
         self._make = make
         self._required = required
         self._assigned = assigned
-        self._made: dict[str, Any] = {}
+        self._made: dict[str, object] = {}
         #: The configuration of the instance; None: it needs none, or has none yet.
-        self._config: Mapping[str, Any] | None = None
+        self._config: Mapping[str, object] | None = None
         self._configured: set[str] = set()
         #: The names of suitable implementations.
         self._suitable: set[str] = set()
@@ -130,19 +130,19 @@ class Implementations:
         for implementation, part in self._by_implementation(names).items():
             self._call(context, implementation, "refresh", part)
 
-    def due(self, context: Context, name: Name, should: Mapping[str, object]) -> Any:
+    def due(self, context: Context, name: Name, should: Mapping[str, object]) -> object:
         """Return whether an imperative resource is due."""
         return self._call(context, self._assigned().get(name, ""), "due", name, should)
 
-    def preflight(self, context: Context, changes: Mapping[Name, Mapping[str, object]]) -> Iterator[Any]:
+    def preflight(self, context: Context, changes: Mapping[Name, Mapping[str, object]]) -> Iterator[object]:
         """Return the needs of the changes that this machine lacks, as each implementation reports them."""
         return self._reports(context, "preflight", changes)
 
-    def side_effects(self, context: Context, changes: Mapping[Name, Change]) -> Iterator[Any]:
+    def side_effects(self, context: Context, changes: Mapping[Name, Change]) -> Iterator[object]:
         """Return the side effects of the changes, as each implementation reports them."""
         return self._reports(context, "side_effects", changes)
 
-    def _reports(self, context: Context, method: str, changes: Mapping[Name, object]) -> Iterator[Any]:
+    def _reports(self, context: Context, method: str, changes: Mapping[Name, object]) -> Iterator[object]:
         for implementation, part in self._by_implementation(changes).items():
             yield from self._call(context, implementation, method, {name: changes[name] for name in part}) or ()
 
@@ -151,7 +151,7 @@ class Implementations:
         self._config = config
         self._usable(context, "")
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """Return a method of the first provider if it is pure, or a function of the chosen one."""
         if name in _PURE:
             return getattr(self._provider(self.pure), name)
@@ -184,7 +184,7 @@ class Implementations:
 
     def _by_implementation(self, names: Collection[Name]) -> dict[str, list[Name]]:
         """Return the names by the implementation that they state, or ""."""
-        assigned, names_of = self._assigned(), dict[str, list[Any]]()
+        assigned, names_of = self._assigned(), dict[str, list[object]]()
         for name in names:
             names_of.setdefault(assigned.get(name, ""), []).append(name)
         return names_of
@@ -201,7 +201,7 @@ class Implementations:
         with context.activate(provider):
             return getattr(provider, method)(context, *arguments, **inputs)
 
-    def _usable(self, context: Context, implementation: str) -> Any:
+    def _usable(self, context: Context, implementation: str) -> object:
         """Return a suitable provider. Raise ``ProviderError`` with the reasons why none is."""
         with self._lock:
             if not implementation and not self.chosen:

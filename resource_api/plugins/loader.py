@@ -116,7 +116,7 @@ class _CheckedLoader(SourceFileLoader):
         self._read = read
         self._source, self._status = read(path)
 
-    def path_stats(self, path: str) -> Mapping[str, Any]:  # noqa: ARG002 - there is one file
+    def path_stats(self, path: str) -> Mapping[str, object]:  # noqa: ARG002 - there is one file
         """Return the time and size of the file."""
         return {"mtime": self._status.st_mtime, "size": self._status.st_size}
 
@@ -191,15 +191,15 @@ def _describe(error: BaseException) -> str:
     return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"
 
 
-def builtins_with_lib(directory: str, read: ReadCode | None) -> dict[str, Any]:
+def builtins_with_lib(directory: str, read: ReadCode | None) -> dict[str, object]:
     """Return the built-in names for files of a directory of the module path; ``read`` as for ``execute_in``."""
     return Library(directory, read).builtins
 
 
-def builtins_with_libs(libraries: Sequence[Library]) -> dict[str, Any]:
+def builtins_with_libs(libraries: Sequence[Library]) -> dict[str, object]:
     """Return the built-in names for a file beside a module path: ``lib`` is the first that has the imported module."""
 
-    def import_(name: str, *arguments: Any, **keywords: Any) -> Any:
+    def import_(name: str, *arguments: Any, **keywords: Any) -> object:
         head, _, rest = name.partition(".")
         if head != "lib" or not libraries:
             return builtins.__import__(name, *arguments, **keywords)
@@ -232,10 +232,10 @@ class Library:
         self,
         name: str,
         globals: Mapping[str, Any] | None = None,  # noqa: A002 - the parameters of __import__
-        locals: Mapping[str, Any] | None = None,  # noqa: A002 - the same
+        locals: Mapping[str, object] | None = None,  # noqa: A002 - the same
         fromlist: Sequence[str] | None = (),
         level: int = 0,
-    ) -> Any:
+    ) -> object:
         """Do the work of ``builtins.__import__``. Raise ``DefinitionError`` for names that ``lib/`` does not define."""
         target = self._target(name, (globals or {}).get("__package__") or "", level)
         if target is None:

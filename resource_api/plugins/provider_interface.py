@@ -53,7 +53,7 @@ _ELSEWHERE: Final = {"destroy": "delete", "instances": "get", "flush": "update"}
 _NOOP: Final = "noop"
 
 
-def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Sequence[str]:
+def interface_problems(definition: TypeDefinition, provider: type[object]) -> Sequence[str]:
     """Return the mismatches between a type's declaration and its provider's methods: missing and undeclared ones."""
     type_name, features = definition.name, definition.features
     required = (*(("get", "set") if definition.attributes else ()), *definition.functions)
@@ -88,14 +88,14 @@ def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Seque
     return [f"provider of '{type_name}': {text}" for text in texts]
 
 
-def _advice(provider: type[Any], method: str) -> str:
+def _advice(provider: type[object], method: str) -> str:
     """Return the remedy for a missing method other than writing it, after a semicolon, or ""."""
     if method == "set" and any(callable(getattr(provider, name, None)) for name in _SIMPLE):
         return "; inherit it from SimpleProvider, and it calls create, update and delete"
     return ""
 
 
-def _misspelt_methods(provider: type[Any], required: Collection[str]) -> Mapping[str, str]:
+def _misspelt_methods(provider: type[object], required: Collection[str]) -> Mapping[str, str]:
     """Return missing method → the provider's public method that stands for it.
 
     It is one letter off, or has the name that the method has in Puppet's older providers. A method that the provider
@@ -135,7 +135,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
             yield from _names_in(constant)
 
 
-def _suitability_problems(type_name: str, provider: type[Any]) -> Iterator[str]:
+def _suitability_problems(type_name: str, provider: type[object]) -> Iterator[str]:
     """Yield the problems of ``priority`` and ``suitable``, which decide between the providers of a type."""
     if type(getattr(provider, "priority", 0)) is not int:
         yield f"provider of '{type_name}': priority must be an integer"
@@ -143,13 +143,13 @@ def _suitability_problems(type_name: str, provider: type[Any]) -> Iterator[str]:
         yield f"provider of '{type_name}': suitable must be a method"
 
 
-def _has(provider: type[Any], method: str) -> bool:
+def _has(provider: type[object], method: str) -> bool:
     """Whether a provider has a method of its own: ``get`` and ``set`` of the base class only state the obligations."""
     value = getattr(provider, method, None)
     return callable(value) and value not in (BaseProvider.get, BaseProvider.set)
 
 
-def _config_problems(definition: TypeDefinition, provider: type[Any]) -> list[str]:
+def _config_problems(definition: TypeDefinition, provider: type[object]) -> list[str]:
     """Return the mismatches between the methods for configuration and ``config`` of the type."""
     if definition.config.attributes:
         has = callable(getattr(provider, "configure", None))
@@ -194,7 +194,7 @@ def _parameters(function: FunctionType) -> list[inspect.Parameter]:
     return list(inspect.signature(function, follow_wrapped=False).parameters.values())
 
 
-def _plain_problems(provider: type[Any], methods: Iterable[str]) -> Iterator[str]:
+def _plain_problems(provider: type[object], methods: Iterable[str]) -> Iterator[str]:
     """Yield the methods whose code does not run when they are called."""
     for method in methods:
         function = getattr(provider, method, None)
@@ -204,7 +204,7 @@ def _plain_problems(provider: type[Any], methods: Iterable[str]) -> Iterator[str
             yield f"{method} has a 'yield', so that it would do nothing"
 
 
-def _argument_problems(provider: type[Any], methods: Mapping[str, str]) -> Iterator[str]:
+def _argument_problems(provider: type[object], methods: Mapping[str, str]) -> Iterator[str]:
     """Yield the plain methods with another number of arguments; decorated and variadic ones are not checked."""
     for method, arguments in methods.items():
         function = inspect.getattr_static(provider, method, None)

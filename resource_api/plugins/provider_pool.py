@@ -55,11 +55,11 @@ class ProviderPool:
         self.run = run
         run.trusted_directories = registry.trusted_directories
         #: Returns why policies forbid a resource, empty where they do not; None where there are no policies.
-        self.check_policies: Callable[[Entry, Mapping[str, Any]], str] | None = None
+        self.check_policies: Callable[[Entry, Mapping[str, object]], str] | None = None
         #: The results of functions in this transaction, by instance, function, secrecy and inputs.
-        self._function_results: dict[tuple[str, str, bool, str], Any] = {}
+        self._function_results: dict[tuple[str, str, bool, str], object] = {}
         #: Returns, for an instance, the implementation of each resource that has one of its own, by name.
-        self.assigned: Callable[[str], Mapping[Any, str]] = lambda _instance: {}
+        self.assigned: Callable[[str], Mapping[object, str]] = lambda _instance: {}
         #: Instance → the implementation that the manifest states for all its resources.
         self.required: dict[str, str] = {}
         #: The only provider that is made, whether it is suitable or not; set in a worker.
@@ -76,7 +76,7 @@ class ProviderPool:
         #: The names of those that run in workers.
         self._isolated: set[str] = set()
         #: The instances that are ready for every call.
-        self._configured: dict[str, Any] = {}
+        self._configured: dict[str, object] = {}
         #: A resource and a function may need an instance at once.
         self._lock = threading.RLock()
         #: The contexts of pure functions.
@@ -187,7 +187,7 @@ class ProviderPool:
             return ProviderFunctions(definition, {}, missing=str(error))
         return functions
 
-    def call_function(self, call: FunctionCall, inputs: Mapping[str, object], secret: bool) -> Any:  # noqa: FBT001 - part of the call
+    def call_function(self, call: FunctionCall, inputs: Mapping[str, object], secret: bool) -> object:  # noqa: FBT001 - part of the call
         """Return the result of a function that a type declares; the same inputs are passed once in a transaction.
 
         A function reads: it is called like ``get``, and its result is checked against its data type. The result is
@@ -199,7 +199,7 @@ class ProviderPool:
             self._function_results[key] = self._call_function(call, inputs, secret=secret)
         return deepcopy(self._function_results[key])
 
-    def _call_function(self, call: FunctionCall, inputs: Mapping[str, object], *, secret: bool) -> Any:
+    def _call_function(self, call: FunctionCall, inputs: Mapping[str, object], *, secret: bool) -> object:
         datatype, run = call.function.datatype, self.run
         run.log.mask.add(inputs)
         try:
@@ -268,7 +268,7 @@ class ProviderPool:
         type_name = split_instance(instance)[0]
         return self.registry.type(type_name, self._versions.get(instance, "")).for_instance(instance)
 
-    def _provider_class(self, definition: TypeDefinition, implementation: str = "") -> builtins.type[Any]:
+    def _provider_class(self, definition: TypeDefinition, implementation: str = "") -> builtins.type[object]:
         instance = definition.instance
         name = implementation or self.only or self.required.get(instance, "")
         return self.registry.provider(definition.name, self._versions.get(instance, ""), name)
@@ -286,7 +286,7 @@ class ProviderPool:
             self._call_configure(instance, definition, provider)
         self._configured[instance] = provider
 
-    def _make(self, instance: str) -> Any:
+    def _make(self, instance: str) -> object:
         """Return an instance, which may not be configured yet."""
         if instance not in self._made:
             definition = self._definition(instance)
@@ -299,7 +299,7 @@ class ProviderPool:
                 self._made[instance] = self._call_class(definition)
         return self._made[instance]
 
-    def _make_isolated(self, definition: TypeDefinition) -> Any:
+    def _make_isolated(self, definition: TypeDefinition) -> object:
         """Start the workers of a type; only they load its providers, and report their priorities and ``suitable``."""
         names = self._implementation_names(definition)
         first = self._start_worker(definition, names[0])
@@ -332,7 +332,7 @@ class ProviderPool:
             start = partial(process.PythonWorker, directories, trust=self.registry.trusted_directories)
         return proxy.WorkerProvider(proxy.WorkerPool(definition, self.run, start, implementation))
 
-    def _call_class(self, definition: TypeDefinition, implementation: str = "") -> Any:
+    def _call_class(self, definition: TypeDefinition, implementation: str = "") -> object:
         provider_class = self._provider_class(definition, implementation)
         if issubclass(provider_class, ExecutableProvider):
             self._isolated.add(definition.instance)
@@ -403,7 +403,11 @@ class _PureCalls:
     """
 
     def __init__(
-        self, definition: TypeDefinition, run: RunContext, provider: Callable[[], Any], provider_class: type[Any] | None
+        self,
+        definition: TypeDefinition,
+        run: RunContext,
+        provider: Callable[[], Any],
+        provider_class: type[object] | None,
     ) -> None:
         """Prepare calls of the provider that ``provider`` returns; ``provider_class`` is None in workers."""
         self.context = Context(definition, run, answering=True)
@@ -413,7 +417,7 @@ class _PureCalls:
         self._class = provider_class
 
     def functions(
-        self, check_policies: Callable[[Entry, Mapping[str, Any]], str] | None, implementations: Sequence[str]
+        self, check_policies: Callable[[Entry, Mapping[str, object]], str] | None, implementations: Sequence[str]
     ) -> ProviderFunctions:
         """Return the functions for the features that the type declares, and the names of its ``implementations``."""
         features = self._definition.features
@@ -475,20 +479,20 @@ class _PureCalls:
         if self._definition.secret:
             self._mask.add([(resource, declared_secrets(self._definition, resource)) for resource in resources])
 
-    def insync(self, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
+    def insync(self, questions: Iterable[Question]) -> Iterator[list[object] | Exception]:
         """Yield the answers of ``insync`` for the attributes of each question, or the exception that it raised."""
         if self._class is None:
             yield from self._provider().insync_each(self.context, questions)
             return
         for question in questions:
             try:
-                answers: list[Any] | Exception = process_guard.call_contained(self._answers, question)
+                answers: list[object] | Exception = process_guard.call_contained(self._answers, question)
             except Exception as error:  # noqa: BLE001 - its exception is its answer
                 self.context.log_traceback(error)
                 answers = error
             yield answers
 
-    def _answers(self, question: Question) -> list[Any]:
+    def _answers(self, question: Question) -> list[object]:
         name, attributes, is_, should = question
         compare = self._provider().insync
         return [compare(self.context, name, attribute, is_, should) for attribute in attributes]
@@ -518,13 +522,13 @@ class _PureCalls:
         if not self._definition.config.attributes or (self._class is not None and not hasattr(self._class, method)):
             return None
 
-        def call(*configs: Mapping[str, object]) -> Any:
+        def call(*configs: Mapping[str, object]) -> object:
             self._mask.add(configs)
             return self._call(method, *configs)
 
         return call
 
-    def _call(self, method: str, *arguments: Any) -> Any:
+    def _call(self, method: str, *arguments: Any) -> object:
         if self._definition.sensitive:
             self._mask.add(arguments)
         call = getattr(self._provider(), method)

@@ -45,7 +45,7 @@ class Registry:
         self._files = DefinitionFiles(self._read_code)
         self._types: dict[str, TypeDefinition] = {}
         #: Type → the classes of its providers by name, in the order of preference.
-        self._providers: dict[str, Mapping[str, builtins.type[Any]]] = {}
+        self._providers: dict[str, Mapping[str, builtins.type[object]]] = {}
         self._components: dict[str, Component | None] = {}
         self._policies: list[Policy] = []
         #: Kind and name of the definitions that were loaded from a file.
@@ -54,7 +54,7 @@ class Registry:
         self._broken: dict[tuple[str, str], DefinitionError] = {}
         self._versions: dict[tuple[str, str], _TypeVersion] = {}
         #: The same as ``_providers``, of a version of a type that is not the first on the module path.
-        self._versioned: dict[tuple[str, str], Mapping[str, builtins.type[Any]]] = {}
+        self._versioned: dict[tuple[str, str], Mapping[str, builtins.type[object]]] = {}
         self._unheard: list[str] = []
         self._warn: Callable[[str], None] = self._unheard.append
 
@@ -106,7 +106,7 @@ class Registry:
             warn(warning)
         self._unheard.clear()
 
-    def register_provider(self, name: str, provider: builtins.type[Any], implementation: str = "") -> None:
+    def register_provider(self, name: str, provider: builtins.type[object], implementation: str = "") -> None:
         """Add a provider class of the type ``name``, one of several if it has a name of its own, ``implementation``.
 
         Raise ``DefinitionError`` where it does not fit the type, or has the name of another.
@@ -121,7 +121,7 @@ class Registry:
         check_interface(self.type(name), provider)
         self._providers[name] = by_preference({**registered, key: provider})
 
-    def register_component(self, definition: ComponentDefinition, build: Callable[[Any], object]) -> None:
+    def register_component(self, definition: ComponentDefinition, build: Callable[[object], object]) -> None:
         """Add a component and the function that builds it. Raise ``DefinitionError`` when its name is taken."""
         if not isinstance(definition, ComponentDefinition):
             msg = f"expected a ComponentDefinition, got {type(definition).__name__}"
@@ -135,8 +135,8 @@ class Registry:
         self,
         name: str,
         *,
-        resource: Callable[[PolicyResource], Any] | None = None,
-        plan: Callable[[PolicyPlan], Any] | None = None,
+        resource: Callable[[PolicyResource], object] | None = None,
+        plan: Callable[[PolicyPlan], object] | None = None,
     ) -> None:
         """Add a policy that checks each resource, each plan, or both. Raise ``DefinitionError``."""
         self._policies.append(policy(name, name, {"resource": resource, "plan": plan}))
@@ -152,7 +152,7 @@ class Registry:
             self.register_type(self._load("types", name, lambda: self._files.type(self._type_file(name))))
         return self._types[name]
 
-    def provider(self, name: str, versions: str = "", implementation: str = "") -> builtins.type[Any]:
+    def provider(self, name: str, versions: str = "", implementation: str = "") -> builtins.type[object]:
         """Return a provider class of the type that ``type`` returns: the one of a name, or the preferred one.
 
         Raise ``DefinitionError`` as ``type`` does.
@@ -216,7 +216,7 @@ class Registry:
         path = self._module_path.find(kind, name) if (kind, name) in self._from_file else None
         return Origin() if path is None else self._module_path.origin(path)
 
-    def builtins_of_manifest(self) -> dict[str, Any]:
+    def builtins_of_manifest(self) -> dict[str, object]:
         """Return the built-in names for a Python manifest: with them it imports ``lib/`` of the module path."""
         return self._files.builtins_of_manifest(self._module_path.directories)
 
@@ -285,7 +285,7 @@ class Registry:
             raise DefinitionError(msg)
         return path if path or type_file or name in self._types else self._module_path.find("components", name)
 
-    def _provider_classes(self, name: str, versions: str) -> Mapping[str, builtins.type[Any]]:
+    def _provider_classes(self, name: str, versions: str) -> Mapping[str, builtins.type[object]]:
         """Return the provider classes of a type by name, in the order of preference. Raise ``DefinitionError``."""
         if directory := self._directory(name, versions):
             key = name, directory
@@ -301,11 +301,11 @@ class Registry:
 
     def _classes(
         self, files: Mapping[str, str], definition: TypeDefinition, *, first: bool = True
-    ) -> Mapping[str, builtins.type[Any]]:
+    ) -> Mapping[str, builtins.type[object]]:
         classes = {name: self._files.provider(path, definition, first=first) for name, path in files.items()}
         return by_preference(classes)
 
-    def _classes_in(self, directory: str, definition: TypeDefinition) -> Mapping[str, builtins.type[Any]]:
+    def _classes_in(self, directory: str, definition: TypeDefinition) -> Mapping[str, builtins.type[object]]:
         """Load the providers beside a version of a type that is not the first on the module path."""
         if not (files := self._module_path.providers(definition.name, directory)):
             path = f"{directory}/providers/{definition.name}.py"
@@ -313,7 +313,7 @@ class Registry:
             raise DefinitionError(msg)
         return self._classes(files, definition, first=False)
 
-    def _load(self, kind: str, name: str, load: Callable[[], Any]) -> Any:
+    def _load(self, kind: str, name: str, load: Callable[[], object]) -> Any:
         """Load files once; one that failed fails again with the same error, unless it only missed a module."""
         error = self._broken.get((kind, name))
         if error is not None and not isinstance(error, MissingModule):

@@ -193,7 +193,7 @@ def _session(settings: Mapping[str, object], *, runs: bool = False) -> Session:
 @_converging
 def once(**settings: Any) -> int:
     """Apply MANIFEST of SOURCE once, as 'agent run' does at each of its times; for a timer."""
-    agent, source_fields = _agent(settings), dict[str, Any]()
+    agent, source_fields = _agent(settings), dict[str, object]()
     settings["reports"] = [
         _with_source(target, source_fields) for target in settings["reports"] or _default_reports(settings)
     ]
@@ -220,7 +220,7 @@ def _with_source(target: Target, source_fields: Mapping[str, object]) -> Target:
     return target._replace(reporter=lambda document: target.reporter({**document, **source_fields}))
 
 
-def _once(session: Session, agent: Agent, source_fields: dict[str, Any], settings: dict[str, Any]) -> int:
+def _once(session: Session, agent: Agent, source_fields: dict[str, Any], settings: dict[str, object]) -> int:
     make_directory(agent.directory)
     with converge.locked(agent.directory):
         if pause := statuses.paused(agent.directory):

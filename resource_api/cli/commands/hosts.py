@@ -143,9 +143,9 @@ class _Key(NamedTuple):
     status: str
     error: str | None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return the JSON data of a key."""
-        fields: dict[str, Any] = {"host": self.host.name, "status": self.status, "error": self.error}
+        fields: dict[str, object] = {"host": self.host.name, "status": self.status, "error": self.error}
         if (key := self.key) is not None:
             fields |= {"address": key.endpoint.address, "port": key.endpoint.port}
             fields |= {"algorithm": key.algorithm, "fingerprint": key.fingerprint}
@@ -167,7 +167,7 @@ def _select(session: Session, patterns: Sequence[str], file: str | None) -> list
         raise UsageError(str(error)) from error
 
 
-def _document(host: Host) -> dict[str, Any]:
+def _document(host: Host) -> dict[str, object]:
     password = host.become_password
     source = None if password is None else password.document()
     return {**host._asdict(), "groups": list(host.groups), "become_password": source}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -60,13 +60,13 @@ def inputs() -> None:
 @options.stack
 @options.common
 @with_session()
-def show_inputs(session: Session, manifest: str, **_settings: Any) -> None:
+def show_inputs(session: Session, manifest: str, **_settings: object) -> None:
     """Show the value of each input of MANIFEST, and where it is from; secrets are masked."""
     values = list_inputs(session.runtime, session.source(manifest), session.inputs.values, session.inputs.located)
     session.console.show(lambda: [_input_document(value) for value in values], lambda: _input_lines(values))
 
 
-def _input_document(value: InputValue) -> dict[str, Any]:
+def _input_document(value: InputValue) -> dict[str, object]:
     return {**value._asdict(), "place": value.place or None}
 
 
@@ -82,7 +82,7 @@ def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:
 @options.inputs_key
 @options.common
 @with_session()
-def edit(session: Session, file: str, **_settings: Any) -> None:
+def edit(session: Session, file: str, **_settings: object) -> None:
     """Edit the encrypted FILE in $VISUAL or $EDITOR, and encrypt it again for the recipients in FILE.recipients.
 
     The text is in memory only. A FILE that does not exist is created.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -100,16 +100,16 @@ def facts(session: Session, name: str | None, **_settings: object) -> None:
         session.console.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
 
 
-def _all_facts() -> dict[str, Any]:
+def _all_facts() -> dict[str, object]:
     facts = Facts()
     return {name: facts[name] for name in facts.names()}
 
 
-def _find_fact(name: str) -> Any:
+def _find_fact(name: str) -> object:
     """Return the fact of a dotted name. Raise ``ResourceAPIError``, with the nearest name, for an unknown one."""
     facts = Facts()
     root, *keys = name.split(".")
-    value: Any = facts[root] if root in facts.names() else None
+    value: object = facts[root] if root in facts.names() else None
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     if value is not None:
@@ -119,14 +119,14 @@ def _find_fact(name: str) -> Any:
     raise ResourceAPIError(msg)
 
 
-def _fact_lines(facts: dict[str, Any], above: str) -> Iterator[str]:
+def _fact_lines(facts: dict[str, object], above: str) -> Iterator[str]:
     """Yield ``os.name: Debian`` for each fact that is no mapping."""
     for name, value in _dotted_facts(facts, above):
         if not isinstance(value, dict):
             yield f"{escape(name)}: {show_value(value)}"
 
 
-def _dotted_facts(facts: dict[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+def _dotted_facts(facts: dict[str, object], above: str) -> Iterator[tuple[str, object]]:
     """Yield each fact by its dotted name, a mapping before its members."""
     for key, value in facts.items():
         name = f"{above}.{key}" if above else key

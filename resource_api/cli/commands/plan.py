@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -106,7 +106,7 @@ def _refuse_changes(settings: Mapping[str, object]) -> None:
 @options.state
 @options.common
 @with_session()
-def show(session: Session, plan: str, **_settings: Any) -> None:
+def show(session: Session, plan: str, **_settings: object) -> None:
     """Show a saved plan as it was planned; nothing of the machine is read.
 
     A warning says if state has changed since, so that apply would refuse the plan.

@@ -87,7 +87,7 @@ def resource(
         from resource_api.runtime.resource_selection import filter_tests
 
         filter_tests(settings["filters"], [definition])  # before anything is read
-    attributes: Mapping[str, Any] = {}
+    attributes: Mapping[str, object] = {}
     if name is not None:
         name, attributes = resource_access.parse_name(definition, name, changes, given_inputs.secret_value)
     if name is None or (any(mark in name for mark in "*?") and not attributes.keys() >= set(definition.namevars)):
@@ -176,7 +176,7 @@ def _list(
 
 def _read(
     session: Session, definition: TypeDefinition, identity: Identity, selected: SelectedProvider | None
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the only resource; one instance of its provider canonicalizes its name and reads it."""
     strict = session.settings["strict"]
     return session.reader.read_all(definition.name, identity, strict=strict, selected=selected)
@@ -210,9 +210,9 @@ def _finish(
     return 0
 
 
-def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str, Any]:
+def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str, object]:
     """Return the values of ``--config``, coerced to each data type. Raise ``UsageError``, also for a visible secret."""
-    config: dict[str, Any] = {}
+    config: dict[str, object] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
@@ -239,7 +239,7 @@ def _change(
     definition: TypeDefinition,
     reference: Reference,
     identity: Identity,
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, object],
     *,
     selected: SelectedProvider | None,
 ) -> int:
@@ -279,7 +279,7 @@ def _tables(listed: Listed, lay_out: Callable[[Rows], Iterable[str]]) -> Iterato
         yield from lay_out(rows)
 
 
-def _table_rows(definition: TypeDefinition, rows: Rows) -> list[dict[str, Any]]:
+def _table_rows(definition: TypeDefinition, rows: Rows) -> list[dict[str, object]]:
     """Return rows with their columns in order: title, namevars, other attributes, read-only ones; without secrets."""
     namevars = definition.namevars if len(definition.namevars) > 1 else ()
     columns = [name for name in definition.attributes if name not in {*definition.namevars, *definition.sensitive}]

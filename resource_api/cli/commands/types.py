@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -77,8 +77,8 @@ def _list_summary(session: Session, definition: Definition, providers: Sequence[
     return f"{rendering.summary(definition)}{several} ({'; '.join(notes)})"
 
 
-def _list_document(session: Session, definition: Definition, providers: Sequence[Suitability]) -> dict[str, Any]:
-    document: dict[str, Any] = {"name": definition.name, "docs": definition.docs}
+def _list_document(session: Session, definition: Definition, providers: Sequence[Suitability]) -> dict[str, object]:
+    document: dict[str, object] = {"name": definition.name, "docs": definition.docs}
     document["origin"] = rendering.origin_document(session.registry.origin(definition.name))
     if isinstance(definition, TypeDefinition):
         document |= {"version": definition.version, "schema_version": definition.schema_version}

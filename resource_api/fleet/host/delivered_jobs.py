@@ -38,7 +38,7 @@ class JobReport(NamedTuple):
     """The exit code of a finished job and the documents of its results."""
 
     code: int
-    documents: Sequence[Mapping[str, Any]]
+    documents: Sequence[Mapping[str, object]]
 
 
 class Journal:

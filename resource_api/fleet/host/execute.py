@@ -419,7 +419,7 @@ class Sender:
                     self._closed = True
 
 
-def _cut(leaf: Any) -> Any:
+def _cut(leaf: Any) -> object:
     """Return a leaf of JSON data; a long text is cut."""
     too_long = isinstance(leaf, str) and len(leaf) > _LONGEST
     return f"{leaf[:_LONGEST]}… ({len(leaf)} characters)" if too_long else leaf
@@ -474,7 +474,7 @@ def execute(job: HostJob, sender: Sender, directories: Sequence[str], listen: Ca
         return _fail(run, [Problem(None, text, code="interrupted")], interrupts.exit_code)
 
 
-def hello(cache: str) -> dict[str, Any]:
+def hello(cache: str) -> dict[str, object]:
     """Return the first document of a host: its Python, this package's version, the user and the free space."""
     free = os.statvfs(cache)
     fields = {"python": ".".join(map(str, sys.version_info[:3])), "version": __version__, "uid": os.geteuid()}

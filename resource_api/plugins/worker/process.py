@@ -76,7 +76,7 @@ class AssetSender:
         """Return the content that a worker sends back: the one that was added, or one that cannot be read."""
         return self._contents.get((word, sha256)) or unreadable_content(word, sha256, origin, source)
 
-    def answer(self, request: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def answer(self, request: str, body: Mapping[str, Any]) -> tuple[str, dict[str, object]]:
         """Return the frame that answers ``open``, ``member`` or ``read``.
 
         Raise ``LookupError`` for a content that was not added, or a reader that was not opened.
@@ -113,7 +113,7 @@ class _Reader:
             self._file = content.open()
             self._chunks = iter(partial(self._file.read, _CONTENT_CHUNK), b"")
 
-    def next(self, request: str) -> Any:
+    def next(self, request: str) -> object:
         """Return the next chunk, or the next member without its bytes; None at the end."""
         if request == "member":
             member = next(self._members, None)
@@ -338,7 +338,7 @@ class ProgramWorker(WorkerProcess):
             if self.failure is not None:
                 raise self.failure
 
-    def _starter(self, _invocation: Invocation) -> Callable[[Invocation, int, int, int], Any]:
+    def _starter(self, _invocation: Invocation) -> Callable[[Invocation, int, int, int], object]:
         # By a fork of this process: only that can have a guardian.
         return spawn.starter(reading=True)
 
@@ -385,10 +385,10 @@ class PythonWorker(WorkerProcess):
             if not self._closed:
                 os.write(self._ours[2], b"!")
 
-    def _starter(self, _invocation: Invocation) -> Callable[[Invocation, int, int, int], Any]:
+    def _starter(self, _invocation: Invocation) -> Callable[[Invocation, int, int, int], object]:
         return self._start
 
-    def _start(self, invocation: Invocation, out: int, err: int, _report: int) -> Any:
+    def _start(self, invocation: Invocation, out: int, err: int, _report: int) -> object:
         return subprocess.Popen(  # noqa: S603 - our own interpreter
             [invocation.path, *invocation.arguments],
             stdin=subprocess.DEVNULL,

@@ -83,7 +83,7 @@ def name(value: object) -> Name:
     return tuple(value) if type(value) is list else value
 
 
-def problem_fields(problem: Problem) -> dict[str, Any]:
+def problem_fields(problem: Problem) -> dict[str, object]:
     """Return the fields of a problem that have a value, for a frame."""
     return {name: value for name, value in problem._asdict().items() if value != Problem._field_defaults.get(name)}
 
@@ -98,7 +98,7 @@ def problem(value: object) -> Problem:
     raise ProviderError(msg)
 
 
-def side_effect_fields(effect: SideEffect) -> dict[str, Any]:
+def side_effect_fields(effect: SideEffect) -> dict[str, object]:
     """Return the fields of a side effect, for a frame. Raise ``ProviderError`` for another value."""
     if not isinstance(effect, SideEffect):
         msg = f"side_effects must return pairs of a name and a SideEffect, not {effect!r:.80}"
@@ -116,7 +116,7 @@ def side_effect(fields: object) -> SideEffect:
     raise ProviderError(msg)
 
 
-def difference_fields(change: Difference) -> dict[str, Any]:
+def difference_fields(change: Difference) -> dict[str, object]:
     """Return the fields of a changed attribute, for a frame."""
     return {"attribute": change.attribute, "is": change.is_, "should": change.should, "message": change.message}
 
@@ -190,9 +190,9 @@ class Decoder:
         self._largest = largest
         self._limit = MAX_FRAME if largest is None else max(largest.values())
         #: Builds assets and archives from their digests.
-        self.content: Callable[[str, str, str, Any], Content] = unreadable_content
+        self.content: Callable[[str, str, str, object], Content] = unreadable_content
         #: Is called with each secret that arrives.
-        self.on_secret: Callable[[Sensitive[Any]], object] = id
+        self.on_secret: Callable[[Sensitive[object]], object] = id
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Raise ``ValueError`` for bytes that are no frame."""
@@ -262,7 +262,7 @@ class Decoder:
             raise ValueError(msg)
         self._on_other(bytes(line))
 
-    def _decode(self, members: dict[str, Any]) -> Any:
+    def _decode(self, members: dict[str, Any]) -> object:
         tag = members.get(TAG)
         if tag is None:
             return members
@@ -278,7 +278,7 @@ def _check_size(size: int, limit: int) -> None:
         raise ValueError(msg)
 
 
-def _refuse(constant: str) -> Any:
+def _refuse(constant: str) -> object:
     msg = f"{constant} is no JSON"
     raise ValueError(msg)
 
@@ -291,7 +291,7 @@ class _Encoder:
         #: The containers around the value that is being encoded, by identity.
         self._around: list[int] = []
 
-    def encode(self, value: Any) -> Any:
+    def encode(self, value: Any) -> object:
         """Return a value as JSON has it."""
         kind = type(value)
         if kind in _PLAIN:
@@ -311,10 +311,10 @@ class _Encoder:
         finally:
             self._around.pop()
 
-    def list(self, value: Iterable[object]) -> Any:
+    def list(self, value: Iterable[object]) -> object:
         return [item if type(item) in _PLAIN else self.encode(item) for item in value]
 
-    def mapping(self, value: Mapping[object, object]) -> Any:
+    def mapping(self, value: Mapping[object, object]) -> object:
         """Return a mapping as it is where it holds only plain values, which nearly all do."""
         if not _TEXT.issuperset(map(type, value)) or TAG in value:
             return {TAG: "mapping", "value": [[self.encode(key), self.encode(item)] for key, item in value.items()]}
@@ -322,18 +322,18 @@ class _Encoder:
             return value if type(value) is dict else dict(value)
         return {key: self.encode(item) for key, item in value.items()}
 
-    def sequence(self, value: Iterable[object]) -> Any:
+    def sequence(self, value: Iterable[object]) -> object:
         return {TAG: type(value).__name__, "value": self.list(value)}
 
-    def sensitive(self, value: Sensitive[Any]) -> Any:
+    def sensitive(self, value: Sensitive[object]) -> object:
         """Return a secret in clear text: the channel is private."""
         return {TAG: "sensitive", "value": self.encode(value.reveal())}
 
-    def content(self, value: Content) -> Any:
+    def content(self, value: Content) -> object:
         self._on_content(value)
         return {TAG: value.word, "value": [value.sha256, value.origin, self.encode(value.given)]}
 
-    def bytes(self, value: bytes) -> Any:
+    def bytes(self, value: bytes) -> object:
         return {TAG: "bytes", "value": b64encode(value).decode("ascii")}
 
 
@@ -394,7 +394,7 @@ _ERRORS: Final[Mapping[str, type[BaseException]]] = {
 }
 
 
-def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict[str, Any]:
+def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict[str, object]:
     """Return the body of the frame for an error: its class, the nearest class that both sides have, text, fields.
 
     A text that is too long is masked before it is cut.

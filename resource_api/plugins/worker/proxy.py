@@ -75,7 +75,7 @@ class WorkerProvider:
                 problems = error
             yield problems
 
-    def insync_each(self, context: Context, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
+    def insync_each(self, context: Context, questions: Iterable[Question]) -> Iterator[list[object] | Exception]:
         """Yield the answers of ``insync`` for the attributes of each question, computed in one call."""
         listed = list(questions)
         calls = [[name, attribute, is_, should] for name, attributes, is_, should in listed for attribute in attributes]
@@ -93,7 +93,7 @@ class WorkerProvider:
         """Return whether an imperative resource is due, and perhaps why."""
         return _pair(self._workers.call(context, "due", name, should))
 
-    def plan(self, context: Context, name: Name, is_: Resource | None, should: Resource) -> Any:
+    def plan(self, context: Context, name: Name, is_: Resource | None, should: Resource) -> object:
         """Return the provider's prediction for a change."""
         answer = self._workers.call(context, "plan", name, is_, should)
         return Planned(**answer) if isinstance(answer, dict) and answer.keys() <= set(Planned._fields) else answer
@@ -112,11 +112,11 @@ class WorkerProvider:
         for name, effect in self._workers.call(context, "side_effects", listed) or ():
             yield protocol.name(name), protocol.side_effect(effect)
 
-    def suitable(self, context: Context) -> Any:
+    def suitable(self, context: Context) -> object:
         """Return True, or why the provider cannot be used on this machine."""
         return self._workers.call(context, "suitable") if self.decides else True
 
-    def upgrade(self, version: int, values: Resource) -> Any:
+    def upgrade(self, version: int, values: Resource) -> object:
         """Return recorded values in the form of the type's schema version."""
         return self._workers.call(self._workers.no_call, "upgrade", version, values)
 
@@ -124,19 +124,19 @@ class WorkerProvider:
         """Set the configuration; each worker gets it before its first call that needs it."""
         self._workers.config = dict(config)
 
-    def check_config(self, context: Context, config: Resource, former: Resource | None = None) -> Any:
+    def check_config(self, context: Context, config: Resource, former: Resource | None = None) -> object:
         """Return the configuration with the values that the provider adds."""
         if "check_config" not in self._methods:
             return config
         return self._workers.call(context, "check_config", config, former)
 
-    def diff_config(self, context: Context, is_: Resource, should: Resource) -> Any:
+    def diff_config(self, context: Context, is_: Resource, should: Resource) -> object:
         """Return the names of attributes whose change makes existing resources unreachable."""
         if "diff_config" not in self._methods:
             return []
         return self._workers.call(context, "diff_config", is_, dict(should))
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """Return a method that passes its arguments on, or a function of the type, with named inputs."""
         if name in _PASSED_ON:
             return lambda context, *arguments: self._workers.call(context, name, *arguments)
@@ -156,7 +156,7 @@ class WorkerProvider:
         """End the workers."""
         self._finalizer()
 
-    def _answers(self, context: Context, method: str, calls: list[list[Any]]) -> Iterator[Any]:
+    def _answers(self, context: Context, method: str, calls: list[list[object]]) -> Iterator[Any]:
         """Yield the results or errors of ``calls``, lists of arguments, all made in one call of a worker."""
         try:
             answers = self._workers.call(context, method, calls) if calls else []
@@ -170,7 +170,7 @@ class WorkerProvider:
             yield protocol.decode_exception(raised) if raised is not None else answer.get("value")
 
 
-def _pair(answer: object) -> Any:
+def _pair(answer: object) -> object:
     """Return an answer of two parts as a tuple, also from a program without tuples."""
     return tuple(answer) if type(answer) is list else answer
 
@@ -195,7 +195,7 @@ class WorkerPool:
         self._run = run
         self.functions = definition.functions
         #: The configuration of the provider; None while it has none.
-        self.config: Mapping[str, Any] | None = None
+        self.config: Mapping[str, object] | None = None
         self.interrupted = False
         #: The body of ``ready`` of the last worker that was started.
         self.ready: Mapping[str, Any] = {}
@@ -392,7 +392,7 @@ class WorkerCall:
             f" the worker of '{self._context.type.name}' has been ended",
         )
 
-    def _terms(self) -> Mapping[str, Any]:
+    def _terms(self) -> Mapping[str, object]:
         context = self._context
         return {
             "subjects": [_subject(name, subject) for name, subject in context.subjects.items()],
@@ -437,7 +437,7 @@ class WorkerCall:
             raise CallTimeout
 
 
-def result(frame: Frame) -> Any:
+def result(frame: Frame) -> object:
     """Return the value of the last frame of a call, or raise the provider's exception."""
     if frame.kind == "raised":
         raise protocol.decode_error(frame.body)
@@ -500,10 +500,10 @@ def _log(
     run.log.write(level, subject, text, context.type.name, lambda: selected, change=difference)
 
 
-def _subject(name: Name, subject: Subject) -> dict[str, Any]:
+def _subject(name: Name, subject: Subject) -> dict[str, object]:
     """Return a subject as an object, without its defaults: thousands are sent at once."""
     title, loglevel, parent, hidden, action, _declaration = subject
-    fields: dict[str, Any] = {"name": name, "title": title, "action": str(action)}
+    fields: dict[str, object] = {"name": name, "title": title, "action": str(action)}
     if loglevel != "notice":
         fields["loglevel"] = loglevel
     if parent:
