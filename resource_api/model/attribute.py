@@ -101,7 +101,7 @@ class Attribute:
         docs: str = "",
         *,
         kind: Kind | None = None,
-        default: Any = MISSING,
+        default: object = MISSING,
         write_only: bool = False,
         derived_from: str = "",
         must_be: str = "",
@@ -200,7 +200,7 @@ class AttributeSet:
         """Return the attribute that a manifest means by a name; a name that it has in no attribute stays."""
         return written[:-1] if written[-1:] == "_" and written[:-1] in self.spelt else written
 
-    def renamed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def renamed(self, values: Mapping[str, object]) -> dict[str, Any]:
         """Return values under the names of their attributes, from their names in manifests."""
         return {self.attribute_spelt(name): value for name, value in values.items()}
 

@@ -116,7 +116,7 @@ def json_object(value: object) -> dict[str, Any]:
     raise TypeError(msg)
 
 
-def map_sealed(value: object, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[Any, ...] = ()) -> Any:
+def map_sealed(value: object, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[object, ...] = ()) -> Any:
     """Return ``value`` with each sealed secret replaced by ``change(sealed, path to it)``."""
     if isinstance(value, Sealed):
         return change(value, path)

@@ -69,7 +69,7 @@ def unused_instances(records: Iterable[Record]) -> list[RecordKey]:
     return [record.key for record in stored if record.type == PROVIDER_TYPE and record.name not in instances]
 
 
-def provider_record(instance: ProviderInstance, config: Mapping[str, Any], salt: bytes) -> Record:
+def provider_record(instance: ProviderInstance, config: Mapping[str, object], salt: bytes) -> Record:
     """Return the record of an instance with the configuration ``config``; of ephemeral values only the names."""
     inputs: dict[str, Any] = {"version": instance.version}
     if instance.implementation:
@@ -175,7 +175,7 @@ class _Matcher:
                 f" digest is kept; declare it under providers: and give the inputs that it needs ({error})"
             )
 
-    def _with_secrets(self, record: Record, config: Mapping[str, Any], hidden: Sequence[str]) -> dict[str, Any]:
+    def _with_secrets(self, record: Record, config: Mapping[str, object], hidden: Sequence[str]) -> dict[str, Any]:
         """Return a recorded configuration with the ``hidden`` values that the provider's ``check_config`` adds to it.
 
         Raises ``ConfigurationError`` if it does not add all of them, or if resources are out of reach with them.
@@ -246,7 +246,7 @@ def current_name(name: str) -> str:
     return instance_of(type_name, provider.partition(_OLDER)[0] if provider else None)
 
 
-def recorded_config(record: Record, current: Mapping[str, Any], salt: bytes) -> tuple[dict[str, Any], list[str]]:
+def recorded_config(record: Record, current: Mapping[str, object], salt: bytes) -> tuple[dict[str, Any], list[str]]:
     """Return the recorded configuration, and the names of secrets of which only a digest is recorded, or nothing.
 
     A secret whose digest equals that of the same value in ``current`` is taken from there, as are ephemeral ones.
@@ -265,7 +265,7 @@ def recorded_config(record: Record, current: Mapping[str, Any], salt: bytes) -> 
     return config, hidden
 
 
-def breaking_changes(before: Record, config: Mapping[str, Any], functions: ProviderFunctions, salt: bytes) -> list[str]:
+def breaking_changes(before: Record, config: Mapping[str, object], functions: ProviderFunctions, salt: bytes) -> list[str]:
     """Return the changed values with which a provider cannot reach the resources of the configuration ``before``.
 
     Raises ``ConfigurationError`` if ``diff_config`` of the provider fails.

@@ -111,7 +111,7 @@ def _has_namevars(name: Name, definition: TypeDefinition) -> bool:
     return (len(name) if isinstance(name, tuple) else 1) == len(definition.namevars)
 
 
-def _values(values: Mapping[str, Any], version: int, functions: ProviderFunctions) -> Mapping[str, Any]:
+def _values(values: Mapping[str, object], version: int, functions: ProviderFunctions) -> Mapping[str, Any]:
     """Return values upgraded from an older version of their type. Raises ``ValueError`` for a wrong answer."""
     assert functions.upgrade is not None
     try:
@@ -130,7 +130,7 @@ def _values(values: Mapping[str, Any], version: int, functions: ProviderFunction
     return dict(answer)
 
 
-def _is_wrong(definition: TypeDefinition, name: str, value: Any) -> bool:
+def _is_wrong(definition: TypeDefinition, name: str, value: object) -> bool:
     """Return whether a recorded value cannot be one of an attribute; of secrets and contents only digests are known."""
     if name not in definition.attributes or value is None or has_sealed(value):
         return False

@@ -283,7 +283,7 @@ class Imported(NamedTuple):
 
 
 def import_resource(
-    runtime: Runtime, source: Source, target: str, name: str | None, inputs: Mapping[str, Any] | None = None
+    runtime: Runtime, source: Source, target: str, name: str | None, inputs: Mapping[str, object] | None = None
 ) -> Summary:
     """Record one resource as ``import_resources`` does. Raise ``ResourceError`` if it cannot be read or is missing."""
     (outcome,) = import_resources(runtime, source, [target], name, inputs)
@@ -303,7 +303,7 @@ def import_resources(
     source: Source,
     targets: Sequence[str],
     name: str | None,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, object] | None = None,
 ) -> list[Imported]:
     """Record the existing resources that the manifest declares as ``targets`` as ours (contract §10.11).
 
@@ -381,7 +381,7 @@ def _read_entries(
     return rows
 
 
-def _outcome(entry: Entry, read: tuple[Mapping[str, Any] | None, str] | None, *, is_named: bool) -> Imported:
+def _outcome(entry: Entry, read: tuple[Mapping[str, object] | None, str] | None, *, is_named: bool) -> Imported:
     """Return the outcome for a resource; ``read`` is its row and failure, or None where it is ours already."""
     name = str(entry.reference)
     if read is None:

@@ -122,7 +122,7 @@ _MANIFESTS: Final = (".yaml", ".yml", ".json", ".py")
 @options.hosted
 @options.inputs_key
 @with_session()
-def output(session: Session, words: tuple[str, ...], *, reveal: bool, **_settings: Any) -> int:
+def output(session: Session, words: tuple[str, ...], *, reveal: bool, **_settings: object) -> int:
     """Show the outputs of a stack, or the one called NAME, as they are recorded.
 
     MANIFEST names the project; it ends in .yaml, .yml, .json or .py.

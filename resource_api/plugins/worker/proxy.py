@@ -418,7 +418,7 @@ class WorkerCall:
         else:
             apply_report(self._run, self._context, frame)
 
-    def _store_private(self, worker: WorkerProcess, name: Name, data: Any) -> None:
+    def _store_private(self, worker: WorkerProcess, name: Name, data: object) -> None:
         """Store private data, and answer whether it was."""
         try:
             self._context.store_private(name, data)

@@ -223,7 +223,7 @@ class _RequestedPrivateData(PrivateData):
     def get(self, key: RecordKey) -> Any:
         return self._request("private", name=key[1])
 
-    def store(self, key: RecordKey, data: Any) -> None:
+    def store(self, key: RecordKey, data: object) -> None:
         self._request("store_private", name=key[1], data=data)
 
 
