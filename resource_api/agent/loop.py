@@ -18,13 +18,15 @@ import sys
 import time
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from resource_api.model.options import Settings
 
 
 #: Seconds over which machines spread their missed runs after a common outage.
@@ -251,9 +253,7 @@ Environment=TMPDIR=/run/resource-api-agent
 """
 
 
-def units(
-    arguments: Sequence[str], settings: Mapping[str, Any], variables: Mapping[str, str], state: str
-) -> dict[str, str]:
+def units(arguments: Sequence[str], settings: Settings, variables: Mapping[str, str], state: str) -> dict[str, str]:
     """Return name → text of the service, and of its timer with the setting ``timer``.
 
     ``arguments``: those of ``agent run``; ``variables``: its environment; ``state``: the directory of the default
@@ -281,7 +281,7 @@ def units(
     return {f"{NAME}.service": service, f"{NAME}.timer": text}
 
 
-def _directories(settings: Mapping[str, Any], state: str) -> str:
+def _directories(settings: Settings, state: str) -> str:
     """Return the settings for the agent's own directories."""
     lines = "StateDirectory=resource-api\nStateDirectoryMode=0700\n" if state == "/var/lib/resource-api" else ""
     if settings["mode"] == "noop":
@@ -307,7 +307,7 @@ def _program() -> list[str]:
     return [program] if os.access(program, os.X_OK) else [sys.executable, "-P", "-m", "resource_api"]
 
 
-def _check_paths(settings: Mapping[str, Any]) -> None:
+def _check_paths(settings: Settings) -> None:
     source = settings["source"]
     paths = [*settings["module_path"], *settings["trust_path"], *settings["input_files"], settings["signers"]]
     paths += [settings["directory"], None if "://" in source else source]

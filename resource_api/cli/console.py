@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.manifest.sections import MAPPING
 from resource_api.model.report import Diagnosed, RunReport, Summary
@@ -12,13 +12,14 @@ from resource_api.render import json as documents
 from resource_api.render import text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from resource_api.cli.output import Output
     from resource_api.cli.progress import ProgressDisplay
     from resource_api.cli.source_lines import SourceLines
     from resource_api.model.attribute import AttributeSet
     from resource_api.model.json_documents import ProblemJson
+    from resource_api.model.options import Settings
     from resource_api.model.report import Event
     from resource_api.model.values.errors import ResourceAPIError
     from resource_api.plan.planner import ExecutionPlan
@@ -35,7 +36,7 @@ class Console:
         self,
         output: Output,
         run: RunContext,
-        settings: Mapping[str, Any],
+        settings: Settings,
         attributes_of: Callable[[str], AttributeSet | None],
         began: float,
     ) -> None:

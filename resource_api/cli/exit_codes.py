@@ -5,14 +5,15 @@ An error has its own code, in ``model/values/errors.py``; ``docs/commands.md`` l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ManifestError, StateLocked
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from resource_api.fleet.merge import HostReport
+    from resource_api.model.options import Settings
     from resource_api.model.report import RunReport
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.runtime.signals import Interrupts
@@ -22,7 +23,7 @@ _CHANGED: Final = 2
 _FAILED: Final = 4
 
 
-def of_run(report: RunReport, interrupts: Interrupts, settings: Mapping[str, Any]) -> int:
+def of_run(report: RunReport, interrupts: Interrupts, settings: Settings) -> int:
     """Return the code of a run: 0 or 1, with ``--detailed-exitcodes`` 0, 2, 4 or 6; 128 + N after signal N.
 
     ``settings`` are the parameters of the command. A run of the agent that succeeds, of another version than the

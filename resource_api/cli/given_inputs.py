@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.document import AGE, manifest_error
 from resource_api.model.values.errors import UsageError
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from resource_api.manifest.input_files import InputFiles
     from resource_api.manifest.input_values import LocatedValue
+    from resource_api.model.options import Settings
     from resource_api.model.values.errors import Problem
     from resource_api.system.filesystem.code_trust import CodeTrust
 
@@ -109,7 +110,7 @@ class CommandInputs:
         return located
 
 
-def files(settings: Mapping[str, Any]) -> Iterator[str]:
+def files(settings: Settings) -> Iterator[str]:
     """Yield the files that the inputs of a command are read from."""
     yield from stack_files(settings)
     yield from settings.get("input_files") or ()
@@ -119,7 +120,7 @@ def files(settings: Mapping[str, Any]) -> Iterator[str]:
             yield value[1:]
 
 
-def stack_files(settings: Mapping[str, Any]) -> list[str]:
+def stack_files(settings: Settings) -> list[str]:
     """Return the paths of the inputs of the selected stack, beside the manifest: none, one, or a mistaken second."""
     manifest, name = settings.get("manifest"), settings.get("stack")
     if not manifest or not name:

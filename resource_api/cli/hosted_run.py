@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.archives import SentArchive
     from resource_api.fleet.connections import Host, HostConnections
     from resource_api.fleet.run import Rollout
+    from resource_api.model.options import Settings
 
     V = TypeVar("V")
 
@@ -197,13 +198,13 @@ class HostedRun:
         return host, for_host(shared, fields, work.inputs[name], options, key)
 
 
-def open_connections(sent: Archives, settings: Mapping[str, Any], transports: Collection[str]) -> HostConnections:
+def open_connections(sent: Archives, settings: Settings, transports: Collection[str]) -> HostConnections:
     """Return connections by these transports. Raise ``ResourceError`` if a library is not installed."""
     runtimes = PythonRuntimes(python_runtimes.directory(os.environ))
     return SshConnections(sent, limit=settings["at_once"], runtime=runtimes.find, transports=transports)
 
 
-def _rollout(settings: Mapping[str, Any], total: int) -> Rollout:
+def _rollout(settings: Settings, total: int) -> Rollout:
     """Return the rollout that the options describe. Raise ``UsageError``."""
     batches = _parsed("--batches", settings["batches"], parse_batches)
     bound = _parsed("--stop-after", settings["stop_after"], parse_share)
@@ -271,7 +272,7 @@ class ShownPlans:
         return destroy_question(self.summary, ", ".join(self._projects), stack, f", on {hosts_of(self._acting)}")
 
 
-def _check_options(settings: Mapping[str, Any]) -> None:
+def _check_options(settings: Settings) -> None:
     """Raise ``UsageError`` for options that contradict each other, or that need a terminal which there is not."""
     if settings.get("state") is not None:
         open_store(settings["state"])

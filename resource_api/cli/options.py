@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.cli.reporting import Target
-    from resource_api.model.options import RunOption
+    from resource_api.model.options import RunOption, Settings
     from resource_api.state.encryption.keys import Key
     from resource_api.system.age import Identities
 
@@ -385,7 +385,7 @@ rerun = shared("rerun")
 # Parameters of a command
 
 
-def is_hosted(settings: Mapping[str, object]) -> bool:
+def is_hosted(settings: Settings) -> bool:
     """Return whether a command is for other hosts.
 
     Raise ``UsageError`` for an option that needs ``--on``, and for an empty one: a variable that is not set must
@@ -404,12 +404,12 @@ def is_hosted(settings: Mapping[str, object]) -> bool:
     return False
 
 
-def run_options(settings: Mapping[str, object]) -> dict[str, Any]:
+def run_options(settings: Settings) -> dict[str, Any]:
     """Return the options of ``Runtime``'s methods from a command's parameters."""
     return {name: settings[name] for name in RUN_OPTIONS if name in settings}
 
 
-def saved_plan_options(settings: Mapping[str, object], document: Mapping[str, object]) -> dict[str, object]:
+def saved_plan_options(settings: Settings, document: Mapping[str, object]) -> dict[str, object]:
     """Return the options with which a saved plan is applied.
 
     Raise ``UsageError`` for an option that decides a plan's content, and for another stack or project.

@@ -12,7 +12,7 @@ import os
 import sys
 from contextlib import nullcontext, suppress
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from resource_api.model.report import LogEvent
 from resource_api.model.values.errors import ResourceAPIError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from resource_api.cli.progress import LiveLines
+    from resource_api.model.options import Settings
     from resource_api.model.values.errors import Problem
     from resource_api.render.changes import Style
     from resource_api.system.log import EventDict, Processor
@@ -70,7 +71,7 @@ class _OwnStream(io.TextIOWrapper):
 class Output:
     """The streams of one command; from its creation on, stdout belongs to the command alone."""
 
-    def __init__(self, settings: Mapping[str, Any], *, runs: bool) -> None:
+    def __init__(self, settings: Settings, *, runs: bool) -> None:
         """Use the options about output; JSON of a command that ``runs`` is one object per line, with its log lines."""
         self.json = bool(settings.get("json"))
         self.streams = runs and self.json
@@ -374,7 +375,7 @@ def _is_dumb() -> bool:
     return os.environ.get("TERM", "dumb") in {"", "dumb"}
 
 
-def threshold(settings: Mapping[str, object]) -> str:
+def threshold(settings: Settings) -> str:
     """Return the lowest level of visible log lines."""
     levels = {"debug": "debug", "verbose": "info", "quiet": "err"}
     return next((level for option, level in levels.items() if settings.get(option)), "notice")

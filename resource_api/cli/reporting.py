@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.json_documents import PlanJson, RunJson
+    from resource_api.model.options import Settings
 
     Document = Mapping[str, Any]
     Reporter = Callable[[Document], object]
@@ -85,7 +86,7 @@ class Reporting:
 
     @staticmethod
     def failure_document(
-        settings: Mapping[str, object], command: str, began: float, code: int, problems: Iterable[Problem]
+        settings: Settings, command: str, began: float, code: int, problems: Iterable[Problem]
     ) -> dict[str, object]:
         """Return the document of a run that ended before it had one."""
         run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": command}

@@ -6,7 +6,7 @@ import os
 import sys
 from functools import cached_property, wraps
 from time import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from resource_api.cli.console import Console
     from resource_api.cli.reporting import Reporting
     from resource_api.model.declaration import Manifest
+    from resource_api.model.options import Settings
     from resource_api.model.report import RunReport
     from resource_api.plugins.implementations import Suitability
     from resource_api.render.describe import Definition
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 class Session:
     """One call of a command."""
 
-    def __init__(self, settings: Mapping[str, Any], *, runs: bool = False) -> None:
+    def __init__(self, settings: Settings, *, runs: bool = False) -> None:
         """Use the parameters of a command by name; ``runs``: it may change resources, and streams its JSON."""
         self.settings = settings
         self._began = time()

@@ -11,7 +11,7 @@ import unicodedata
 from bisect import bisect_left
 from functools import cache, cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.cli.given_inputs import INPUT_CODES
 from resource_api.manifest.read import STDIN, read_file
@@ -21,9 +21,10 @@ from resource_api.model.values.suggestions import closest
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from resource_api.model.attribute import AttributeSet
+    from resource_api.model.options import Settings
     from resource_api.model.values.errors import Problem
     from resource_api.system.log import Log
 
@@ -132,7 +133,7 @@ class SourceLines:
 
     def __init__(
         self,
-        settings: Mapping[str, Any],
+        settings: Settings,
         attributes: Callable[[str], AttributeSet | None],
         log: Log,
         began: float,

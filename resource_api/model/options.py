@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     # Only type checkers need the following: the creation of its classes takes 4 million instructions.
 
+    #: The values of a command's arguments and options, by the names of its parameters.
+    Settings = Mapping[str, Any]
+
     #: Texts; a single text is refused, which would be taken letter by letter.
     Strings = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 

@@ -265,7 +265,9 @@ def recorded_config(record: Record, current: Mapping[str, object], salt: bytes) 
     return config, hidden
 
 
-def breaking_changes(before: Record, config: Mapping[str, object], functions: ProviderFunctions, salt: bytes) -> list[str]:
+def breaking_changes(
+    before: Record, config: Mapping[str, object], functions: ProviderFunctions, salt: bytes
+) -> list[str]:
     """Return the changed values with which a provider cannot reach the resources of the configuration ``before``.
 
     Raises ``ConfigurationError`` if ``diff_config`` of the provider fails.

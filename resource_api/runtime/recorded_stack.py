@@ -14,17 +14,18 @@ from resource_api.state.store import StackName
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from resource_api.model.options import Settings
     from resource_api.model.record import Record, StackState
     from resource_api.model.values.reference import Reference
     from resource_api.state.store import RunArchive, StateStore
 
 
-def none_recorded(store: StateStore, settings: Mapping[str, object]) -> bool:
+def none_recorded(store: StateStore, settings: Settings) -> bool:
     """Whether the store is empty and no project is given: then an empty result is no error."""
     return not settings.get("project") and not store.stacks()
 
 
-def selected(store: StateStore, settings: Mapping[str, object]) -> StackName:
+def selected(store: StateStore, settings: Settings) -> StackName:
     """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``."""
     names = all_selected(store, settings)
     if len(names) > 1:
@@ -33,7 +34,7 @@ def selected(store: StateStore, settings: Mapping[str, object]) -> StackName:
     return names[0]
 
 
-def all_selected(store: StateStore, settings: Mapping[str, Any]) -> Sequence[StackName]:
+def all_selected(store: StateStore, settings: Settings) -> Sequence[StackName]:
     """Return the stack of ``--project``, or the stacks of that name of all projects. Raise ``UsageError`` for none."""
     stack, project = settings.get("stack") or "default", settings.get("project")
     recorded = store.stacks()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from resource_api.agent.loop import AgentSchedule
     from resource_api.cli.reporting import Target
     from resource_api.cli.session import Session
+    from resource_api.model.options import Settings
 
 #: The entry of a context's ``meta`` with the raw arguments after the name of the subcommand.
 _ARGUMENTS: Final = "resource_api.agent_arguments"
@@ -147,12 +148,12 @@ def run(context: click.Context, /, **settings: object) -> int:
     return 128 + stopped
 
 
-def _schedule(settings: Mapping[str, Any]) -> AgentSchedule:
+def _schedule(settings: Settings) -> AgentSchedule:
     subject = settings["project"] or os.path.basename(settings["manifest"]).partition(".")[0]
     return loop.schedule(loop.machine_id(), subject, settings["every"], settings["splay"])
 
 
-def _agent(settings: Mapping[str, Any]) -> Agent:
+def _agent(settings: Settings) -> Agent:
     """Return the agent that the options describe. Raise ``click.UsageError`` for an invalid option."""
     manifest = settings["manifest"]
     if os.path.isabs(manifest) or ".." in manifest.split("/") or manifest == "-":
@@ -174,7 +175,7 @@ def _agent(settings: Mapping[str, Any]) -> Agent:
     )
 
 
-def _directory(settings: Mapping[str, Any]) -> str:
+def _directory(settings: Settings) -> str:
     return os.path.abspath(settings["directory"] or f"{_base()}/agent")
 
 
@@ -182,7 +183,7 @@ def _base() -> str:
     return os.path.dirname(default_path(os.environ))
 
 
-def _session(settings: Mapping[str, object], *, runs: bool = False) -> Session:
+def _session(settings: Settings, *, runs: bool = False) -> Session:
     """Return a session; ``agent run``, which stays small, has none."""
     from resource_api.cli.session import Session
 
@@ -202,7 +203,7 @@ def once(**settings: Any) -> int:
     return session.execute(lambda: _once(session, agent, source_fields, settings))
 
 
-def _default_reports(settings: Mapping[str, object]) -> Sequence[Target]:
+def _default_reports(settings: Settings) -> Sequence[Target]:
     """Return the directory of reports: in the option's directory of the agent, otherwise beside the default one."""
     from resource_api.cli import reporting
 
@@ -246,7 +247,7 @@ def _detach_reporters(session: Session) -> Sequence[Target]:
     return session.reporting.detach() if session.reporting is not None else ()
 
 
-def _apply(session: Session, version: SourceVersion, settings: Mapping[str, Any], keep: Callable[[Any], None]) -> int:
+def _apply(session: Session, version: SourceVersion, settings: Settings, keep: Callable[[Any], None]) -> int:
     """Apply a version as the command ``apply`` does, and return its exit code; ``keep`` receives its document."""
     from resource_api.cli import reporting
     from resource_api.cli.commands.apply import apply
@@ -336,7 +337,7 @@ def resume(**settings: object) -> int:
     )
 
 
-def _change_directory(settings: Mapping[str, object], change: Callable[[str], str]) -> int:
+def _change_directory(settings: Settings, change: Callable[[str], str]) -> int:
     """Change the agent's directory and print the message that ``change`` returns."""
     session = _session(settings)
 

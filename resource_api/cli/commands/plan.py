@@ -17,9 +17,8 @@ from resource_api.render.plan import document_lines
 from resource_api.runtime.plan_notices import report_findings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from resource_api.cli.session import Session
+    from resource_api.model.options import Settings
     from resource_api.runtime.planning import Plan
 
 
@@ -93,7 +92,7 @@ def _make_plan(session: Session, manifest: str, *, destroy: bool) -> Plan:
     return session.runtime.plan(source, inputs, use_cache=session.use_cache and not whole, **run_options)
 
 
-def _refuse_changes(settings: Mapping[str, object]) -> None:
+def _refuse_changes(settings: Settings) -> None:
     """Raise ``UsageError`` for an option about declared resources: for ``destroy`` none is declared."""
     if name := next((name for name in run_option_names("changes") if settings.get(name)), ""):
         msg = f"--{name.replace('_', '-')} does not go with --destroy, which deletes all that is recorded as ours"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.cli.session import Session
+    from resource_api.model.options import Settings
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.runtime.configured_provider import SelectedProvider
@@ -127,7 +128,7 @@ def _check_form(session: Session) -> None:
         raise UsageError(msg)
 
 
-def _refuse_with_changes(settings: Mapping[str, object]) -> None:
+def _refuse_with_changes(settings: Settings) -> None:
     for option in ("filters", "edit"):
         if settings[option]:
             msg = f"--{option.removesuffix('s')} cannot be combined with ATTR=VALUE"
