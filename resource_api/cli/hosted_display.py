@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from resource_api.fleet import host_names
 from resource_api.fleet.merge import COUNTS, EVENTS, NO_HOST, SUCCEEDED, UNEXPECTED, describe_unexpected
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.connections import Host
     from resource_api.fleet.merge import HostGroup, HostReport, Merge
     from resource_api.fleet.run import BatchReport
+    from resource_api.model.json_documents import FleetJson, HostGroupJson
     from resource_api.plugins.registry import Registry
     from resource_api.render.changes import Style
 
@@ -188,7 +189,7 @@ class Display:
         failed = any(counts[status] for status in counts if status not in SUCCEEDED)
         self._session.output.print(line + text.rerun(self._run, remaining=can_rerun and failed))
 
-    def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> dict[str, object]:
+    def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> FleetJson:
         """Return the document of the run, for reporters."""
         ended = time.time()
         document = {
@@ -208,10 +209,9 @@ class Display:
             "groups": [self._group_document(group) for group in self._merge.groups],
             "hosts": [report._asdict() for report in reports],
         }
-        masked: dict[str, object] = self._session.log.mask.document(document)
-        return masked
+        return cast("FleetJson", self._session.log.mask.document(document))
 
-    def _group_document(self, group: HostGroup) -> dict[str, object]:
+    def _group_document(self, group: HostGroup) -> HostGroupJson:
         lines = [line for document in group.documents() for line in self._lines(document)]
         return {"status": group.status, "hosts": host_names.fold(group.hosts), "count": len(group.hosts),
                 "error": group.reason() or None, "lines": lines, "more": group.more}  # fmt: skip

@@ -31,7 +31,7 @@ from resource_api.system.filesystem.directories import make_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.json_documents import PlanJson, RunJson
+    from resource_api.model.json_documents import FleetJson, PlanJson, RunJson
     from resource_api.model.options import Settings
 
     Document = Mapping[str, Any]
@@ -169,7 +169,7 @@ def _xml(document: Document) -> str:
 
 def _html(document: Document) -> str:
     if document["kind"] == "fleet":
-        return pages.fleet(document)
+        return pages.fleet(cast("FleetJson", document))
     if document["kind"] == "plan":
         return pages.plan(cast("PlanJson", document))
     return pages.run(cast("RunJson", document))
@@ -181,7 +181,7 @@ def _metrics(document: Document) -> str:
 
 def _as_run(document: Document) -> Document:
     """Return a run over hosts as a run whose steps are the hosts; any other document as it is."""
-    return as_run(document) if document["kind"] == "fleet" else document
+    return as_run(cast("FleetJson", document)) if document["kind"] == "fleet" else document
 
 
 _FORMS: Final[Mapping[str, Callable[[Document], str]]] = {".json": _json, ".xml": _xml, ".html": _html}

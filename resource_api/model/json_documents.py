@@ -301,3 +301,49 @@ class RehearsalJson(TypedDict):
     not_damaged: list[FindingJson]
     run: RunJson | None
     exit_code: int
+
+
+# Runs over hosts
+
+
+class HostJson(TypedDict):
+    """The outcome of one host."""
+
+    name: str
+    status: str
+    summary: dict[str, int] | None
+    error: str
+    code: int | None
+    seconds: float
+    batch: int
+
+
+class HostGroupJson(TypedDict):
+    """Hosts with equal results, and the lines of these."""
+
+    status: str
+    hosts: list[str]
+    count: int
+    error: str | None
+    lines: list[str]
+    more: int
+
+
+class FleetJson(TypedDict):
+    """The document of a run over hosts, for reporters."""
+
+    kind: str
+    format_version: int
+    tool_version: str
+    command: str
+    run: str
+    started: float
+    ended: float
+    seconds: float
+    stop: str | None
+    summary: dict[str, object]
+    project: str
+    stack: str | None
+    counts: dict[str, int]
+    groups: list[HostGroupJson]
+    hosts: list[HostJson]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.report import LogEvent
 from resource_api.model.values.errors import Problem
@@ -13,6 +13,8 @@ from resource_api.system.log import line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.model.json_documents import FleetJson
 
 #: Command → the words of its last line.
 VERBS: Final = {
@@ -149,7 +151,7 @@ def _recorded(item: object) -> str:
     return text.run(item) if isinstance(item, dict) else escape(str(item))
 
 
-def as_run(document: Mapping[str, Any]) -> dict[str, Any]:
+def as_run(document: FleetJson) -> dict[str, object]:
     """Return a fleet run's document as that of a run whose steps are the hosts, for JUnit and metrics."""
     steps = [
         {

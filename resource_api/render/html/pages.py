@@ -44,6 +44,9 @@ if TYPE_CHECKING:
         DriftJson,
         EffectJson,
         FindingJson,
+        FleetJson,
+        HostGroupJson,
+        HostJson,
         NotificationJson,
         PlanJson,
         PlanStepJson,
@@ -499,7 +502,7 @@ _BAD_STATUSES: Final = frozenset({"failed", "unreachable", "refused"})
 _HOST_COUNTS: Final = (*text.CHANGES, "unchanged")
 
 
-def fleet(document: Mapping[str, Any]) -> str:
+def fleet(document: FleetJson) -> str:
     """Return the page of the document of a run over hosts."""
     ids = row_ids(host["name"] for host in document["hosts"])
     folded = {name: f"g{id_}" for name, id_ in row_ids(map(_group_name, document["groups"])).items()}
@@ -513,20 +516,19 @@ def fleet(document: Mapping[str, Any]) -> str:
     return write(Page(title, counts(document["counts"]), _fleet_facts(document), sections))
 
 
-def _fleet_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    summary = document.get("summary") or {}
+def _fleet_facts(document: FleetJson) -> list[tuple[str, str]]:
     return [
-        ("run", str(document.get("run", ""))),
-        ("started", f"{text.time_of(document.get('started'))} UTC"),
+        ("run", document["run"]),
+        ("started", f"{text.time_of(document['started'])} UTC"),
         ("took", duration(document["seconds"])),
-        ("stopped", str(document.get("stop") or "")),
-        ("resources", _resource_counts(summary)),
-        ("exit code", str(summary.get("exit_code", ""))),
-        ("resource-api", str(document.get("tool_version", ""))),
+        ("stopped", document["stop"] or ""),
+        ("resources", _resource_counts(document["summary"])),
+        ("exit code", str(document["summary"]["exit_code"])),
+        ("resource-api", document["tool_version"]),
     ]
 
 
-def _host_groups(status: str, groups: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> Section:
+def _host_groups(status: str, groups: Sequence[HostGroupJson], ids: Mapping[str, str]) -> Section:
     """Return the groups of hosts with one status, the largest first."""
     matching = sorted((group for group in groups if group["status"] == status), key=lambda group: -group["count"])
     rows = [_host_group(group) for group in matching]
@@ -534,7 +536,7 @@ def _host_groups(status: str, groups: Sequence[Mapping[str, Any]], ids: Mapping[
     return section._replace(number=sum(group["count"] for group in matching))
 
 
-def _host_group(group: Mapping[str, Any]) -> PageRow:
+def _host_group(group: HostGroupJson) -> PageRow:
     lines = [*group["lines"], *([f"… {group['more']} more"] if group["more"] else [])]
     body = f'<p class="error">{e(group["error"])}</p>' if group["error"] else ""
     body += f"<pre>{chr(10).join(map(e, lines))}</pre>" if lines else ""
@@ -542,11 +544,11 @@ def _host_group(group: Mapping[str, Any]) -> PageRow:
     return PageRow(_group_name(group), _HOST_SIGNS[status], hosts_of(group["count"]), body, bad=status in _BAD_STATUSES)
 
 
-def _group_name(group: Mapping[str, Any]) -> str:
+def _group_name(group: HostGroupJson) -> str:
     return ",".join(group["hosts"])
 
 
-def _untouched(hosts: Iterable[Mapping[str, Any]]) -> Section:
+def _untouched(hosts: Iterable[HostJson]) -> Section:
     """Return the number of hosts that were never contacted, by reason."""
     reasons: dict[str, int] = {}
     for host in hosts:
@@ -558,7 +560,7 @@ def _untouched(hosts: Iterable[Mapping[str, Any]]) -> Section:
     return Section("Untouched", body, sum(reasons.values()))
 
 
-def _batches(hosts: Iterable[Mapping[str, Any]]) -> Section:
+def _batches(hosts: Iterable[HostJson]) -> Section:
     """Return the counts of the batches, unless there is only one."""
     batches: dict[int, dict[str, int]] = {}
     for host in hosts:
@@ -571,7 +573,7 @@ def _batches(hosts: Iterable[Mapping[str, Any]]) -> Section:
     return Section("Batches", table(("batch", *ORDER), rows, numbers=1 + len(ORDER)) if several else "", len(batches))
 
 
-def _host_row(host: Mapping[str, Any]) -> PageRow:
+def _host_row(host: HostJson) -> PageRow:
     status, error = host["status"], host["error"] or ""
     notes = [_resource_counts(host["summary"] or {}), status, duration(host["seconds"]) if host["seconds"] else ""]
     body = f'<p class="error">{e(error)}</p>' if error and status != "untouched" else ""
