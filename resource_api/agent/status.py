@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.agent.loop import now
 from resource_api.agent.root_only_files import make_directory
 from resource_api.model.values.errors import ResourceAPIError, StateError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.state.lock import boot_id
+from resource_api.system import document_schema
 from resource_api.system.filesystem import files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from resource_api.model.json_documents import LastRunJson, PauseJson
 
 _FORMAT: Final = 1
 _LARGEST: Final = 1 << 20
@@ -24,13 +27,6 @@ STALE: Final = 2
 GOOD, UNKNOWN, DRIFT, FAILING = 0, 1, 2, 4
 #: Counts of a summary that are not changes of the machine.
 _NO_CHANGES: Final = frozenset(("outputs_changed", "unchanged", "failed", "skipped", "noop", "exit_code", "run"))
-#: The required fields of a recorded run, and their types.
-_RUN: Final[Mapping[str, object]] = {
-    **dict.fromkeys(("source", "manifest", "mode", "problem", "failure", "signer", "boot_id"), str),
-    **dict.fromkeys(("ended", "ended_boot", "period"), (int, float)),
-    **dict.fromkeys(("generation", "corrective", "exit_code"), int),
-    "summary": dict,
-}
 
 
 class Health(NamedTuple):
@@ -40,9 +36,9 @@ class Health(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def last_run(directory: str) -> dict[str, Any] | None:
+def last_run(directory: str) -> LastRunJson | None:
     """Return the record of the last run, or None. Raise ``StateError`` for a damaged file."""
-    return _read(f"{directory}/{_STATUS}", _RUN)
+    return cast("LastRunJson | None", _read(f"{directory}/{_STATUS}", "last"))
 
 
 def record(directory: str, run: Mapping[str, object]) -> None:
@@ -66,9 +62,9 @@ def ended(directory: str) -> float | None:
     return boot - (wall - run["ended"]) if wall >= run["ended"] else None
 
 
-def paused(directory: str) -> dict[str, Any] | None:
+def paused(directory: str) -> PauseJson | None:
     """Return the reason and the beginning (seconds since 1970) of a pause, or None. Raise ``StateError``."""
-    return _read(f"{directory}/{_PAUSED}", {"reason": str, "since": (int, float)})
+    return cast("PauseJson | None", _read(f"{directory}/{_PAUSED}", "paused"))
 
 
 def pause(directory: str, reason: str, since: float) -> None:
@@ -111,7 +107,7 @@ def _location(problem: Mapping[str, object], directory: str | None) -> str:
     return "".join(f"{part}:" for part in parts if part) + " " if file else ""
 
 
-def assess(run: Mapping[str, Any] | None, pause_: Mapping[str, object] | None, wall: float) -> Health:
+def assess(run: LastRunJson | None, pause_: PauseJson | None, wall: float) -> Health:
     """Return the health of an agent from its last run and its pause; ``wall``: the time in seconds since 1970."""
     if run is None:
         return Health(UNKNOWN, ("it has not run yet",))
@@ -126,7 +122,7 @@ def assess(run: Mapping[str, Any] | None, pause_: Mapping[str, object] | None, w
     return Health(code, tuple(dict.fromkeys((*unknown, *failures, *drift))))
 
 
-def _drift(run: Mapping[str, Any]) -> list[str]:
+def _drift(run: LastRunJson) -> list[str]:
     """Return the sentence about drift, if any: pending changes of a noop run, or corrections."""
     summary = run["summary"]
     count = run["corrective"]
@@ -137,16 +133,16 @@ def _drift(run: Mapping[str, Any]) -> list[str]:
     return [f"{count} would be changed" if run["mode"] == "noop" else f"{count} had drifted and were corrected"]
 
 
-def _failure(run: Mapping[str, Any]) -> str:
+def _failure(run: LastRunJson) -> str:
     if run["exit_code"] in {0, DRIFT}:
         return ""
     return run["failure"] or f"the last run ended with exit code {run['exit_code']}"
 
 
-def _read(path: str, fields: Mapping[str, Any]) -> dict[str, object] | None:
-    """Return a document with ``fields`` of these types, or None without a file. Raise ``StateError``."""
+def _read(path: str, part: str) -> object:
+    """Return a document, a part of ``agent status --json``, or None without a file. Raise ``StateError``."""
     try:
-        document: dict[str, object] = json.loads(files.read(path, _LARGEST))
+        document: object = json.loads(files.read(path, _LARGEST))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -158,7 +154,7 @@ def _read(path: str, fields: Mapping[str, Any]) -> dict[str, object] | None:
     if not isinstance(document, dict) or document.pop("format", None) != _FORMAT:
         msg = f"{path}: was written by another version of this program; remove it"
         raise StateError(msg)
-    if not all(isinstance(document.get(name), kind) for name, kind in fields.items()):
+    if not document_schema.accepts(document_schema.load("agent-status")["properties"][part], document):
         msg = f"{path}: is damaged; remove it"
         raise StateError(msg)
     return document

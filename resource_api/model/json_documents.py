@@ -347,3 +347,37 @@ class FleetJson(TypedDict):
     counts: dict[str, int]
     groups: list[HostGroupJson]
     hosts: list[HostJson]
+
+
+# The agent
+
+
+class LastRunJson(TypedDict):
+    """The last run of an agent."""
+
+    source: str
+    manifest: str
+    mode: str
+    problem: str
+    version: str
+    signer: str
+    run: str
+    project: str
+    failure: str
+    boot_id: str
+    trust: str
+    generation: int
+    corrective: int
+    exit_code: int
+    summary: dict[str, int]
+    period: float
+    started: float
+    ended: float
+    ended_boot: float
+
+
+class PauseJson(TypedDict):
+    """The pause of an agent."""
+
+    reason: str
+    since: float

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from resource_api.agent.loop import AgentSchedule
     from resource_api.cli.reporting import Target
     from resource_api.cli.session import Session
+    from resource_api.model.json_documents import LastRunJson
     from resource_api.model.options import Settings
 
 #: The entry of a context's ``meta`` with the raw arguments after the name of the subcommand.
@@ -298,7 +299,7 @@ def _status(session: Session, directory: str) -> int:
     return health.code
 
 
-def _status_lines(last: Mapping[str, Any] | None, reasons: Sequence[str], time_now: float) -> list[str]:
+def _status_lines(last: LastRunJson | None, reasons: Sequence[str], time_now: float) -> list[str]:
     lines = []
     if last is not None:
         version = f", generation {last['generation']}" if last["generation"] else ""

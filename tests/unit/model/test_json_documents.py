@@ -54,6 +54,8 @@ def common(name: str) -> Any:
         ("RehearsalJson", part("rehearse")),
         ("VerdictJson", part("rehearse", "verdicts", "items")),
         ("FindingJson", part("rehearse", "not_damaged", "items")),
+        ("LastRunJson", part("agent-status", "last")),
+        ("PauseJson", part("agent-status", "paused")),
         ("EffectJson", part("rehearse", "side_effects", "items")),
     ],
 )
