@@ -12,7 +12,7 @@ import json
 import os
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet import host_names
 from resource_api.manifest import read as reading
