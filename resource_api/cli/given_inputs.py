@@ -32,7 +32,7 @@ class CommandInputs:
     """
 
     def __init__(
-        self, settings: Mapping[str, Any], trust: CodeTrust, check: Callable[[str], object] = lambda _path: None
+        self, settings: Settings, trust: CodeTrust, check: Callable[[str], object] = lambda _path: None
     ) -> None:
         """Use the parameters of the command by name.
 

@@ -108,7 +108,7 @@ def edit(session: Session, file: str, **_settings: object) -> None:
     session.console.show(lambda: {"file": file, "written": True}, lambda: f"{escape(file)}: encrypted for {count}.")
 
 
-def _recipients(session: Session, file: str) -> Sequence[Any]:
+def _recipients(session: Session, file: str) -> Sequence[object]:
     """Return the recipients of an encrypted file, with a warning if other users can change them.
 
     Raise ``UsageError``, before anything is decrypted.
