@@ -19,7 +19,7 @@ from resource_api.model.entry import EMPTY
 from resource_api.model.sealed_secrets import referred_value
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, Problem, hint, nearest
-from resource_api.model.values.expression import Choice, Expression, ExpressionPath, parse
+from resource_api.model.values.expression import Expression, ExpressionPath, parse
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import UNKNOWN, Sensitive, batches, is_unknown, place_text
 
@@ -51,7 +51,7 @@ class ValueKinds:
 
     def of_path(self, path: ExpressionPath) -> Kinds:
         """Return the data types of a path's value, or nothing if they are not known."""
-        if any(isinstance(key, Choice) for key in path.keys):
+        if expression.has_choices(path):
             return ()
         if path.root == "values":
             name, call = path.keys[0], self._scope.calls.get(path.keys[0])

@@ -17,7 +17,7 @@ from resource_api.model.attribute import CARDINALITY, EVALUATED, RELATIONSHIPS
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values import assets, document, expression, reference
 from resource_api.model.values.errors import Problem, hint, nearest
-from resource_api.model.values.expression import Choice, EvaluationError
+from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference, parse
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
@@ -263,7 +263,7 @@ class Scope:
         path = self._with_name(written, lookup.inside, lookup.expansion)
         if path is None:
             return UNKNOWN
-        if any(isinstance(key, Choice) for key in path.keys):
+        if expression.has_choices(path):
             return self._chosen(path, lookup)
         return self._at(path, lookup)
 

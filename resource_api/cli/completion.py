@@ -326,8 +326,16 @@ def type_list(context: click.Context, incomplete: str) -> Items:
 
 
 def types_and_components(context: click.Context, incomplete: str) -> Items:
-    """Return the types and components on the module path."""
+    """Return the types and components on the module path; behind ``TYPE.``, the functions of the type."""
     registry = _registry(context)
+    type_name, dot, _ = incomplete.partition(".")
+    if dot and type_name in registry.names():
+        functions = registry.type(type_name).functions
+        return [
+            CompletionItem(f"{type_name}.{name}", help=_first_sentence(function.docs))
+            for name, function in functions.items()
+            if f"{type_name}.{name}".startswith(incomplete)
+        ]
     return _items((*registry.names(), *registry.component_names()), incomplete)
 
 

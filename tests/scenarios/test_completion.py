@@ -161,6 +161,7 @@ _CASES: Final[Sequence[tuple[str, list[str]]]] = [
         "resource-api state show --project shells --stack default W",
         ["state", "show", "--project", "shells", "--stack", "default", "Widget["],
     ),
+    ("resource-api describe std.semv", ["describe", "std.semver_compare"]),
     ("resource-api help state mv", ["help", "state", "mv"]),
     ("resource-api no-such --thing x", ["no-such", "--thing", "x"]),
     (r"resource-api state show Widget\[p", ["state", "show", "Widget[plain]"]),

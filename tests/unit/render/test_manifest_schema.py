@@ -113,6 +113,25 @@ def loads(manifest: Mapping[str, Any]) -> bool:
 GOOD: Final = """
 resources: {}
 ---
+inputs:
+  on: {type: Boolean, default: true}
+  n: {type: Integer, default: 3}
+  word: {default: info}
+  words: {default: [size, tags]}
+resources:
+  Widget[info]: {}
+  Widget[a]: {noop: "${inputs.on}", tag: "${inputs.words}", loglevel: "${inputs.word}", timeout: "${inputs.n}"}
+  Widget[b]: {tag: ["${inputs.word}"], timeout: {create: "${inputs.n}"}, retry: {tries: "${inputs.n}"}}
+  Widget[c]:
+    lifecycle:
+      protect: ${inputs.on}
+      owned: ${inputs.on}
+      ignore_changes: ${inputs.words}
+      replace_on_changes: ["${inputs.words[0]}"]
+      aliases: ["${inputs.word}-1"]
+      deleted_with: Widget[${inputs.word}]
+      replace_triggered_by: ["Widget[${inputs.word}]"]
+---
 project: web-1
 inputs:
   n: {type: "Integer[0, 9]", default: 3, docs: A number.}
@@ -323,6 +342,18 @@ resources: {"Widget[a]": {require: {Widget: a}}}
 resources: {"Widget[a]": {require: ["Widget[b"]}}
 ---
 resources: {"Widget[a]": {noop: "yes"}}
+---
+resources: {"Widget[a]": {noop: "$${inputs.on}"}}
+---
+resources: {"Widget[a]": {lifecycle: {deleted_with: "${facts.kernel}"}}}
+---
+resources: {"Widget[a]": {lifecycle: {replace_triggered_by: ["${facts.kernel}"]}}}
+---
+resources: {"Widget[a]": {lifecycle: {protct: "${facts.kernel}"}}}
+---
+resources: {"Widget[a]": {alias: "${facts.kernel}"}}
+---
+resources: {"Widget[a]": {provider: "${facts.kernel}"}}
 ---
 resources: {"Widget[a]": {tag: [" x"]}}
 ---
