@@ -486,14 +486,15 @@ class NameEvaluator:
             if name is None:
                 return None
             declared = declared._replace(title=name.title)
-        if all(map(expression.is_literal, declared.meta.values())):
+        pending = [key for key, value in declared.meta.items() if expression.holds_expressions(value)]
+        if not pending:
             return declared
         meta = dict(declared.meta)
-        for key, value in declared.meta.items():
-            if key in RELATIONSHIPS:
-                meta[key] = self._references(declared, key, value)
-            elif key in EVALUATED and expression.holds_expressions(value):
-                meta[key] = self._metaparameter(declared, key, value)
+        for key in pending:
+            if key in EVALUATED:
+                meta[key] = self._metaparameter(declared, key, meta[key])
+            elif key in RELATIONSHIPS:
+                meta[key] = self._references(declared, key, meta[key])
         return declared._replace(meta={key: value for key, value in meta.items() if value is not None})
 
     def _metaparameter(self, declared: Declaration, key: str, written: Any) -> Any:

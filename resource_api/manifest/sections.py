@@ -390,14 +390,12 @@ class ManifestBuilder:
             self._error((*path, "for_each"), "for_each is for YAML and JSON", "write a loop in Python", str(subject))
             invalid.append("for_each")
         for key, value in meta.items():
-            by_element = repeated and key not in CARDINALITY and _EACH in repr(value)
-            if (
-                by_element
-                or is_valid_reference(key, value)
-                or (key in EVALUATED and expression.holds_expressions(value))
-            ):
-                continue  # the first and the last are checked once the value is known
-            for violation in violations(key, value):
+            refusals = [] if is_valid_reference(key, value) else list(violations(key, value))
+            if not refusals or (key in EVALUATED and expression.holds_expressions(value)):
+                continue  # such a value is checked once it is known, and so is one that depends on an element
+            if repeated and key not in CARDINALITY and _EACH in repr(value):
+                continue
+            for violation in refusals:
                 self.problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(subject)))
                 invalid.append(key)
         if "alias" in invalid and isinstance(subject, Reference):
