@@ -25,6 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import descendants, reverse
+from resource_api.catalog.targets import matching_entries
 from resource_api.manifest import read as reading
 from resource_api.manifest.sections import assemble, without
 from resource_api.model.step import SAME
@@ -397,8 +398,10 @@ def _has_expression(values: Mapping[str, Any]) -> bool:
 
 
 def _manifest_key(entry: Entry) -> str:
-    """Return the key of a resource in its file, or "" if no literal key of a document declares it."""
+    """Return the key of a resource in its file, or "" if no literal key of a document alone declares it."""
     declaration = entry.declaration
+    if declaration.derivation is not None:
+        return ""
     return declaration.key if declaration.document is not None and _EXPRESSION not in declaration.key else ""
 
 
@@ -408,8 +411,8 @@ def _named_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
         if entry.declaration.meta or entry.sources:
             indexes = {source.index for sources in entry.sources.values() for source in sources}
             # Any text in the metaparameters may be a reference.
-            targets = (_find(catalog, text) for _, text in leaves(entry.declaration.meta) if type(text) is str)
-            indexes.update(target.index for target in targets if target is not None)
+            texts = (text for _, text in leaves(entry.declaration.meta) if type(text) is str)
+            indexes.update(target.index for text in texts for target in _find(catalog, text))
             yield entry.index, sorted(indexes)
 
 
@@ -421,11 +424,15 @@ def _in_outputs(catalog: Catalog) -> Iterator[Entry]:
                 yield entry
 
 
-def _find(catalog: Catalog, text: str) -> Entry | None:
+def _find(catalog: Catalog, text: str) -> Sequence[Entry]:
+    """Return the entries of a reference, which may have wildcards; none for another text."""
     try:
-        return catalog.find(parse(text))
+        name = parse(text)
     except ValueError:
-        return None
+        return ()
+    if (entry := catalog.find(name)) is not None:
+        return (entry,)
+    return matching_entries(name, catalog.entries) if {"*", "?"}.intersection(text) else ()
 
 
 def _name(name: object) -> Name:
