@@ -16,7 +16,7 @@ from resource_api.manifest import conditions
 from resource_api.manifest.conditions import ConditionError
 from resource_api.manifest.sections import violations
 from resource_api.model.attribute import CARDINALITY, EVALUATED, MISSING
-from resource_api.model.declaration import Derivation, Element
+from resource_api.model.declaration import Declaration, Derivation, Element
 from resource_api.model.values import document, expression
 from resource_api.model.values.errors import DefinitionError, hint
 from resource_api.model.values.expression import Choice, EvaluationError, Expression, ExpressionPath
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.resource_table import ResourceTable
     from resource_api.model.attribute import Attribute
-    from resource_api.model.declaration import Declaration, Manifest
+    from resource_api.model.declaration import Manifest
 
     #: Returns a value with the references to an element replaced.
     Template = Callable[[Element], Any]
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _EACH: Final = "each."
 #: The metaparameters that are texts: a number or a Boolean is written as in texts.
 _TEXTS: Final = frozenset({"tag", "alias"})
+_ONLY_TEXT: Final = {str}
 #: The types of elements of a list that are their own keys.
 _KEY_TYPES: Final = frozenset({str, int, float})
 
@@ -158,7 +159,8 @@ class DeclarationMaker:
         for element in elements:
             try:
                 made = templates.declaration(element)
-                reason = conditions.judge(condition, partial(templates.resolve, element))
+                is_met = condition is conditions.TRUE
+                reason = "" if is_met else conditions.judge(condition, partial(templates.resolve, element))
             except _TemplateError as error:
                 if error.attribute in wrong:
                     continue
@@ -170,7 +172,8 @@ class DeclarationMaker:
                 if reason:
                     self._leave_out(made, reason)
                 else:
-                    self._check_meta(made, templates.names)
+                    if templates.names:
+                        self._check_meta(made, templates.names)
                     yield made
         if not elements:
             self._table.empty.append(declared)
@@ -303,34 +306,44 @@ class _Templates:
 
     def declaration(self, element: Element) -> Declaration:
         """Return the declaration for an element. Raise ``_TemplateError``."""
-        declared = self._declared
-        title = declared.title if self._title is None else self._made(None, self._title, element)
-        if self._title is not None:
-            title = self._title_text(title)
-        attributes = {name: self._attribute(name, template, element) for name, template in self._attributes}
-        meta = {name: _metaparameter(name, self._made(name, template, element)) for name, template in self._meta}
-        return declared._replace(
-            title=title,
-            attributes={**declared.attributes, **attributes} if attributes else declared.attributes,
-            meta={**declared.meta, **meta} if meta else declared.meta,
-            derivation=Derivation(element),
+        declared, name = self._declared, ""
+        title, attributes, meta = declared.title, declared.attributes, declared.meta
+        try:
+            if self._title is not None:
+                title = self._title_text(self._title(element))
+            if self._attributes:
+                attributes = attributes.copy()
+                for name, template in self._attributes:
+                    value = template(element)
+                    attributes[name] = value if type(value) is str else self._attribute(name, value)
+            if self._meta:
+                meta = meta.copy()
+                for name, template in self._meta:
+                    meta[name] = _metaparameter(name, template(element))
+        except ValueError as error:
+            raise _TemplateError(name or None, error) from error
+        # ``_replace`` would take twice as long.
+        return Declaration(
+            declared.type,
+            title,
+            attributes,
+            meta,
+            declared.document,
+            declared.key,
+            declared.parent,
+            Derivation(element),
         )
 
-    def _attribute(self, name: str, template: Template, element: Element) -> Any:
+    def _attribute(self, name: str, value: Any) -> Any:
         """Return the value of an attribute, with a number or a Boolean as text where only that is taken."""
-        value = self._made(name, template, element)
-        if type(value) is str or name not in self._definitions:
+        if value is None or name not in self._definitions:
             return value
         return with_texts(self._definitions[name].datatype, self._declared.attributes[name], value)
 
-    def _made(self, name: str | None, template: Template, element: Element) -> Any:
-        try:
-            return template(element)
-        except ValueError as error:
-            raise _TemplateError(name, error) from error
-
     def _title_text(self, value: Any) -> str:
-        """Return a title of an element, in which other scopes are not evaluated yet. Raise ``_TemplateError``."""
+        """Return a title of an element, in which other scopes are not evaluated yet. Raise ``ValueError``."""
+        if type(value) is str and value.isprintable() and value:
+            return value
         if isinstance(value, (str, Expression)):
             title, problem = str(value), ""
         elif is_secret(value):
@@ -343,7 +356,7 @@ class _Templates:
         problem = problem or document.character_problem(title, key=True, noun="a title")
         problem = problem or ("" if title else "the title is empty")
         if problem:
-            raise _TemplateError(None, ValueError(problem))
+            raise ValueError(problem)
         return title
 
     def _template(self, value: Any) -> Template | None:
@@ -373,12 +386,21 @@ class _Templates:
             return None
         if len(parts) == 1:
             return self._whole(parsed.parts[0])
-        return lambda element: _joined([part(element) if callable(part) else part for part in parts], parsed.parts)
+        sources = parsed.parts
+
+        def joined(element: Element) -> Any:
+            pieces = [part if type(part) is str else part(element) if callable(part) else part for part in parts]
+            if set(map(type, pieces)) == _ONLY_TEXT:
+                text = "".join(map(str, pieces))
+                return text if "${" not in text else expression.escape_expressions(text)
+            return _joined(pieces, sources)
+
+        return joined
 
     def _of_path(self, path: ExpressionPath) -> Template | ExpressionPath:
         """Return a path, or the function that makes a part of a text for an element."""
         if path.root == "each":
-            return lambda element: self.member(path, element, whole=False)
+            return self._getter(path, whole=False)
         title = self._template(path.root.title) if isinstance(path.root, Reference) else None
         if title is None and not any(isinstance(key, Choice) and key.path.root == "each" for key in path.keys):
             return path
@@ -404,9 +426,28 @@ class _Templates:
         assert isinstance(path, ExpressionPath)
         part = self._of_path(path)
         assert callable(part)
-        if path.root == "each":
-            return lambda element: _literal(self.member(path, element, whole=True))
-        return lambda element: Expression((part(element),))
+        if path.root != "each":
+            return lambda element: Expression((part(element),))
+        get = self._getter(path, whole=True)
+        return lambda element: _literal(get(element))
+
+    def _getter(self, path: ExpressionPath, *, whole: bool) -> Template:
+        """Return the function for the value of a path into an element, short for the most frequent paths."""
+        general = partial(self.member, path, whole=whole)
+        if any(isinstance(key, Choice) for key in path.keys) or path.keys[0] not in conditions.ELEMENT_KEYS:
+            return general
+        part = conditions.ELEMENT_KEYS.index(path.keys[0])
+        if len(path.keys) == 1:
+            return lambda element: general(element) if element[part] is MISSING else element[part]
+        if len(path.keys) > 2:  # noqa: PLR2004 - value and one key
+            return general
+        key = path.keys[1]
+
+        def member(element: Element) -> Any:
+            value = element[part]
+            return value[key] if type(value) is dict and key in value else general(element)
+
+        return member
 
     def resolve(self, element: Element, path: ExpressionPath) -> Any:
         """Return the value of a path that is known before anything is read. Raise ``ValueError``."""

@@ -102,12 +102,23 @@ SCALAR_TYPES: Final = frozenset({str, int, bool, float, type(None)})
 
 def is_secret(value: object) -> bool:
     """Return whether ``value`` is sensitive or contains a sensitive value at any depth."""
-    return type(value) not in SCALAR_TYPES and any(isinstance(leaf, Sensitive) for _, leaf in leaves(value))
+    return type(value) not in SCALAR_TYPES and _has_leaf(value, lambda leaf: isinstance(leaf, Sensitive))
 
 
 def is_unknown(value: object) -> bool:
     """Return whether ``value`` is unknown or contains an unknown value at any depth."""
-    return type(value) not in SCALAR_TYPES and any(leaf is UNKNOWN for _, leaf in leaves(value))
+    return type(value) not in SCALAR_TYPES and _has_leaf(value, lambda leaf: leaf is UNKNOWN)
+
+
+def _has_leaf(value: Any, accepts: Callable[[Any], bool]) -> bool:
+    """Return whether a part that ``leaves`` yields and that is no scalar is accepted, several times as fast."""
+    if isinstance(value, (dict, MappingProxyType)):
+        items = value.values()
+    elif type(value) in {list, tuple}:
+        items = value
+    else:
+        return accepts(value) or (isinstance(value, Sensitive) and _has_leaf(value.reveal(), accepts))
+    return any(_has_leaf(item, accepts) for item in items if type(item) not in SCALAR_TYPES)
 
 
 def may_be(is_: object, should: object) -> bool:
