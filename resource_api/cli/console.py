@@ -60,7 +60,9 @@ class Console:
         else:
             self._output.print(lines())
 
-    def show_list(self, document: Callable[[], object], lines: Callable[[], Iterable[str]], empty: str) -> None:
+    def show_list(
+        self, document: Callable[[], object], lines: Callable[[], str | Iterable[str]], empty: Callable[[], str] | str
+    ) -> None:
         """Print a list as ``show`` does; log ``empty`` on a terminal where it has no lines."""
         if self._output.json:
             self._output.print_json(document())
@@ -68,7 +70,7 @@ class Console:
         printed = list(lines())
         self._output.print(printed)
         if not printed and self._output.stdout.isatty():
-            self._output.log.write("notice", "", empty)
+            self._output.log.write("notice", "", empty if isinstance(empty, str) else empty())
 
     def plan_lines(self, plan: ExecutionPlan) -> Iterable[str]:
         """Return the text of a plan; with ``--explain`` only of its resources, with the reasons."""

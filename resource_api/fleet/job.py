@@ -15,6 +15,7 @@ from resource_api.model.values.document import Document, Node
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive, reveal
 from resource_api.plugins.worker import protocol
+from resource_api.runtime.commands import DOCUMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Manifest
 
 #: The commands of jobs; the changing ones run once, and the ledger records their runs.
-COMMANDS: Final = ("apply", "plan", "destroy", "refresh", "resource", "validate", "output", "state")
+COMMANDS: Final = {"apply", "plan", "destroy", "refresh", "resource", *(name.partition(" ")[0] for name in DOCUMENTS)}
 CHANGING: Final = frozenset({"apply", "destroy", "refresh"})
 #: Largest event of a host, and largest ``result`` of a command that reads, in bytes.
 MAX_EVENT: Final = 1024 * 1024

@@ -126,10 +126,8 @@ def outputs(values: Mapping[str, object]) -> Iterator[str]:
 def result_lines(command: str, result: object) -> Iterable[str]:
     """Return the lines of a command's only document; plans and refreshes have other renderers."""
     if command == "validate" and isinstance(result, dict):
-        count = result.get("resources")
         parts = [(str(part["reference"]), str(part["why"])) for part in result.get("left_out") or ()]
-        line = f"valid: {count} resource{'' if count == 1 else 's'}."
-        return [line, *left_out_lines(parts)] if result.get("valid") else []
+        return [text.valid(result), *left_out_lines(parts)] if result.get("valid") else []
     if command == "output":
         return (
             outputs(result)

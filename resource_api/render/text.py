@@ -85,6 +85,12 @@ def output(value: object, *, terminal: bool) -> str:
     return escape_json(json.dumps(value, ensure_ascii=False, default=str))
 
 
+def valid(document: Mapping[str, object]) -> str:
+    """Return ``valid: 3 resources.`` for the document of ``validate``."""
+    count = document.get("resources")
+    return f"valid: {count} resource{'' if count == 1 else 's'}."
+
+
 def record(urn: str, record: Record) -> Iterator[str]:
     """Yield the lines of one recorded resource: the fields that differ from their defaults, then its values."""
     yield f"{escape(str(record.reference))}:"

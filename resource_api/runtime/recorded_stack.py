@@ -1,23 +1,77 @@
-"""Queries about recorded stacks: the selected one, its outputs, its resources, its runs."""
+"""Recorded stacks and runs that a command selects: lookups in them, and edits under the lock.
+
+Each edit leaves a line in the history. No provider is called.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+import secrets
+import time
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.sealed_secrets import has_sealed, open_sealed
-from resource_api.model.values import values
+from resource_api.model.values import reference, values
 from resource_api.model.values.errors import ResourceAPIError, UsageError, hint, nearest
+from resource_api.model.values.start_up import regex
+from resource_api.render import run_document
 from resource_api.state import export as state_export
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from resource_api.model.json_documents import RunJson
     from resource_api.model.options import Settings
-    from resource_api.model.record import Record, StackState
+    from resource_api.model.record import Record, RecordKey, StackState
     from resource_api.model.values.reference import Reference
-    from resource_api.state.store import RunArchive, StateStore
+    from resource_api.runtime.environment import RunEnvironment
+    from resource_api.state.store import RunArchive, StateStore, Store
+
+
+class RecordedStack:
+    """One stack of a store."""
+
+    def __init__(self, runtime: RunEnvironment, settings: Settings, name: StackName | None = None) -> None:
+        """Open the store; use the stack ``name``, or else the one that the command's options select."""
+        self.store: Store = runtime.store
+        self._lock = runtime.lock
+        self._settings = settings
+        self._named = name
+
+    @cached_property
+    def name(self) -> StackName:
+        """The name of the stack. Raise ``UsageError`` where the command's options select none."""
+        return self._named or selected(self.store, self._settings)
+
+    @property
+    def state(self) -> StackState:
+        """The recorded state of the stack."""
+        return self.store.load(self.name)
+
+    @contextmanager
+    def changing(self, command: str) -> Iterator[None]:
+        """Hold the lock, and add ``command`` to the history at the end."""
+        try:
+            name = self.name
+        except UsageError:
+            # The first run of another process may be about to record it: that has to end before.
+            if not self.store.holder():
+                raise
+        with self._lock(command):
+            name = self.name
+            with finishing(self.store, name, command):
+                yield
+
+
+@contextmanager
+def finishing(store: Store, name: StackName, command: str) -> Iterator[None]:
+    """Add a command that succeeds to the history of a stack."""
+    started = time.time()
+    yield
+    run = {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()}
+    store.finish_run(name, run)
 
 
 def none_recorded(store: StateStore, settings: Settings) -> bool:
@@ -78,10 +132,10 @@ def _not_recorded(name: StackName, recorded: Sequence[StackName]) -> str:
     return f"nothing is recorded of project '{name.project}'; {advice}"
 
 
-def no_record(state: StackState, reference: Reference) -> str:
+def no_record(state: StackState, target: Reference) -> str:
     """Return the message that a resource is not recorded in a stack."""
-    near = hint(reference, (str(record.reference) for record in state.records.values()))
-    return f"{reference} is not recorded in project {state.project}, stack {state.stack}{near}"
+    near = hint(target, (str(record.reference) for record in state.records.values()))
+    return f"{target} is not recorded in project {state.project}, stack {state.stack}{near}"
 
 
 def find_output(outputs: Mapping[str, object], name: str, *, reveal: bool = False) -> Any:
@@ -124,3 +178,83 @@ def finished_runs(store: RunArchive, names: Sequence[StackName]) -> list[dict[st
         saved = store.saved_runs()
     finished = (run for run in store.history() if (run["project"], run["stack"]) in names)
     return [{**run, "kept": run.get("run") in saved} for run in finished]
+
+
+def find_record(state: StackState, text: str) -> Record:
+    """Return the record of a ``Type[title]``, a ``Type[name]`` or a URN. Raise ``UsageError``."""
+    return _find_named(state, parse_reference(text, state))[0]
+
+
+def _find_named(state: StackState, target: Reference) -> list[Record]:
+    """Return the record of a name, then those of replaced resources that are not deleted yet."""
+    records = state.records.values()
+    record = next((candidate for candidate in records if candidate.reference == target), None)
+    record = record or state.records.get((target.type, target.title))
+    if record is None:
+        raise UsageError(no_record(state, target))
+    return [record, *(candidate for candidate in records if candidate.successor == str(record.reference))]
+
+
+def recorded_keys(state: StackState, text: str) -> list[RecordKey]:
+    """Return the keys of a resource, or of a component's resources, with replaced ones. Raise ``UsageError``.
+
+    A resource without a record may have been created by an interrupted run: then it has the key of that intent.
+    """
+    target = parse_reference(text, state)
+    name = str(target)
+    members = [record for record in state.records.values() if name in reference.enclosing_components(record.parent)]
+    if members or not (begun := [key for key, intent in state.intents.items() if intent.reference == target]):
+        return [record.key for record in members or _find_named(state, target)]
+    return list(dict.fromkeys((*begun, *(key for key, record in state.records.items() if record.reference == target))))
+
+
+def parse_reference(text: str, state: StackState) -> Reference:
+    """Return the reference that a reference, or a URN of a stack, means on the command line. Raise ``UsageError``."""
+    try:
+        reference.check_stack(text, state.project, state.stack)
+        return reference.parse_name(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+_LAST: Final = regex(r"last(?:-(\d{1,3}))?")
+
+
+class Runs:
+    """The finished runs of the stacks that the command's options select, the oldest first."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        """Read the history. Raise ``UsageError`` where no stack is recorded."""
+        self._store = store
+        names = all_selected(store, settings)
+        self._whose = f" of {names[0]}" if len(names) == 1 else ""
+        self.all = finished_runs(self._store, names)
+
+    def document(self, prefix: str | None) -> RunJson:
+        """Return the document of the run whose id begins with ``prefix``.
+
+        ``last``, or None, is the last one that did something, ``last-1`` the one before. Raise ``UsageError`` where
+        there is none, or several.
+        """
+        position = _LAST.fullmatch(prefix or "last")
+        run = self._last(int(position[1] or 0)) if position else self._find(str(prefix))
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            if run["kept"] and (content := self._store.load_run(run["run"])) is not None:
+                return run_document.document(content)
+        return run_document.history_document({**run, "kept": False})
+
+    def _last(self, before: int) -> Mapping[str, Any]:
+        """Return the newest kept run, or the one ``before`` runs earlier."""
+        runs = [run for run in self.all if run["kept"]] or self.all
+        if len(runs) <= before:
+            msg = f"{len(runs) or 'no'} runs are recorded{self._whose}"
+            raise UsageError(msg)
+        return runs[-1 - before]
+
+    def _find(self, prefix: str) -> Mapping[str, Any]:
+        runs = [run for run in self.all if str(run.get("run", "")).startswith(prefix)]
+        if len(runs) != 1:
+            which = f"{len(runs)} runs begin with" if runs else "there is no run"
+            msg = f"{which} '{prefix}' in the history{self._whose}; 'resource-api history' lists the runs"
+            raise UsageError(msg)
+        return runs[0]

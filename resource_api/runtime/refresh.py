@@ -39,10 +39,12 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
+    from resource_api.model.json_documents import RefreshJson
     from resource_api.model.record import RecordKey, StackState
     from resource_api.model.type_definition import FunctionCall, Name, TypeDefinition
     from resource_api.model.values.expression import ExpressionPath
     from resource_api.prior.provider_instances import ProviderInstances
+    from resource_api.runtime.commands import Call
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
     from resource_api.state.store import StackName
@@ -80,6 +82,13 @@ def refresh(
 ) -> list[str]:
     """Refresh as ``read_again`` does; return the references of the resources that differ from their records."""
     return read_again(runtime, source, inputs, targets=targets, excludes=excludes, noop=noop).references
+
+
+def document(call: Call) -> RefreshJson:
+    """Refresh as a command's options say; return the differences from the records, as the command shows them."""
+    selection = {name: call.options[name] for name in ("targets", "excludes", "noop") if name in call.options}
+    refreshed = read_again(call.runtime, call.manifest, call.inputs, **selection)
+    return documents.refresh(refreshed.resources, refreshed.outputs)
 
 
 def read_again(

@@ -14,14 +14,14 @@ from resource_api.model.values.errors import CannotList, DefinitionError, Provid
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import is_secret, same_value
-from resource_api.runtime.resource_access import check_has_resources
+from resource_api.runtime.resource_access import ShownResources, check_has_resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.attribute import Attribute
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.runtime.resource_access import ResourceReader
+    from resource_api.runtime.resource_access import ResourceCall, ResourceReader
 
     Rows = Sequence[dict[str, Any]]
 
@@ -100,6 +100,25 @@ def _left_out(reader: ResourceReader, definition: TypeDefinition) -> str:
         reader.run.log.write("warning", definition.name, str(error), definition.name)
         return ""
     return "" if not several or any(not provider.reason for provider in several) else several[0].reason
+
+
+def list_types(call: ResourceCall) -> ShownResources:
+    """List the resources of types, or of all types that can be listed. Raise ``UsageError``."""
+    options = call.options
+    every_type, text = options.get("every_type"), options.get("type_name")
+    if every_type and text is not None:
+        msg = "--all lists every type; leave out TYPE, or --all"
+        raise UsageError(msg)
+    if option := next((name for name in ("provider", "manifest", "config") if options.get(name)), None):
+        msg = f"--{option} needs exactly one TYPE"
+        raise UsageError(msg)
+    if options.get("name") is not None:
+        msg = "NAME and ATTR=VALUE need exactly one TYPE"
+        raise UsageError(msg)
+    definitions, explicit = find_types(call.reader, "*" if every_type else text or "")
+    filter_tests(filters := options.get("filters") or (), definitions)
+    listed, complete = read_types(call.reader, definitions, explicit, strict=options.get("strict") or "error")
+    return ShownResources(select_resources(listed, None, filters), int(not complete), is_listing=True)
 
 
 def read_types(

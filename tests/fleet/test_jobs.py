@@ -137,6 +137,16 @@ def test_every_command_answers_as_it_does_here(machine: Machine) -> None:
     assert (summary(gone)["forgotten"], gone[-1]["code"]) == (1, 0)
 
 
+def test_a_host_answers_the_commands_that_read_the_machine_and_its_runs(machine: Machine) -> None:
+    """With the documents that these commands print there."""
+    machine.write(f"project: web\nresources:\n  File[{machine.motd}]: {{content: hi}}\n")
+    machine.documents(machine.job())
+    (run,) = machine.result("history", site=None)
+    report = machine.result("report", site=None, run=run["run"])
+    assert (report["run"], report["summary"]["created"]) == (run["run"], 1)
+    assert machine.result("facts", site=None, name="kernel") == "Linux"
+
+
 def test_the_documents_are_those_of_the_command(machine: Machine) -> None:
     """What ``apply --json`` writes here and what a host sends are the same, but for times and the id of the run."""
     site = machine.write(f"project: web\nresources:\n  File[{machine.motd}]: {{content: hi}}\n")

@@ -1,17 +1,24 @@
-"""The commands of ``resource-api``, each in the module of its name or with its kin; and their way to other hosts."""
+"""The commands of ``resource-api``, each in the module of its name or with its kin.
+
+Here they are sent to other hosts, or answered by this process.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.cli import options
 from resource_api.model.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.cli.session import Session
+    from resource_api.model.json_documents import ProblemJson
+    from resource_api.runtime.commands import Call
+    from resource_api.runtime.manifest_compiler import Source
+    from resource_api.runtime.runtime import Runtime
 
 
 def run_on_hosts(session: Session, command: str, manifest: str | None = None, **arguments: Any) -> int | None:
@@ -24,6 +31,57 @@ def run_on_hosts(session: Session, command: str, manifest: str | None = None, **
     from resource_api.cli import hosted_run
 
     return hosted_run.run(session, command, manifest, **arguments)
+
+
+class LocalCall(NamedTuple):
+    """A call of a command that this process answers."""
+
+    session: Session
+    options: Mapping[str, Any]
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime with the call's state."""
+        return self.session.runtime
+
+    @property
+    def manifest(self) -> Source:
+        """The manifest. Raise ``ManifestError``."""
+        return self.session.source(self.options["manifest"])
+
+    @property
+    def inputs(self) -> Mapping[str, object]:
+        """The inputs of the manifest, by name."""
+        return self.session.inputs.values
+
+    def warnings(self) -> Sequence[ProblemJson]:
+        """Return the diagnostics of the manifest's warnings."""
+        return self.session.console.warnings()
+
+
+def show_document(
+    session: Session,
+    command: str,
+    make: Callable[[Call], Any],
+    lines: Callable[[Any], str | Iterable[str]],
+    *,
+    empty: Callable[[], str] | str = "",
+    exit_code: Callable[[Any], int] = lambda _document: 0,
+    **arguments: Any,
+) -> int:
+    """Show the document of a command that reads, or those of the hosts that its options select; return the exit code.
+
+    ``lines`` renders it for people; a list without lines is ``empty`` on a terminal. ``arguments`` are those that only
+    this command has.
+    """
+    if (code := run_on_hosts(session, command, session.settings.get("manifest"), **arguments)) is not None:
+        return code
+    document = make(LocalCall(session, {**session.settings, **arguments}))
+    if empty:
+        session.console.show_list(lambda: document, lambda: lines(document), empty)
+    else:
+        session.console.show(lambda: document, lambda: lines(document))
+    return exit_code(document)
 
 
 def asker(session: Session, command: str, declined: str) -> Callable[[str], bool]:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from resource_api.cli import options
-from resource_api.cli.recorded import Runs, none_recorded
+from resource_api.cli.commands import show_document
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.render import run_text, text
 from resource_api.render.html import pages
+from resource_api.runtime import commands
+from resource_api.runtime.recorded_stack import Runs
 from resource_api.system.document_schema import find_violations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.cli.session import Session
+    from resource_api.model.json_documents import RunJson
+    from resource_api.runtime.commands import Call
 
 
 @options.group(examples=("resource-api history", "resource-api history show"), invoke_without_command=True)
@@ -32,10 +37,10 @@ def history(context: click.Context, /, **settings: object) -> int | None:
     return None if context.invoked_subcommand else with_session()(show_runs)(**settings)
 
 
-def show_runs(session: Session, **_settings: object) -> None:
+def show_runs(session: Session, command: str = "history", **arguments: Any) -> int:
     """Print the finished runs of the stacks that a command's options select."""
-    runs = [] if none_recorded(session) else Runs(session).all
-    session.console.show_list(lambda: runs, lambda: _history_lines(session, runs), "no run is recorded yet")
+    lines, empty = partial(_history_lines, session), "no run is recorded yet"
+    return show_document(session, command, commands.history, lines, empty=empty, **arguments)
 
 
 def _history_lines(session: Session, runs: Sequence[Mapping[str, object]]) -> Iterable[str]:
@@ -52,10 +57,10 @@ def _history_lines(session: Session, runs: Sequence[Mapping[str, object]]) -> It
 @options.state
 @options.common
 @with_session()
-def show_run(session: Session, run: str | None, **_settings: object) -> None:
+def show_run(session: Session, run: str | None, **_settings: object) -> int:
     """Show the outcome of RUN, its failures first; without RUN the last one that changed or failed something."""
-    document = Runs(session).document(run)
-    session.console.show(lambda: document, lambda: run_text.run(document, session.output.style))
+    lines = partial(run_text.run, style=session.output.style)
+    return show_document(session, "report", commands.run, lines, run=run)
 
 
 @history.command("diff", examples=("resource-api history diff last-1 last",))
@@ -67,7 +72,7 @@ def show_run(session: Session, run: str | None, **_settings: object) -> None:
 @with_session()
 def diff(session: Session, first: str, second: str, **_settings: object) -> None:
     """Show the differences between the runs A and B: references, outcomes and attributes."""
-    runs = Runs(session)
+    runs = Runs(session.runtime.store, session.settings)
     differences = run_text.differences(runs.document(first), runs.document(second))
     session.console.show(lambda: differences, lambda: run_text.difference_lines(differences))
 
@@ -101,18 +106,21 @@ def _rehearsal(path: str, form: str) -> str:
 @options.state
 @options.common
 @with_session()
-def report(session: Session, run: str | None, form: str, **_settings: object) -> None:
+def report(session: Session, run: str | None, form: str, **_settings: object) -> int:
     """Print the outcome of RUN; without RUN the last one that changed or failed something.
 
     RUN may be a file that ``rehearse --json`` has written, with ``--format html``.
     """
     if run is not None and run.endswith(".json"):
         session.output.print(_rehearsal(run, form))
-        return
-    document = Runs(session).document(run)
-    if form == "json" or session.json:
-        session.output.print_json(document)
-    elif form == "html":
-        session.output.print(pages.run(document).rstrip("\n"))
-    else:
-        session.output.print(run_text.run(document, session.output.style))
+        return 0
+
+    def make(call: Call) -> RunJson:
+        document = commands.run(call)
+        session.output.json = session.json or form == "json"
+        return document
+
+    def lines(document: RunJson) -> str | Iterable[str]:
+        return pages.run(document).rstrip("\n") if form == "html" else run_text.run(document, session.output.style)
+
+    return show_document(session, "report", make, lines, run=run)

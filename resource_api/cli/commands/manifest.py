@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from resource_api.cli import options
-from resource_api.cli.commands import run_on_hosts
+from resource_api.cli.commands import show_document
 from resource_api.cli.session import with_session
+from resource_api.manifest.read import STDIN
 from resource_api.model.codec import plain
-from resource_api.model.values.errors import ResourceAPIError, hint
 from resource_api.model.values.text import escape
 from resource_api.model.values.text import show as show_value
 from resource_api.model.values.values import is_unknown
 from resource_api.render import graph as rendering
-from resource_api.render import json as documents
 from resource_api.render import text
 from resource_api.render.plan import left_out_lines
+from resource_api.runtime import commands
 from resource_api.runtime.manifest_values import expression_value
-from resource_api.system.facts import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from resource_api.catalog.compile import Catalog
     from resource_api.cli.session import Session
     from resource_api.render.graph import Form
     from resource_api.runtime.manifest_compiler import Source
@@ -39,21 +37,13 @@ if TYPE_CHECKING:
 @with_session()
 def validate(session: Session, manifest: str, **_settings: object) -> int:
     """Check everything in MANIFEST that can be checked without touching the system."""
-    if (code := run_on_hosts(session, "validate", manifest)) is not None:
-        return code
-    catalog = session.runtime.validate(session.source(manifest), session.inputs.values)
-    session.console.show(
-        lambda: documents.validity(catalog, session.console.warnings()),
-        lambda: _validity(catalog),
-    )
-    return 0
+    file = STDIN if manifest == "-" else manifest
 
+    def lines(document: Mapping[str, Any]) -> Iterator[str]:
+        yield f"{file} is {text.valid(document)}"
+        yield from left_out_lines((part["reference"], part["why"]) for part in document["left_out"])
 
-def _validity(catalog: Catalog) -> Iterator[str]:
-    """Yield the number of resources of a valid manifest, and what is left out of it."""
-    count = len(catalog.entries)
-    yield f"{catalog.manifest.file} is valid: {count} resource{'' if count == 1 else 's'}."
-    yield from left_out_lines((part.name, part.why) for part in catalog.left_out.all)
+    return show_document(session, "validate", commands.validate, lines)
 
 
 @options.command(
@@ -91,48 +81,22 @@ def _without_manifest(session: Session) -> Source:
 @click.argument("name", required=False, shell_complete=options.complete("facts"))
 @options.common
 @with_session()
-def facts(session: Session, name: str | None, **_settings: object) -> None:
+def facts(session: Session, name: str | None, **_settings: object) -> int:
     """Show the facts about this machine, or the one called NAME, as in ${facts.NAME}."""
-    value = _all_facts() if name is None else _find_fact(name)
-    if isinstance(value, dict):
-        session.console.show(lambda: value, lambda: _fact_lines(value, name or ""))
-    else:
-        session.console.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
 
+    def lines(value: Any) -> str | Iterable[str]:
+        if isinstance(value, dict):
+            return _fact_lines(value, name or "")
+        return text.output(value, terminal=session.output.stdout.isatty())
 
-def _all_facts() -> dict[str, object]:
-    facts = Facts()
-    return {name: facts[name] for name in facts.names()}
-
-
-def _find_fact(name: str) -> object:
-    """Return the fact of a dotted name. Raise ``ResourceAPIError``, with the nearest name, for an unknown one."""
-    facts = Facts()
-    root, *keys = name.split(".")
-    value: object = facts[root] if root in facts.names() else None
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    if value is not None:
-        return value
-    names = [facts for facts, _ in _dotted_facts(_all_facts(), "")]
-    msg = f"there is no fact '{name}'{hint(name, names, 'fact')}"
-    raise ResourceAPIError(msg)
+    return show_document(session, "facts", commands.facts, lines, name=name)
 
 
 def _fact_lines(facts: dict[str, object], above: str) -> Iterator[str]:
     """Yield ``os.name: Debian`` for each fact that is no mapping."""
-    for name, value in _dotted_facts(facts, above):
+    for name, value in commands.dotted_facts(facts, above):
         if not isinstance(value, dict):
             yield f"{escape(name)}: {show_value(value)}"
-
-
-def _dotted_facts(facts: dict[str, object], above: str) -> Iterator[tuple[str, object]]:
-    """Yield each fact by its dotted name, a mapping before its members."""
-    for key, value in facts.items():
-        name = f"{above}.{key}" if above else key
-        yield name, value
-        if isinstance(value, dict):
-            yield from _dotted_facts(value, name)
 
 
 _FORMS: Final = ("dot", "mermaid", "json", "html")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.cli import exit_codes, options
-from resource_api.cli.commands import run_on_hosts
+from resource_api.cli.commands import show_document
 from resource_api.cli.session import with_session
-from resource_api.render import json as documents
 from resource_api.render import plan as plan_text
 from resource_api.runtime import refresh as refreshing
+from resource_api.runtime import saved_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from resource_api.cli.session import Session
 
 
@@ -26,17 +28,14 @@ if TYPE_CHECKING:
 @options.hosted
 @options.rerun
 @with_session()
-def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **settings: Any) -> int:
+def refresh(session: Session, *, detailed_exitcodes: bool, **settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""
-    if (code := run_on_hosts(session, "refresh", manifest)) is not None:
-        return code
-    selection = {name: settings[name] for name in ("targets", "excludes", "noop")}
-    inputs = session.inputs.values
-    refreshed = refreshing.read_again(session.runtime, session.source(manifest), inputs, **selection)
-    session.console.show(
-        lambda: documents.refresh(refreshed.resources, refreshed.outputs),
-        lambda: plan_text.refresh_lines(
-            refreshed.resources, refreshed.outputs, session.output.style, noop=settings["noop"]
-        ),
-    )
-    return exit_codes.of_refresh([*refreshed.resources, *refreshed.outputs], detailed=detailed_exitcodes)
+
+    def lines(document: Mapping[str, Any]) -> Iterable[str]:
+        resources, outputs = saved_plan.refreshed(document)
+        return plan_text.refresh_lines(resources, outputs, session.output.style, noop=settings["noop"])
+
+    def exit_code(document: Mapping[str, Any]) -> int:
+        return exit_codes.of_refresh([*document["changes"], *document["output_changes"]], detailed=detailed_exitcodes)
+
+    return show_document(session, "refresh", refreshing.document, lines, exit_code=exit_code)

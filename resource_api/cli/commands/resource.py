@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.cli import given_inputs, options
-from resource_api.cli.commands import run_on_hosts
+from resource_api.cli.commands import LocalCall, run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.datatypes import from_text
 from resource_api.model.values.errors import UsageError, hint
-from resource_api.model.values.reference import Reference, capitalize_type
+from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.values import Sensitive
 from resource_api.render import yaml_manifest
 from resource_api.runtime import resource_access
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from resource_api.cli.session import Session
-    from resource_api.model.options import Settings
-    from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.model.report import RunReport
+    from resource_api.model.type_definition import TypeDefinition
     from resource_api.runtime.configured_provider import SelectedProvider
+    from resource_api.runtime.resource_access import ResourceReader
     from resource_api.runtime.resource_selection import Listed, Rows
-
-    #: Returns the canonical name of the only resource, in a list.
-    Identity = Callable[[ProviderFunctions], list[Name]]
 
 
 @options.command(
@@ -77,43 +73,46 @@ def resource(
     _check_form(session)
     if (code := run_on_hosts(session, "resource", type_name=type_name, name=name, changes=changes)) is not None:
         return code
-    if settings["every_type"] or any(mark in (type_name or ",") for mark in ",*?"):
-        return _list_types(session, type_name, several=name is None)
-    definition = session.find_definition(session.registry.type, type_name or "")
-    session.warn_of_inputs()
-    selected = _selected_provider(session, definition)
-    if selected is not None:
-        definition = session.registry.type(definition.name, selected.version).for_instance(selected.instance)
-    if settings["filters"]:
-        from resource_api.runtime.resource_selection import filter_tests
+    call = _Call(session, {"type_name": type_name, "name": name, "changes": changes, **settings})
+    shown = resource_access.find_resources(call)
+    code = 0
+    if shown.listed is not None:
+        code = _show(session, shown.listed, shown.selected, listing=shown.is_listing)
+        shown.log_failures(session.log)
+    return code or shown.code
 
-        filter_tests(settings["filters"], [definition])  # before anything is read
-    attributes: Mapping[str, object] = {}
-    if name is not None:
-        name, attributes = resource_access.parse_name(definition, name, changes, given_inputs.secret_value)
-    if name is None or (any(mark in name for mark in "*?") and not attributes.keys() >= set(definition.namevars)):
-        return _list(session, definition, selected, name, changes)
-    identity, code = partial(resource_access.canonical_identity, definition, name, attributes), 0
-    if not attributes.keys() <= set(definition.namevars):
-        _refuse_with_changes(settings)
-        code = _change(session, definition, Reference(definition.name, name), identity, attributes, selected=selected)
+
+class _Call(LocalCall):
+    """A call that this process answers, see ``resource_access.ResourceCall``."""
+
+    @property
+    def reader(self) -> ResourceReader:
+        return self.session.reader
+
+    def find_type(self, name: str) -> TypeDefinition:
+        return self.session.find_definition(self.session.registry.type, name)
+
+    def select(self, definition: TypeDefinition) -> SelectedProvider | None:
+        session, options = self.session, self.options
+        session.warn_of_inputs()
+        has_inputs = any(options[option] for option in ("given", "input_files", "provider"))
+        return session.reader.select(
+            definition.name,
+            provider=options["provider"],
+            manifest=session.stdin_manifest() if options["manifest"] == "-" else options["manifest"],
+            inputs=session.inputs.values if has_inputs else None,
+            config=_configuration(definition, options["config"]) if options["config"] else None,
+        )
+
+    def secret(self, attribute: str, text: str) -> str:
+        return given_inputs.secret_value(attribute, text)
+
+    def end_change(self, report: RunReport) -> int:
+        self.session.log.write("info", "", str(report))
+        code = self.session.exit_code(report)
         if code not in {0, 2}:
-            return code
-    rows = _read(session, definition, identity, selected)
-    return _finish(session, [(definition, rows)], None, selected) or code
-
-
-def _selected_provider(session: Session, definition: TypeDefinition) -> SelectedProvider | None:
-    """Return the configured provider that the options select, or None. Raise ``UsageError``."""
-    settings = session.settings
-    has_inputs = any(settings[option] for option in ("given", "input_files", "provider"))
-    return session.reader.select(
-        definition.name,
-        provider=settings["provider"],
-        manifest=session.stdin_manifest() if settings["manifest"] == "-" else settings["manifest"],
-        inputs=session.inputs.values if has_inputs else None,
-        config=_configuration(definition, settings["config"]) if settings["config"] else None,
-    )
+            self.session.console.end_failed(report, code)
+        return code
 
 
 def _check_form(session: Session) -> None:
@@ -128,74 +127,13 @@ def _check_form(session: Session) -> None:
         raise UsageError(msg)
 
 
-def _refuse_with_changes(settings: Settings) -> None:
-    for option in ("filters", "edit"):
-        if settings[option]:
-            msg = f"--{option.removesuffix('s')} cannot be combined with ATTR=VALUE"
-            raise UsageError(msg)
-
-
-def _list_types(session: Session, text: str | None, *, several: bool) -> int:
-    """List several types, or all that can be listed; return the exit code. Raise ``UsageError``."""
-    from resource_api.runtime import resource_selection
-
-    every_type, settings = session.settings["every_type"], session.settings
-    if every_type and text is not None:
-        msg = "--all lists every type; leave out TYPE, or --all"
-        raise UsageError(msg)
-    if option := next((name for name in ("provider", "manifest", "config") if settings[name]), None):
-        msg = f"--{option} needs exactly one TYPE"
-        raise UsageError(msg)
-    if not several:
-        msg = "NAME and ATTR=VALUE need exactly one TYPE"
-        raise UsageError(msg)
-    reader = session.reader
-    definitions, explicit = resource_selection.find_types(reader, "*" if every_type else text or "")
-    resource_selection.filter_tests(settings["filters"], definitions)
-    listed, complete = resource_selection.read_types(reader, definitions, explicit, strict=settings["strict"])
-    code = _finish(session, listed, None, None, listing=True)
-    return code if complete else code or 1
-
-
-def _list(
-    session: Session,
-    definition: TypeDefinition,
-    selected: SelectedProvider | None,
-    pattern: str | None,
-    changes: Sequence[str],
-) -> int:
-    if changes:
-        msg = f"'{pattern}' is a pattern, and ATTR=VALUE changes one resource; give {definition.namevars[0]}=NAME too"
-        raise UsageError(msg)
-    strict = session.settings["strict"]
-    rows, failures = session.reader.read(definition.name, strict=strict, selected=selected)
-    code = _finish(session, [(definition, rows)], pattern, selected, listing=True)
-    for reference, error in failures.items():
-        session.log.write("err", reference, error, definition.name, reference=reference, status="failed")
-    return code or (1 if failures else 0)
-
-
-def _read(
-    session: Session, definition: TypeDefinition, identity: Identity, selected: SelectedProvider | None
-) -> list[dict[str, object]]:
-    """Return the only resource; one instance of its provider canonicalizes its name and reads it."""
-    strict = session.settings["strict"]
-    return session.reader.read_all(definition.name, identity, strict=strict, selected=selected)
-
-
-def _finish(
-    session: Session, listed: Listed, pattern: str | None, selected: SelectedProvider | None, *, listing: bool = False
-) -> int:
-    """Show the resources that the options select, or edit them; return the exit code.
+def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *, listing: bool) -> int:
+    """Show resources, or edit them; return the exit code.
 
     A ``listing`` can be applied without a change: resources that would be changed or refused are comments in it. One
     resource is shown as it is.
     """
     settings = session.settings
-    if pattern or settings["filters"]:
-        from resource_api.runtime.resource_selection import select_resources
-
-        listed = select_resources(listed, pattern, settings["filters"])
     if settings["edit"]:
         from resource_api.cli.resource_edit import edit
 
@@ -233,26 +171,6 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
             raise UsageError(msg) from error
         config[key] = Sensitive(coerced) if sensitive else coerced
     return config
-
-
-def _change(
-    session: Session,
-    definition: TypeDefinition,
-    reference: Reference,
-    identity: Identity,
-    attributes: Mapping[str, object],
-    *,
-    selected: SelectedProvider | None,
-) -> int:
-    """Change the ``attributes`` of one resource; return the exit code."""
-    (row,) = _read(session, definition, identity, selected)
-    execution = {name: session.settings[name] for name in ("noop", "strict")}
-    report = session.runtime.change_resource(definition, reference, row, attributes, selected=selected, **execution)
-    session.log.write("info", "", str(report))
-    code = session.exit_code(report)
-    if code not in {0, 2}:
-        session.console.end_failed(report, code)
-    return code
 
 
 def _show_documents(session: Session, listed: Listed, form: str) -> None:

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from resource_api.cli import options
-from resource_api.cli.commands import run_on_hosts
-from resource_api.cli.recorded import RecordedStack, none_recorded
+from resource_api.cli.commands import show_document
 from resource_api.cli.session import with_session
 from resource_api.manifest.python_literals import constant
 from resource_api.manifest.read import read
 from resource_api.manifest.sections import project_name
-from resource_api.model.codec import plain
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import UsageError
 from resource_api.render import text
 from resource_api.render.table import table
 from resource_api.render.text import time_of
-from resource_api.runtime import recorded_stack
-from resource_api.runtime.recorded_stack import selected
+from resource_api.runtime import commands
+from resource_api.runtime.recorded_stack import RecordedStack, selected
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
@@ -74,7 +72,7 @@ def rename(session: Session, name: str, new: str, project: str | None, **_settin
     store = session.runtime.store
     old = selected(store, {"stack": name, "project": project})
     to = StackName(old.project, new)
-    with RecordedStack(session, to).changing("stack rename"):
+    with RecordedStack(session.runtime, session.settings, to).changing("stack rename"):
         store.rename(old, to)
     session.console.show(lambda: {**to._asdict(), "former": old.stack}, lambda: f"{old} is now stack {to.stack}")
 
@@ -130,16 +128,12 @@ def output(session: Session, words: tuple[str, ...], *, reveal: bool, **_setting
     manifest, name = _manifest_and_name(words)
     if manifest is not None and not session.settings["project"]:
         session.settings = {**session.settings, "project": _project(manifest)}
-    if (code := run_on_hosts(session, "output", name=name, reveal=reveal)) is not None:
-        return code
-    outputs = {} if none_recorded(session) else dict(RecordedStack(session).state.outputs)
-    if name is None:
-        printed = recorded_stack.revealed(outputs) if reveal else outputs
-        session.console.show_list(lambda: printed, lambda: text.outputs(printed), "no output is recorded")
-        return 0
-    value = recorded_stack.find_output(outputs, name, reveal=reveal)
-    session.console.show(lambda: value, lambda: text.output(plain(value), terminal=session.output.stdout.isatty()))
-    return 0
+
+    def line(value: object) -> str:
+        return text.output(value, terminal=session.output.stdout.isatty())
+
+    lines, empty = (text.outputs, "no output is recorded") if name is None else (line, "")
+    return show_document(session, "output", commands.output, lines, empty=empty, name=name, reveal=reveal)
 
 
 def _manifest_and_name(words: Sequence[str]) -> tuple[str | None, str | None]:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from functools import wraps
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.cli import options
-from resource_api.cli.commands import run_on_hosts
-from resource_api.cli.recorded import (
-    RecordedStack,
-    find_record,
-    finishing,
-    none_recorded,
-    parse_reference,
-    recorded_keys,
-)
+from resource_api.cli.commands import show_document
+from resource_api.cli.commands.history import show_runs
 from resource_api.cli.session import with_session
 from resource_api.model.record import Commit
 from resource_api.model.values import document
@@ -25,12 +17,13 @@ from resource_api.model.values.reference import split_component
 from resource_api.model.values.text import escape
 from resource_api.prior.former_names import Renames
 from resource_api.render import text
-from resource_api.runtime import recorded_stack
+from resource_api.runtime import commands, recorded_stack
+from resource_api.runtime.recorded_stack import RecordedStack, find_record, finishing, parse_reference, recorded_keys
 from resource_api.state import export as state_export
 from resource_api.state.store import StackName, check_rename
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.cli.session import Session
     from resource_api.model.record import StackState
@@ -40,17 +33,6 @@ if TYPE_CHECKING:
 @options.group(examples=("resource-api state list", "resource-api state show 'File[/etc/motd]'"))
 def state() -> None:
     """Show and edit the recorded state."""
-
-
-def _on_hosts(function: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Return a function that reads the state here, or on the hosts that the options select."""
-
-    @wraps(function)
-    def read(session: Session, **settings: object) -> int | None:
-        code = run_on_hosts(session, "state", subcommand=function.__name__.rstrip("_"))
-        return function(session, **settings) if code is None else code
-
-    return read
 
 
 def _command(name: str, *examples: str) -> Callable[[Callable[..., int | None]], click.Command]:
@@ -65,19 +47,19 @@ def _command(name: str, *examples: str) -> Callable[[Callable[..., int | None]],
 @_command("list", "resource-api state list")
 @options.hosted
 @options.inputs_key
-@_on_hosts
-def list_(session: Session, **_settings: object) -> None:
+def list_(session: Session, **_settings: object) -> int:
     """List the recorded resources, one reference a line."""
-    if none_recorded(session):
-        session.console.show_list(list, list, "nothing is recorded yet")
-        return
-    stack = RecordedStack(session)
-    state = stack.state
-    session.console.show_list(
-        lambda: [recorded_stack.resource_summary(state, record) for record in state.records.values()],
-        lambda: (escape(str(record.reference)) for record in state.records.values()),
-        f"no resource is recorded of {stack.name}",
-    )
+
+    def empty() -> str:
+        store, settings = session.runtime.store, session.settings
+        if recorded_stack.none_recorded(store, settings):
+            return "nothing is recorded yet"
+        return f"no resource is recorded of {recorded_stack.selected(store, settings)}"
+
+    def lines(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+        return (escape(row["reference"]) for row in rows)
+
+    return show_document(session, "state", commands.state_list, lines, empty=empty, subcommand="list")
 
 
 @_command("show", "resource-api state show 'File[/etc/motd]'")
@@ -85,7 +67,7 @@ def list_(session: Session, **_settings: object) -> None:
 @click.option("--private", "shows_private", is_flag=True, help="Show the provider's private data too.")
 def show(session: Session, ref: str, *, shows_private: bool, **_settings: object) -> None:
     """Show everything that is recorded of one resource."""
-    state = RecordedStack(session).state
+    state = RecordedStack(session.runtime, session.settings).state
     record = find_record(state, ref)
     if not shows_private:
         record = record._replace(private=None)
@@ -98,37 +80,31 @@ def show(session: Session, ref: str, *, shows_private: bool, **_settings: object
 @_command("history", "resource-api state history")
 @options.hosted
 @options.inputs_key
-@_on_hosts
-def history(session: Session, **_settings: object) -> None:
+def history(session: Session, **_settings: object) -> int:
     """List the finished runs, the oldest first; another name of the command ``history``."""
-    from resource_api.cli.commands.history import show_runs
-
-    show_runs(session)
+    return show_runs(session, "state", subcommand="history")
 
 
 @_command("check", "resource-api state check")
 @options.hosted
 @options.inputs_key
-@_on_hosts
-def check(session: Session, **_settings: object) -> None:
+def check(session: Session, **_settings: object) -> int:
     """Verify the whole state, of all stacks."""
-    _show_lines(session, "found", session.runtime.store.check())
+    make, lines = commands.state_check, lambda document: map(escape, document["found"])
+    return show_document(session, "state", make, lines, subcommand="check")
 
 
 @_command("recover", "resource-api state recover")
 def recover(session: Session, *, lock_timeout: float, **_settings: object) -> None:
     """Replace a damaged database by its newest intact generation; report the losses."""
-    _show_lines(session, "done", session.runtime.store.recover(lock_timeout))
-
-
-def _show_lines(session: Session, word: str, lines: Sequence[str]) -> None:
-    session.console.show(lambda: {word: list(lines)}, lambda: map(escape, lines))
+    done = session.runtime.store.recover(lock_timeout)
+    session.console.show(lambda: {"done": list(done)}, lambda: map(escape, done))
 
 
 @_command("export", "resource-api state export > web.json")
 def export(session: Session, **_settings: object) -> None:
     """Print the whole of one stack as JSON; keep it as you keep the state itself."""
-    state, key = RecordedStack(session).state, session.runtime.key
+    state, key = RecordedStack(session.runtime, session.settings).state, session.runtime.key
     if not state.serial:
         msg = f"nothing is recorded of project {state.project}, stack {state.stack}"
         raise UsageError(msg)
@@ -143,7 +119,7 @@ def import_(session: Session, file: str, *, force: bool, project: str | None, st
     is_named = click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
     new = state_export.from_document(_read(file), file, session.runtime.key)
     name = StackName(project or new.project, stack if is_named else new.stack)
-    recorded = RecordedStack(session, name)
+    recorded = RecordedStack(session.runtime, session.settings, name)
     with recorded.changing("state import"):
         new = new._replace(project=name.project, stack=name.stack)
         new = state_export.check_replacement(recorded.state, new, file, force=force)
@@ -267,7 +243,7 @@ def untaint(session: Session, ref: str, **_settings: object) -> None:
 
 def _edit(session: Session, command: str, edit: Callable[[StackState], Commit]) -> None:
     """Commit the result of ``edit`` for the recorded state, and print its resources."""
-    stack = RecordedStack(session)
+    stack = RecordedStack(session.runtime, session.settings)
     with stack.changing(command):
         state = stack.state
         commit = edit(state)
@@ -293,7 +269,7 @@ def rekey(session: Session, *, to: Key | None, decrypt: bool, drop_generations: 
     if key is None and not decrypt:
         msg = "name the key with --key or RESOURCE_API_KEY; 'resource-api new key PATH' makes one"
         raise UsageError(msg)
-    stack = RecordedStack(session)
+    stack = RecordedStack(session.runtime, session.settings)
     with stack.changing("state rekey"):
         after = stack.store.rekey(stack.name, key, drop_generations=drop_generations)
     how = f"encrypted with {key.url}" if key is not None else "not encrypted any more"

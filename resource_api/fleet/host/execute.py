@@ -13,14 +13,13 @@ import site
 import sys
 import threading
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.fleet import job as jobs
 from resource_api.fleet.host.delivered_jobs import JobReport, Journal
 from resource_api.manifest.sections import project_name
-from resource_api.model.codec import plain
 from resource_api.model.options import EXECUTION, RUN_OPTIONS, run_option_names
 from resource_api.model.report import StepStart
 from resource_api.model.values.errors import (
@@ -34,7 +33,6 @@ from resource_api.model.values.errors import (
     reason,
     unexpected,
 )
-from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import map_leaves
 from resource_api.model.values.version import __version__
 from resource_api.plugins.module_path import BUNDLED, ModulePath
@@ -42,7 +40,7 @@ from resource_api.plugins.registry import Registry
 from resource_api.plugins.worker import protocol
 from resource_api.provider.context import RunContext, current
 from resource_api.render import json as documents
-from resource_api.runtime import recorded_stack, refresh, resource_access, resource_selection, saved_plan
+from resource_api.runtime import commands, refresh, resource_access, resource_selection, saved_plan
 from resource_api.runtime.runtime import Runtime, state_settings
 from resource_api.runtime.signals import Interrupts, exit_despite_threads
 from resource_api.state.open_store import default_path
@@ -58,12 +56,12 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.job import HostJob
     from resource_api.model.declaration import Manifest
-    from resource_api.model.record import StackState
+    from resource_api.model.json_documents import ProblemJson
     from resource_api.model.report import Event, LogEvent, RunReport
+    from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.assets import Content, ContentSpec
     from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.planning import Plan
-    from resource_api.runtime.resource_selection import Listed
     from resource_api.system.filesystem.asset_contents import SentReader
 
 
@@ -172,6 +170,40 @@ class HostRun:
         else:
             self.emit(document)
 
+    @property
+    def reader(self) -> Runtime:
+        """The reader of resources."""
+        return self.runtime
+
+    def find_type(self, name: str) -> TypeDefinition:
+        """Return the type of a name of the command line. Raise ``UsageError`` for an unknown one."""
+        return resource_selection.find_type(self.runtime, name)
+
+    def select(self, definition: TypeDefinition) -> SelectedProvider | None:
+        """Return the configured provider that the job names, or None. Raise ``UsageError``."""
+        if self.options.get("config"):
+            msg = (
+                "--config cannot be given to other hosts; declare the provider in a manifest, and name it with"
+                " --manifest"
+            )
+            raise UsageError(msg)
+        manifest, provider = self.manifest if self.job.documents else None, self.options.get("provider")
+        return self.runtime.select(definition.name, provider=provider, manifest=manifest, inputs=self.inputs or None)
+
+    def secret(self, attribute: str, text: str) -> NoReturn:
+        """Raise ``UsageError``: the secrets of jobs are inputs."""
+        del text
+        msg = f"{attribute} is sensitive and cannot be given to other hosts like this; make it an input of a manifest"
+        raise UsageError(msg)
+
+    def end_change(self, report: RunReport) -> int:
+        """Send the summary of a change and return its exit code."""
+        return self.report(report)
+
+    def warnings(self) -> Sequence[ProblemJson]:
+        """Return nothing: each warning was sent as an event."""
+        return []
+
     def journal(self) -> Journal | None:
         """Return the journal of the stack; None for a job that changes nothing, and without durable state."""
         options = self.options
@@ -210,7 +242,7 @@ def run_job(run: HostRun) -> int:
 
     Raise as ``Runtime`` does, ``Superseded`` after a newer job, ``StateLocked`` while another job runs.
     """
-    command = _COMMANDS[run.job.command]
+    command = _COMMANDS.get(run.job.command, _read)
     if (journal := run.journal()) is None:
         return command(run)
     with journal.held(f"{run.job.command} of another machine", run.options.get("lock_timeout") or 0.0):
@@ -258,116 +290,36 @@ def _plan(run: HostRun) -> int:
 
 def _refresh(run: HostRun) -> int:
     """Read all recorded resources again."""
-    options = run.selected("targets", "excludes", "noop")
     run.began = not run.options.get("noop")
-    result = refresh.read_again(run.runtime, run.manifest, run.inputs, **options)
-    run.result(documents.refresh(result.resources, result.outputs))
+    run.result(refresh.document(run))
     return 0
 
 
-def _validate(run: HostRun) -> int:
-    """Check the manifest with the facts and programs of the host."""
-    catalog = run.runtime.validate(run.manifest, run.inputs)
-    run.result(documents.validity(catalog, []))
-    return 0
-
-
-def _output(run: HostRun) -> int:
-    """Send the recorded outputs of a stack, or one of them; ``reveal``: in clear."""
-    store, reveal = run.runtime.store, bool(run.options.get("reveal"))
-    outputs = {} if recorded_stack.none_recorded(store, run.options) else dict(_recorded(run).outputs)
-    if (name := run.options.get("name")) is not None:
-        run.result(plain(recorded_stack.find_output(outputs, name, reveal=reveal)), reveal=reveal)
-    else:
-        run.result(plain(recorded_stack.revealed(outputs) if reveal else outputs), reveal=reveal)
-    return 0
-
-
-def _state(run: HostRun) -> int:
-    """Send the document of ``state list``, ``state check`` or ``state history``."""
-    store, subcommand = run.runtime.store, run.options.get("subcommand")
-    if subcommand == "check":
-        run.result({"found": list(store.check())})
-    elif recorded_stack.none_recorded(store, run.options):
-        run.result([])
-    elif subcommand == "history":
-        run.result(recorded_stack.finished_runs(store, recorded_stack.all_selected(store, run.options)))
-    elif subcommand == "list":
-        stack = _recorded(run)
-        run.result([recorded_stack.resource_summary(stack, record) for record in stack.records.values()])
-    else:
-        msg = f"'state {subcommand}' cannot be asked of other hosts"
+def _read(run: HostRun) -> int:
+    """Send the document of a command that reads."""
+    name = " ".join(filter(None, (run.job.command, run.options.get("subcommand"))))
+    if (read := commands.DOCUMENTS.get(name)) is None:
+        msg = f"'{name}' cannot be asked of other hosts"
         raise UsageError(msg)
+    run.result(read(run), reveal=bool(run.options.get("reveal")))
     return 0
-
-
-def _recorded(run: HostRun) -> StackState:
-    store = run.runtime.store
-    return store.load(recorded_stack.selected(store, run.options))
 
 
 def _resource(run: HostRun) -> int:
     """Send the resources that a name and filters select; change one where the job has changes."""
-    options, text, name = run.options, run.options.get("type_name"), run.options.get("name")
-    every_type, strict = bool(options.get("every_type")), options.get("strict") or "error"
-    filters, changes = list(options.get("filters") or ()), list(options.get("changes") or ())
-    if every_type or any(mark in (text or ",") for mark in ",*?"):
-        types = resource_selection.find_types(run.runtime, "*" if every_type else text or "")
-        listed, complete = resource_selection.read_types(run.runtime, *types, strict=strict)
-        return _send_resources(run, listed, None, filters, complete=complete)
-    definition = resource_selection.find_type(run.runtime, str(text))
-    provider = _selected_provider(run, definition.name)
-    if provider is not None:
-        definition = run.registry.type(definition.name, provider.version).for_instance(provider.instance)
-    if name is None or (resource_selection.is_pattern(name) and not changes):
-        rows, failures = run.runtime.read(definition.name, strict=strict, selected=provider)
-        for reference, error in failures.items():
-            run.log.write("err", reference, error, definition.name, reference=reference, status="failed")
-        return _send_resources(run, [(definition, rows)], name, filters, complete=not failures)
-    name, attributes = resource_access.parse_name(definition, name, changes, _refuse_secret)
-    identity = partial(resource_access.canonical_identity, definition, name, attributes)
-    read = partial(run.runtime.read_all, definition.name, identity, strict=strict, selected=provider)
-    if not attributes.keys() <= set(definition.namevars):
-        flags: dict[str, Any] = {"noop": bool(options.get("noop")), "strict": strict, "selected": provider}
-        target = Reference(definition.name, name)
-        report = run.runtime.change_resource(definition, target, read()[0], attributes, **flags)
-        if code := run.report(report):
-            return code
-    return _send_resources(run, [(definition, read())], None, filters, complete=True)
-
-
-def _refuse_secret(attribute: str, _text: str) -> NoReturn:
-    msg = f"{attribute} is sensitive and cannot be given to other hosts like this; make it an input of a manifest"
-    raise UsageError(msg)
-
-
-def _send_resources(
-    run: HostRun, listed: Listed, pattern: str | None, filters: Sequence[str], *, complete: bool
-) -> int:
-    """Send the selected resources and return the exit code: 1 unless the listing is ``complete``."""
-    run.result(resource_selection.documents(resource_selection.select_resources(listed, pattern, filters)))
-    return 0 if complete else 1
-
-
-def _selected_provider(run: HostRun, type_name: str) -> SelectedProvider | None:
-    """Return the configured provider that the job names, or None. Raise ``UsageError``."""
-    if run.options.get("config"):
-        msg = "--config cannot be given to other hosts; declare the provider in a manifest, and name it with --manifest"
-        raise UsageError(msg)
-    manifest = run.manifest if run.job.documents else None
-    provider = run.options.get("provider")
-    return run.runtime.select(type_name, provider=provider, manifest=manifest, inputs=run.inputs or None)
+    shown = resource_access.find_resources(run)
+    shown.log_failures(run.log)
+    if shown.listed is not None:
+        run.result(resource_selection.documents(shown.listed))
+    return shown.code
 
 
 _COMMANDS: Final[Mapping[str, Callable[[HostRun], int]]] = {
     "apply": _apply,
     "destroy": _destroy,
-    "output": _output,
     "plan": _plan,
     "refresh": _refresh,
     "resource": _resource,
-    "state": _state,
-    "validate": _validate,
 }
 
 
