@@ -6,7 +6,6 @@ structlog is imported, and the logger is made, with the first event that is show
 from __future__ import annotations
 
 import sys
-import traceback
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cached_property
@@ -156,6 +155,8 @@ class Log:
             raise
         except Exception:  # noqa: BLE001 - a full log never stops a run
             if not self._failed:
+                import traceback
+
                 self._failed = True
                 with suppress(OSError, ValueError):
                     traceback.print_exc()
