@@ -146,13 +146,14 @@ class ManifestCompiler:
 
         def judge(partly: Manifest, when: Any) -> str:
             scope, definitions = self._scope(partly, inputs, providers)
+            diagnostics = Diagnostics(partly, scope.problems)
             if partly.values:
-                scope.calls = provider_config.find_calls(Diagnostics(partly), definitions)
+                scope.calls = provider_config.find_calls(diagnostics, definitions)
             try:
                 return unmet_condition(when, scope)
             except ConditionError as error:
-                if scope.problems:
-                    raise ManifestError(scope.problems) from error
+                if diagnostics.problems:
+                    raise ManifestError(diagnostics.problems) from error
                 raise
 
         assert manifest.with_includes is not None
@@ -169,10 +170,7 @@ class ManifestCompiler:
         return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add_inputs, builtin_names=names)
 
     def _compile(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
-        scope, definitions = self._scope(manifest, inputs, providers)
-        # Before any code of a type or a provider meets them.
-        self._log.mask.add_inputs({name: value for name, value in scope.inputs.items() if is_secret(value)})
-        return compile_catalog(manifest, scope, definitions)
+        return compile_catalog(manifest, *self._scope(manifest, inputs, providers))
 
     def _scope(
         self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool
@@ -182,7 +180,10 @@ class ManifestCompiler:
         stacks = None if self._stacks is None else partial(self._stacks, manifest.project)
         contents = self._contents or self._content_reader()
         pure = partial(provider_config.invoke, ask=providers.call_function)
-        return Scope(manifest, inputs, self._facts, contents, stacks, pure=pure), definitions
+        scope = Scope(manifest, inputs, self._facts, contents, stacks, pure=pure)
+        # Before any code of a type or a provider meets them.
+        self._log.mask.add_inputs({name: value for name, value in scope.inputs.items() if is_secret(value)})
+        return scope, definitions
 
     def _content_reader(self) -> ReadContent:
         """Return the reader of one catalog's assets and archives. It is imported with the first one: few have any."""
