@@ -135,9 +135,9 @@ def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *
     """
     settings = session.settings
     if settings["edit"]:
-        from resource_api.cli.resource_edit import edit
+        from resource_api.cli.editor import edit_resources
 
-        return edit(session, listed, selected.section if selected is not None else {})
+        return edit_resources(session, listed, selected.section if selected is not None else {})
     if session.json or settings["form"] not in (None, "yaml"):
         _show_documents(session, listed, settings["form"] or "json")
         return 0
