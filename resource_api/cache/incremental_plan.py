@@ -66,15 +66,15 @@ _CLOCK_TICK: Final = 10_000_000
 class Fingerprints(NamedTuple):
     """The code, manifest files and types that a conclusion depends on, as plain data."""
 
-    environment: Sequence[Any]
+    environment: Sequence[object]
     #: Files of code: path, size, time of the last status change, inode.
     code: Sequence[Sequence[Any]]
     #: Directories in which code is looked for, likewise, where a later run may need code that it does not load.
-    directories: Sequence[Sequence[Any]]
+    directories: Sequence[Sequence[object]]
     #: Files of the manifest: path, where that leads, digest.
     files: Sequence[Sequence[str]]
     #: Type → its files, and its declaration.
-    types: Mapping[str, Sequence[Any]]
+    types: Mapping[str, Sequence[object]]
     #: Provider instance → the provider that the machine has chosen among those of its type.
     chosen: Mapping[str, str]
 
@@ -119,7 +119,7 @@ def take_fingerprints(
     definitions = {entry.definition for entry in catalog.entries}
     if code is None or files is None or any(map(providers.run.isolates, definitions)):
         return None
-    types: dict[str, Sequence[Any]] = {}
+    types: dict[str, Sequence[object]] = {}
     for name in {definition.name for definition in definitions}:
         if (declared := _type(providers.registry, name)) is None:
             return None
@@ -130,23 +130,23 @@ def take_fingerprints(
 # The process: its interpreter and code
 
 
-def _environment() -> list[Any]:
+def _environment() -> list[object]:
     """Return the interpreter, the user, and where code is looked for."""
     return [sys.version, os.geteuid(), list(sys.path)]
 
 
-def _code(began: int, more: Iterable[str]) -> list[list[Any]] | None:
+def _code(began: int, more: Iterable[str]) -> list[list[object]] | None:
     """Return a stamp of every file of loaded code, and of ``more``, or None if one was replaced since."""
     return _stamps({*map(_file_of, _module_paths()), *more} - {""}, began)
 
 
-def _directories(began: int, code: Iterable[Sequence[Any]]) -> list[list[Any]] | None:
+def _directories(began: int, code: Iterable[Sequence[Any]]) -> list[list[object]] | None:
     """Return a stamp of every directory with ``code`` or on the search path, or None if one changed during the run."""
     names = {os.path.dirname(path) for path, *_ in code} | {os.path.abspath(path) for path in sys.path}
     return _stamps(filter(os.path.isdir, names), began)
 
 
-def _stamps(paths: Iterable[str], began: int) -> list[list[Any]] | None:
+def _stamps(paths: Iterable[str], began: int) -> list[list[object]] | None:
     """Return a stamp of each file, or None if one cannot be read or changed since the run ``began``."""
     try:
         stamps = [_stamp(path) for path in sorted(paths)]
@@ -211,7 +211,7 @@ def _digest(raw: bytes) -> str:
     return blake2b(raw, digest_size=32).hexdigest()
 
 
-def _type(registry: Registry, name: str) -> list[Any] | None:
+def _type(registry: Registry, name: str) -> list[object] | None:
     """Return a type's files and its declaration, which may depend on the environment, or None without a file."""
     files = registry.files_of(name)
     if files is None:
@@ -251,7 +251,7 @@ class Conclusion(NamedTuple):
     dependents: Mapping[int, Sequence[int]]
     references: Mapping[int, Sequence[int]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the conclusion for JSON, whose mappings have no numbers as keys."""
         return {
             **self._asdict(),

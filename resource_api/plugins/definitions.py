@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from resource_api.plugins.loader import ReadCode
 
     #: A component, and the function that builds one use of it.
-    Component = tuple[ComponentDefinition, Callable[[Any], object]]
+    Component = tuple[ComponentDefinition, Callable[[object], object]]
 
 _ELSEWHERE: Final = "write it into the manifest that uses the component"
 #: Constants of a component that are called like a section of manifests, and are not given to COMPONENT → the remedy.
@@ -182,7 +182,7 @@ def _defined(path: str, module: ModuleType, constant: str, expected: type[object
     return value
 
 
-def _is_candidate(value: object, expected: type[Any], module: ModuleType) -> bool:
+def _is_candidate(value: object, expected: type[object], module: ModuleType) -> bool:
     """Whether a value of a module may be the definition that its file lacks, under another name."""
     if expected is not type:
         return isinstance(value, expected)

@@ -27,13 +27,13 @@ FORMAT: Final = 1
 
 _FIELDS: Final = ("project", "stack", "lineage", "serial", "manifest")
 #: The fields that records of older versions lack.
-_DEFAULTS: Final[Mapping[str, Any]] = {
+_DEFAULTS: Final[Mapping[str, object]] = {
     **dict.fromkeys(("parent", "last_run", "successor", "changed_at"), ""),
     **dict.fromkeys(("implementation", "private")),
 }
 
 
-def to_document(state: StackState, key: keys.Key | None = None) -> dict[str, Any]:
+def to_document(state: StackState, key: keys.Key | None = None) -> dict[str, object]:
     """Return the document of a stack as plain JSON data, without intents, which concern this machine only.
 
     With a ``key`` secrets are ciphertext and any alteration is detected; without one only their digests are included.
@@ -51,11 +51,11 @@ def to_document(state: StackState, key: keys.Key | None = None) -> dict[str, Any
     if data_key is not None:
         document["sealing"] = data_key.wrapped
         document["sealed_salt"] = data_key.encrypt(state.salt.hex(), document)
-    plain: dict[str, Any] = json.loads(codec.encode(document))
+    plain: dict[str, object] = json.loads(codec.encode(document))
     return {key: plain[key] for key in document}
 
 
-def record_document(state: StackState, record: Record) -> dict[str, Any]:
+def record_document(state: StackState, record: Record) -> dict[str, object]:
     """Return one record as it is in the document; secrets are still ``Sealed``."""
     fields = {("is" if key == "is_" else key): value for key, value in record.to_dict().items()}
     if record.private is None:
@@ -150,7 +150,7 @@ def _record_contradictions(resource: Mapping[str, Any], document: Mapping[str, A
             yield f"'{field}': {error}"
 
 
-def _references(resource: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _references(resource: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     """Yield every reference to another resource with the field that holds it; the other need not be recorded."""
     for text in resource["requires"]:
         yield "requires", text
@@ -177,7 +177,7 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
     return StackState(**fields, salt=salt, records=records, owed=owed, outputs=document["outputs"])
 
 
-def _name(name: object) -> Any:
+def _name(name: object) -> object:
     return tuple(name) if isinstance(name, list) else name
 
 

@@ -207,7 +207,7 @@ class MemoryStore:
     def __init__(self) -> None:
         """Start empty."""
         self._states: dict[StackName, StackState] = {}
-        self._runs: list[Mapping[str, Any]] = []
+        self._runs: list[Mapping[str, object]] = []
 
     def load(self, name: StackName) -> StackState:
         """Return the state of a stack."""
@@ -253,7 +253,7 @@ class MemoryStore:
         """Record a finished run."""
         self._runs.append({"project": name.project, "stack": name.stack, **run})
 
-    def history(self, name: StackName | None = None) -> Sequence[Mapping[str, Any]]:
+    def history(self, name: StackName | None = None) -> Sequence[Mapping[str, object]]:
         """Return the finished runs of a stack, or of all, in the order in which they ended."""
         return [run for run in self._runs if name is None or (run["project"], run["stack"]) == name]
 

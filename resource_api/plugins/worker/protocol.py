@@ -356,9 +356,9 @@ def _class_and_text(value: object) -> tuple[str, str]:
         return name, f"<{name}>"
 
 
-def _endless_list() -> list[Any]:
+def _endless_list() -> list[object]:
     """Return a list that contains itself: checks of values refuse it as they refuse the value that it replaces."""
-    endless: list[Any] = []
+    endless: list[object] = []
     endless.append(endless)
     return endless
 

@@ -189,7 +189,7 @@ class WorkerRun(RunContext):
         """Report with which names of ``set`` the provider has begun."""
         self._connection.send("begun", names=list(names))
 
-    def request(self, kind: str, **body: object) -> Any:
+    def request(self, kind: str, **body: object) -> object:
         """Return the runtime's answer; raise the error in it, and ``ProviderError`` outside of a call."""
         with self._lock:
             if not self._calling:
@@ -216,11 +216,11 @@ class WorkerRun(RunContext):
 class _RequestedPrivateData(PrivateData):
     """The private data of resources, which the runtime keeps."""
 
-    def __init__(self, request: Callable[..., Any]) -> None:
+    def __init__(self, request: Callable[..., object]) -> None:
         super().__init__()
         self._request = request
 
-    def get(self, key: RecordKey) -> Any:
+    def get(self, key: RecordKey) -> object:
         return self._request("private", name=key[1])
 
     def store(self, key: RecordKey, data: object) -> None:
@@ -265,7 +265,7 @@ class _SendingMask(Mask):
         super().add(secret)
 
 
-def _requesting_content(request: Callable[..., Any]) -> Callable[[str, str, str, Any], Content]:
+def _requesting_content(request: Callable[..., Any]) -> Callable[[str, str, str, object], Content]:
     """Return a function that makes contents in a worker; their bytes are read with ``request``."""
 
     def content(word: str, sha256: str, origin: str, source: object) -> Content:
@@ -417,11 +417,11 @@ class _Server:
     def _definition(self) -> TypeDefinition:
         return self._registry.type(split_instance(self._instance)[0]).for_instance(self._instance)
 
-    def _close(self, *, interrupted: bool) -> Mapping[str, Any]:
+    def _close(self, *, interrupted: bool) -> Mapping[str, object]:
         self._providers.close(interrupted=interrupted)
         return {}
 
-    def _answer(self, kind: str, make_body: Callable[[], Mapping[str, Any]], **common: object) -> bool:
+    def _answer(self, kind: str, make_body: Callable[[], Mapping[str, object]], **common: object) -> bool:
         """Send a frame of ``kind``, or one with the error that its body raised; return whether it was the first."""
         try:
             try:
@@ -441,19 +441,19 @@ class _Server:
             return False
         return True
 
-    def _call_frame(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _call_frame(self, body: Mapping[str, Any]) -> Mapping[str, object]:
         return {"value": self._call(**body)}
 
     def _call(
         self,
         method: str,
-        arguments: Sequence[Any],
+        arguments: Sequence[object],
         *,
         terms: Mapping[str, Any],
-        bound: Mapping[str, Any],
+        bound: Mapping[str, object],
         fresh: bool,
         config: Any = None,
-    ) -> Any:
+    ) -> object:
         """Call the provider; ``terms`` are those of the context, ``bound`` are fields of the log.
 
         ``fresh`` has the provider made anew. Without a ``config``, one that needs it can answer pure methods only.
@@ -470,7 +470,7 @@ class _Server:
             with self._run.log.bind(**bound), process_guard.protected(), context.activate(provider):
                 return self._call_method(provider, context, method, arguments)
 
-    def _call_method(self, provider: Any, context: Context, method: str, arguments: Sequence[Any]) -> Any:
+    def _call_method(self, provider: object, context: Context, method: str, arguments: Sequence[Any]) -> object:
         """Call one method with the arguments that it expects; return plain data."""
         call = getattr(provider, method)
         if method in _BATCHED:
@@ -515,7 +515,9 @@ class _Server:
         return Changes(offered, is_blocked, lambda: self._run.cancelled)
 
 
-def _answer(context: Context, method: str, call: Callable[..., Any], arguments: Sequence[object]) -> Mapping[str, Any]:
+def _answer(
+    context: Context, method: str, call: Callable[..., object], arguments: Sequence[object]
+) -> Mapping[str, object]:
     """Return the answer to one of many calls, or the error that it raised."""
     try:
         return {"value": _plain_data(context.type, method, call(context, *arguments))}
@@ -525,7 +527,7 @@ def _answer(context: Context, method: str, call: Callable[..., Any], arguments: 
         return {"raised": protocol.encode_error(error, context.mask)}
 
 
-def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> Any:
+def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> object:
     """Return an answer as plain data where the provider may return other objects, such as iterators."""
     if method == "get":
         return collect_rows(definition, answer)

@@ -39,7 +39,7 @@ class Key(Protocol):
 
     url: str
 
-    def wrap(self, data_key: bytes) -> dict[str, Any]:
+    def wrap(self, data_key: bytes) -> dict[str, object]:
         """Return a data key as plain JSON data that only this key opens. Raises ``UsageError``."""
         ...
 
@@ -75,7 +75,7 @@ class FileKey:
         self._path = path
         self._cipher: Cipher | None = None
 
-    def wrap(self, data_key: bytes) -> dict[str, Any]:
+    def wrap(self, data_key: bytes) -> dict[str, object]:
         """Encrypt a data key with the file's key."""
         return {"kind": "file", "wrapped": self._load_cipher().encrypt(data_key, _PURPOSE)}
 
@@ -105,9 +105,9 @@ class PassphraseKey:
         self.url = url
         self._path = path
         self._passphrase = passphrase.encode()
-        self._ciphers: dict[tuple[Any, ...], Cipher] = {}
+        self._ciphers: dict[tuple[object, ...], Cipher] = {}
 
-    def wrap(self, data_key: bytes) -> dict[str, Any]:
+    def wrap(self, data_key: bytes) -> dict[str, object]:
         """Encrypt a data key; the parameters of scrypt are stored with it."""
         salt = os.urandom(16)
         wrapped = self._derive(salt, _SCRYPT).encrypt(data_key, _PURPOSE)
@@ -148,7 +148,7 @@ class AgeKey:
         self._identities = age.Identities(path)
         self._recipients = recipients
 
-    def wrap(self, data_key: bytes) -> dict[str, Any]:
+    def wrap(self, data_key: bytes) -> dict[str, object]:
         """Encrypt a data key to the identities themselves and to the listed recipients."""
         recipients = self._identities.recipients()
         if self._recipients:

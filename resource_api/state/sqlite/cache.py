@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.start_up import NamedTuple, blake2b
 from resource_api.state.sqlite.stack_rows import decode_rows, to_bytes, unpack, unpack_owed
@@ -39,7 +39,7 @@ class SavedConclusion(NamedTuple):
     name: StackName
     digest: str
     ids: Sequence[int]
-    content: Any
+    content: object
 
 
 def save(opened: OpenState, label: str, stack: StackRows, keys: Sequence[RecordKey], content: object) -> None:
@@ -124,7 +124,7 @@ def _remove_oldest(path: str) -> None:
         os.unlink(file.path)
 
 
-def _read(path: str, name: str) -> Any:
+def _read(path: str, name: str) -> object:
     """Return the content of a file, or None if it is missing, damaged, or could be another user's."""
     with suppress(OSError, ValueError, RecursionError):
         if not private_files.is_private_directory(_directory(path)):

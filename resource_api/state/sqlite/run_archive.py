@@ -10,7 +10,7 @@ import errno
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import StateDamaged
 from resource_api.model.values.start_up import regex
@@ -53,10 +53,10 @@ def rename_stack(database: Database, name: StackName, new: StackName | None) -> 
         )
 
 
-def read_history(database: Database, name: StackName | None = None) -> list[Mapping[str, Any]]:
+def read_history(database: Database, name: StackName | None = None) -> list[Mapping[str, object]]:
     """Return the finished runs of a stack, or of all stacks, the oldest first. Raises ``StateError``."""
     try:
-        runs: list[Mapping[str, Any]] = list(decode_rows(database.read("run")))
+        runs: list[Mapping[str, object]] = list(decode_rows(database.read("run")))
         return [run for run in runs if name is None or (run["project"], run["stack"]) == name]
     except (StateDamaged, ValueError, TypeError, LookupError) as error:
         msg = f"{database.path}: state is damaged: a finished run cannot be read"

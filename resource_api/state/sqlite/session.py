@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import StateError
 from resource_api.model.values.reference import Reference, child_reference
@@ -200,7 +200,7 @@ class RecordedName(NamedTuple):
     """A recorded resource: its type, its name as the provider knows it, and its reference as it is written."""
 
     type: str
-    name: Any
+    name: object
     reference: str
 
 

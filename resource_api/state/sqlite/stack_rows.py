@@ -61,7 +61,7 @@ class Header(NamedTuple):
         return serial
 
     @property
-    def sealing(self) -> Mapping[str, Any] | None:
+    def sealing(self) -> Mapping[str, object] | None:
         """The wrapped data key of an encrypted stack."""
         return self.content.get("sealing")
 
@@ -385,7 +385,7 @@ def decode_rows(rows: Sequence[Row]) -> Iterator[Any]:
         yield from codec.decode(text) if codec.MARK.decode() in text else json.loads(text)
 
 
-def to_bytes(value: Any) -> bytes:
+def to_bytes(value: object) -> bytes:
     """Return the content of a row. Raises ``TypeError`` for an unknown value or a secret in clear."""
     return _encode_text(codec.encode(value))
 
@@ -401,12 +401,12 @@ class RecordRow(NamedTuple):
     """The columns of a record; a row ends where only defaults follow, and the oldest ones end before ``owned``."""
 
     type: str
-    name: Any
+    name: object
     title: str
-    inputs: Mapping[str, Any]
+    inputs: Mapping[str, object]
     #: The difference from ``inputs``, and of ``is_`` from ``should``.
-    should: list[Any]
-    is_: list[Any] | None
+    should: list[object]
+    is_: list[object] | None
     owned: bool = False
     requires: Sequence[str] = []
     value_requires: Mapping[str, Sequence[str]] = {}
@@ -423,14 +423,14 @@ class RecordRow(NamedTuple):
     implementation: str | None = None
     successor: str = ""
     changed_at: str = ""
-    private: Any = None
+    private: object = None
 
 
 #: The values of the columns that may be left out at the end of a row, the last column first.
 _DEFAULTS: Final = [value for name, value in reversed(RecordRow._field_defaults.items()) if name != "owned"]
 
 
-def pack(record: Record) -> list[Any]:
+def pack(record: Record) -> list[object]:
     """Return the row of a record; values that repeat each other are in it once."""
     row = list(
         RecordRow(
@@ -507,11 +507,11 @@ def _unpack_intent(columns: Sequence[Any]) -> Intent:
     return intent._replace(name=_name(intent.name))
 
 
-def _name(name: Any) -> Any:
+def _name(name: object) -> object:
     return tuple(name) if type(name) is list else name
 
 
-def _difference(values: Mapping[str, Any], base: Mapping[str, Any]) -> list[Any]:
+def _difference(values: Mapping[str, object], base: Mapping[str, object]) -> list[object]:
     """Return a mapping of the values that are missing or different in ``base``, then the names that only it has."""
     if values is base:
         return [{}]
@@ -523,7 +523,7 @@ def _difference(values: Mapping[str, Any], base: Mapping[str, Any]) -> list[Any]
     return [more, *(name for name in base if name not in values)]
 
 
-def _apply(base: Mapping[str, Any], difference: list[Any]) -> Mapping[str, Any]:
+def _apply(base: Mapping[str, object], difference: list[Any]) -> Mapping[str, object]:
     """Return the values that differ so from ``base``; ``base`` itself without a difference, because neither changes."""
     if difference == [{}]:
         return base
@@ -534,6 +534,6 @@ def _apply(base: Mapping[str, Any], difference: list[Any]) -> Mapping[str, Any]:
     return values
 
 
-def _equal(value: Any, base: Any) -> bool:
+def _equal(value: object, base: object) -> bool:
     """Whether two values are equal scalars of one type; nested values are not compared."""
     return type(value) is type(base) and type(value) in SCALAR_TYPES and bool(value == base)

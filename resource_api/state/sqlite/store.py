@@ -11,7 +11,7 @@ import os
 import threading
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.model.record import StackState
 from resource_api.model.values.errors import StateDamaged, StateError, UsageError
@@ -62,7 +62,7 @@ class SqliteStore:
         with self._guard, self._reading() as opened:
             return sorted(name for name, header in opened.headers.items() if header.serial) if opened else []
 
-    def history(self, name: StackName | None = None) -> Sequence[Mapping[str, Any]]:
+    def history(self, name: StackName | None = None) -> Sequence[Mapping[str, object]]:
         """Return the last finished runs of a stack, or of all, in the order in which they ended."""
         with self._guard, self._reading() as opened:
             return run_archive.read_history(opened.database, name) if opened else []
