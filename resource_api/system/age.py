@@ -34,7 +34,7 @@ class Identities:
             raise ValueError(str(error)) from error
         return content
 
-    def recipients(self) -> list[Any]:
+    def recipients(self) -> list[object]:
         """Return the recipients of the identities. Raise ``UsageError`` as ``_load`` does."""
         return [identity.to_public() for identity in self._load()]
 
@@ -68,7 +68,7 @@ def encrypt(data: bytes, recipients: Sequence[object], *, armoured: bool = False
     return encrypted
 
 
-def read_recipients(path: str) -> list[Any]:
+def read_recipients(path: str) -> list[object]:
     """Return the recipients in a file: one a line, of age or a public key of ssh. Raise ``UsageError``."""
     pyrage = _pyrage()
     try:
@@ -80,7 +80,7 @@ def read_recipients(path: str) -> list[Any]:
     return [_recipient(pyrage, line, path) for line in lines]
 
 
-def _recipient(pyrage: ModuleType, line: str, path: str) -> Any:
+def _recipient(pyrage: ModuleType, line: str, path: str) -> object:
     kind = pyrage.ssh if line.startswith("ssh-") else pyrage.x25519
     try:
         return kind.Recipient.from_str(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ SET_DUMPABLE: Final = 4
 
 
 @cache
-def load() -> tuple[Any, Callable[[], int]]:
+def load() -> tuple[object, Callable[[], int]]:
     """Return the C library, and the function that returns ``errno``.
 
     ``ctypes`` is loaded with the first call. Call this before a fork: loading it in the child is not safe.

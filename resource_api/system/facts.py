@@ -9,7 +9,7 @@ import os
 import pwd
 import sys
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ def _release() -> Mapping[str, str]:
         return {}
 
 
-def _os() -> dict[str, Any]:
+def _os() -> dict[str, object]:
     system, release = os.uname(), _release()
     identity = release.get("ID", "")
     full = _debian_version() if identity == "debian" else release.get("VERSION_ID", system.release)
@@ -64,19 +64,19 @@ def _debian_version() -> str:
     return version if version[:1].isdigit() else _release().get("VERSION_ID", "")
 
 
-def _identity() -> dict[str, Any]:
+def _identity() -> dict[str, object]:
     uid = os.geteuid()
     return {"uid": uid, "gid": os.getegid(), "user": pwd.getpwuid(uid).pw_name, "privileged": uid == 0}
 
 
-def _kernel_fact(name: str) -> dict[str, Any]:
+def _kernel_fact(name: str) -> dict[str, object]:
     """Return a fact of ``kernel_facts``, which loads ``socket``."""
     from resource_api.system import kernel_facts
 
     return kernel_facts.FACTS[name]()
 
 
-_FACTS: Final[Mapping[str, Callable[[], Any]]] = {
+_FACTS: Final[Mapping[str, Callable[[], object]]] = {
     "os": _os,
     "networking": partial(_kernel_fact, "networking"),
     "processors": partial(_kernel_fact, "processors"),
@@ -95,10 +95,10 @@ class Facts:
         """Start without any fact; ``host`` is the name, groups and address in an inventory, None: this machine's."""
         name = os.uname().nodename
         #: The host's name, groups and address.
-        self.host: Final[Mapping[str, Any]] = {"name": name, "groups": [], "address": name} if host is None else host
-        self._values: dict[str, Any] = {}
+        self.host: Final[Mapping[str, object]] = {"name": name, "groups": [], "address": name} if host is None else host
+        self._values: dict[str, object] = {}
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         """Return one fact. Raise ``KeyError`` for an unknown name."""
         if name not in self._values:
             self._values[name] = _FACTS[name]()
