@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from resource_api.model.step import Step
     from resource_api.model.type_definition import Name, Resource
     from resource_api.model.values.masking import Mask
+    from resource_api.model.values.values import Values
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.implementations import Implementations
     from resource_api.plugins.provider_pool import ProviderPool
@@ -388,7 +389,7 @@ def _stands_alone(step: Step) -> bool:
     return actual == expected and all(map(same_value, actual, expected))
 
 
-def _has_expression(values: Mapping[str, Any]) -> bool:
+def _has_expression(values: Values) -> bool:
     """Return whether declared values hold an expression."""
     try:
         text = "\n".join(values.values())

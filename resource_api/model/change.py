@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.json_documents import SideEffectJson
     from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.model.values.values import Values
 
 
 #: The most characters or elements of a value in a log line; renderers lay larger ones out.
@@ -45,8 +46,8 @@ class Change(NamedTuple):
     ``is_`` is None if the resource does not exist; ``should["ensure"] == "absent"`` requests its deletion.
     """
 
-    is_: Mapping[str, Any] | None
-    should: Mapping[str, Any]
+    is_: Values | None
+    should: Values
 
 
 def _element(change: Change, index: Any) -> Any:
@@ -118,7 +119,7 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         return part
 
 
-def _read_only(resource: Mapping[str, object]) -> Mapping[str, Any]:
+def _read_only(resource: Mapping[str, object]) -> Values:
     """Return a view that cannot be written; nested values could still be changed, and are copied."""
     return MappingProxyType(resource if is_flat(resource) else copy_resource(resource))
 
@@ -343,7 +344,7 @@ class SideEffect(NamedTuple):
     #: Its type; empty: the type of the resource that is changed.
     type: str = ""
     #: The attributes that it will have, as ``get`` would return them; None: it is gone, or works no longer.
-    state: Mapping[str, Any] | None = None
+    state: Values | None = None
     #: Other names that it can be declared by.
     aliases: Collection[Name] = ()
     #: Whether it came with the resource and may go with it undeclared, as the group of a user does.

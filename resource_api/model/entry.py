@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.document import Document
+    from resource_api.model.values.values import Values
 
 
 class Lifecycle(NamedTuple):
@@ -81,7 +82,7 @@ class Meta(NamedTuple):
 
 
 NO_META: Final = Meta()
-EMPTY: Final[Mapping[str, Any]] = {}
+EMPTY: Final[Values] = {}
 
 
 def make_meta(raw: Mapping[str, Any]) -> Meta:
@@ -142,7 +143,7 @@ class Entry:
         #: Attribute → value as written; or a tuple of attributes, whose written values equal those in ``should``.
         self.written: dict[str, Any] | tuple[str, ...] = ()
         #: Attribute → value with expressions that refer to other resources.
-        self.pending: Mapping[str, Any] = EMPTY
+        self.pending: Values = EMPTY
         #: Attribute → the resources from which its value is computed, known or not.
         self.sources: Mapping[str, Sequence[Entry]] = EMPTY
         #: The attributes whose values are made from ephemeral inputs: nothing of them is recorded.
@@ -150,7 +151,7 @@ class Entry:
         self.meta = NO_META
 
     @property
-    def inputs(self) -> Mapping[str, Any]:
+    def inputs(self) -> Values:
         """Attribute → value as written, with references to inputs, values and facts resolved."""
         # An attribute that is declared as null is missing in ``should``.
         spelt = self.written
@@ -250,8 +251,8 @@ class ComponentInstance:
         self.title = declaration.title
         self.meta: Meta = make_meta(declaration.meta)
         self.members: Sequence[Entry] = ()
-        self.inputs: Mapping[str, Any] = {}
-        self.outputs: Mapping[str, Any] = {}
+        self.inputs: Values = {}
+        self.outputs: Values = {}
         #: What it declares, with the positions in its own file; None before it is built.
         self.document: Document | None = None
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from typing import Literal, TypedDict
 
+    from resource_api.model.values.values import Values
+
     # Only type checkers need the following: the creation of its classes takes 4 million instructions.
 
     #: The values of a command's arguments and options, by the names of its parameters.
@@ -165,7 +167,7 @@ class CacheRequest(NamedTuple):
     #: The key of the conclusion: file, directory, project, stack.
     label: str
     #: The inputs by name.
-    inputs: Mapping[str, Any]
+    inputs: Values
     options: Options
     #: Start of the run in nanoseconds; code that changed later is not the code that it executes.
     began: int

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import FunctionCall, Name, Resource, TypeDefinition
     from resource_api.model.values.errors import Problem
     from resource_api.model.values.expression import ExpressionPath
+    from resource_api.model.values.values import Values
 
     #: Name of a resource, the attributes to compare, ``is`` and ``should``.
-    Question = tuple[Name, Sequence[str], Mapping[str, Any], Mapping[str, Any]]
+    Question = tuple[Name, Sequence[str], Values, Values]
 
 
 class Planned(NamedTuple):
@@ -45,17 +46,17 @@ class ProviderFunctions(NamedTuple):
     accepted_texts: dict[str, set[str]]
     canonicalize: Callable[[list[Resource]], list[Resource]] | None = None
     #: Yields the problems of each resource, or the exception that was raised for it.
-    validate: Callable[[Sequence[Mapping[str, Any]]], Iterator[list[Problem] | Exception]] | None = None
+    validate: Callable[[Sequence[Values]], Iterator[list[Problem] | Exception]] | None = None
     #: Yields the answers about the attributes of each question, or the exception that was raised for it.
     insync: Callable[[Iterable[Question]], Iterator[list[Any] | Exception]] | None = None
-    plan: Callable[[Name, Mapping[str, Any] | None, Mapping[str, Any]], Planned] | None = None
-    upgrade: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None
+    plan: Callable[[Name, Values | None, Values], Planned] | None = None
+    upgrade: Callable[[int, Values], Values] | None = None
     #: Returns a configuration with the values that the provider adds; with the former one where another is recorded.
-    check_config: Callable[[Mapping[str, Any], Mapping[str, Any] | None], Mapping[str, Any]] | None = None
+    check_config: Callable[[Values, Values | None], Values] | None = None
     #: Returns the values whose change puts resources that were made with the old configuration out of reach.
-    diff_config: Callable[[Mapping[str, Any], Mapping[str, Any]], Collection[str]] | None = None
+    diff_config: Callable[[Values, Values], Collection[str]] | None = None
     #: Returns why policies forbid a resource; empty if they do not.
-    check_policies: Callable[[Entry, Mapping[str, Any]], str] | None = None
+    check_policies: Callable[[Entry, Values], str] | None = None
     #: The names of the type's providers, in the order of preference; an ordinary type has one, of its own name.
     implementations: Sequence[str] = ()
     #: Why the provider cannot be made yet: a resource may install its requirements. Its functions are None then.
@@ -116,7 +117,7 @@ def _named_row(definition: TypeDefinition, name: object) -> Resource:
 class Observation(NamedTuple):
     """The result of reading one resource: its row (None: it does not exist), or why it could not be read."""
 
-    row: Mapping[str, Any] | None = None
+    row: Values | None = None
     failure: str = ""
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.type_definition import Name
+    from resource_api.model.values.values import Values
 
 #: The identity of a record: type and configured provider, canonical name.
 RecordKey = tuple[str, Any]
@@ -51,11 +52,11 @@ class Record(NamedTuple):
     name: Name
     title: str
     #: Values as written in the manifest, references resolved.
-    inputs: Mapping[str, Any]
+    inputs: Values
     #: Canonical values that were asked for.
-    should: Mapping[str, Any]
+    should: Values
     #: Values as last read; None: the resource did not exist.
-    is_: Mapping[str, Any] | None
+    is_: Values | None
     #: Whether this stack created or imported it. Only then may it be deleted when it is not declared any more.
     owned: bool = False
     #: References of the resources that it directly depends on.
@@ -190,7 +191,7 @@ class Commit(NamedTuple):
     resolved: Sequence[RecordKey] = ()
     owed: Mapping[RecordKey, Sequence[str]] = {}
     paid: Sequence[RecordKey] = ()
-    outputs: Mapping[str, Any] | None = None
+    outputs: Values | None = None
     manifest: str | None = None
 
     @property

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from resource_api.model.change import Difference, SideEffect
     from resource_api.model.step import Operation, Step
     from resource_api.model.values.errors import Problem
+    from resource_api.model.values.values import Values
 
 
 #: The fields of log events, documented in ``docs/logging.md``; an event has those that apply to it.
@@ -74,7 +75,7 @@ class Diagnosed(NamedTuple):
 class Outputs(NamedTuple):
     """The outputs of the stack after the run."""
 
-    values: Mapping[str, Any]
+    values: Values
 
 
 class Finished(NamedTuple):

@@ -19,6 +19,8 @@ from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, i
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from resource_api.model.values.values import Values
+
     #: Identifies where a secret is stored (URN, attribute, path): authenticated with its ciphertext; plain JSON data.
     SecretPlace = tuple[Any, ...]
 
@@ -160,9 +162,7 @@ def declared_secrets(definition: TypeDefinition, should: Mapping[str, object]) -
     return [definition.attributes[name].conceal(should[name]) for name in definition.secret if name in should]
 
 
-def mark_secrets(
-    definition: TypeDefinition, row: Mapping[str, object], *should: Mapping[str, object]
-) -> Mapping[str, Any]:
+def mark_secrets(definition: TypeDefinition, row: Mapping[str, object], *should: Mapping[str, object]) -> Values:
     """Return the row that was read of a resource, with every secret in it wrapped; the same object if it has none.
 
     ``should`` are its declared and recorded states: a secret in them is read back in clear. A read-only value is secret

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record, RecordKey
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.reference import Reference
+    from resource_api.model.values.values import Values
 
 
 #: The reason on a resource that is recorded for the first time and existed before.
@@ -130,8 +131,8 @@ class Step(NamedTuple):
     """The plan for one resource."""
 
     entry: Entry
-    is_: Mapping[str, Any] | None
-    should: Mapping[str, Any]
+    is_: Values | None
+    should: Values
     decision: Decision = SAME
     noop: bool = False
     #: Shared by the steps of a plan; None for a step outside of a plan.
@@ -193,7 +194,7 @@ class Step(NamedTuple):
         return context.references(context.notifies().get(self.entry.index, ())) if context is not None else ()
 
     @property
-    def expressions(self) -> Mapping[str, Any]:
+    def expressions(self) -> Values:
         """Attribute → value with expressions, as declared."""
         return self.entry.pending
 
@@ -214,7 +215,7 @@ class Step(NamedTuple):
         return options
 
     @property
-    def masked_is(self) -> Mapping[str, Any] | None:
+    def masked_is(self) -> Values | None:
         """The values that were read, with every secret wrapped, or None if the resource does not exist."""
         if self.is_ is None:
             return None
@@ -353,7 +354,7 @@ class PolicyResource(NamedTuple):
     #: The reference of the component that declares it; empty if none does.
     parent: str
     tags: frozenset[str]
-    should: Mapping[str, Any]
+    should: Values
     protect: bool
     noop: bool
 
@@ -369,8 +370,8 @@ class PolicyStep(NamedTuple):
     parent: str
     tags: frozenset[str]
     action: str
-    is_: Mapping[str, Any] | None
-    should: Mapping[str, Any]
+    is_: Values | None
+    should: Values
     changes: Sequence[str]
     noop: bool
     #: Why the step cannot be done; empty if it can.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from resource_api.model.attribute import Attribute, Kind
     from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.values.document import Document
+    from resource_api.model.values.values import Values
 
 
 #: The versions that a type may have: releases and pre-releases as in PEP 440.
@@ -116,7 +117,7 @@ class FunctionCall(NamedTuple):
     name: str
     function: Function
     #: Its inputs as written, by name.
-    arguments: Mapping[str, Any]
+    arguments: Values
 
     def __str__(self) -> str:
         """Return the function's name as manifests write it."""

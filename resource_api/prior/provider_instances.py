@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import RecordKey, StackState
     from resource_api.model.values.expression import ExpressionPath
+    from resource_api.model.values.values import Values
 
 #: Separates the name of an instance from the number of an older one that it has superseded: ``vm_host@lab~1``.
 _OLDER = "~"
@@ -38,7 +39,7 @@ class ProviderInstances(NamedTuple):
     #: The state without the records of instances.
     state: StackState
     #: Configurations that are known, and the reasons why others cannot be configured.
-    configs: Mapping[str, Mapping[str, Any]] = {}
+    configs: Mapping[str, Values] = {}
     refused: Mapping[str, str] = {}
     #: To be written before anything is changed.
     commit: Commit = Commit()
@@ -111,7 +112,7 @@ class _Matcher:
         self, state: StackState, recorded: Mapping[str, Record], functions: Callable[[str], ProviderFunctions]
     ) -> None:
         self.recorded = dict(recorded)
-        self.configs: dict[str, Mapping[str, Any]] = {}
+        self.configs: dict[str, Values] = {}
         self.refused: dict[str, str] = {}
         self._state = state
         self._functions = functions
@@ -293,7 +294,7 @@ def deferred_configuration(
     resolve: Callable[[ExpressionPath], Any],
     functions: ProviderFunctions,
     prior: ProviderInstances,
-) -> Mapping[str, Any]:
+) -> Values:
     """Return a configuration that refers to resources, evaluated and checked; ``resolve`` returns the value of a path.
 
     Raises ``ConfigurationError``.

@@ -6,7 +6,7 @@ resource.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.model.record import Commit, Record, RecordedLifecycle
 from resource_api.model.sealed_secrets import has_sealed
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Intent, RecordKey, StackState
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.reference import Reference
+    from resource_api.model.values.values import Values
 
 
 def upgrade(record: Record, functions: ProviderFunctions) -> Record:
@@ -111,7 +112,7 @@ def _has_namevars(name: Name, definition: TypeDefinition) -> bool:
     return (len(name) if isinstance(name, tuple) else 1) == len(definition.namevars)
 
 
-def _values(values: Mapping[str, object], version: int, functions: ProviderFunctions) -> Mapping[str, Any]:
+def _values(values: Mapping[str, object], version: int, functions: ProviderFunctions) -> Values:
     """Return values upgraded from an older version of their type. Raises ``ValueError`` for a wrong answer."""
     assert functions.upgrade is not None
     try:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest, ProviderInstance
     from resource_api.model.type_definition import FunctionCall, TypeDefinition
+    from resource_api.model.values.values import Values
     from resource_api.plugins.registry import Registry
     from resource_api.provider.context import RunContext
     from resource_api.runtime.manifest_compiler import Source
@@ -37,7 +38,7 @@ class SelectedProvider(NamedTuple):
     """A configured provider; every value of its ``config`` is known and checked."""
 
     instance: str
-    config: Mapping[str, Any]
+    config: Values
     version: str = ""
     implementation: str = ""
     #: Attribute of which declared members are compared → the members that the manifest's resources declare.
@@ -156,7 +157,7 @@ class _Configurations:
         # Values of resources were refused before.
         self._resolve = catalog.scope.resolver(lambda path: path, self._call)
 
-    def config(self, instance: ProviderInstance) -> Mapping[str, Any]:
+    def config(self, instance: ProviderInstance) -> Values:
         """Return a configuration, with the results of functions. Raise ``ProviderError`` with its place."""
         if not instance.pending:
             return instance.config

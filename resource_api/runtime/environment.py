@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record, RecordKey, StackState
     from resource_api.model.report import Event
     from resource_api.model.values.document import Document
+    from resource_api.model.values.values import Values
     from resource_api.plugins.registry import Registry
     from resource_api.provider.context import ActivityDisplay
     from resource_api.runtime.manifest_compiler import ReadContent, Source
@@ -176,7 +177,7 @@ class RunEnvironment(ResourceReader):
         compiler.input_files = self.input_files
         return compiler
 
-    def _stack_outputs(self, project: str, name: str) -> Mapping[str, Any]:
+    def _stack_outputs(self, project: str, name: str) -> Values:
         outputs = _recorded_outputs(self.store, StackName(self.project or project, self.stack), name)
         self.log.mask.add(outputs)
         return outputs
@@ -215,7 +216,7 @@ def whole_stack_name(project: str, stack: str) -> str:
     return stack if "/" in stack else f"{project}/{stack}"
 
 
-def _recorded_outputs(store: StateStore, own_stack: StackName, name: str) -> Mapping[str, Any]:
+def _recorded_outputs(store: StateStore, own_stack: StackName, name: str) -> Values:
     """Return the recorded outputs of the stack that a manifest of ``own_stack`` calls ``name``.
 
     ``name`` is a stack of the same project, or ``PROJECT/STACK``. A secret of which only a digest is recorded stays
@@ -231,7 +232,7 @@ def _recorded_outputs(store: StateStore, own_stack: StackName, name: str) -> Map
         advice = nearest(name, names) or (f"recorded are: {', '.join(names)}" if names else "none is recorded")
         msg = f"unknown stack '{name}'; {advice}"
         raise ValueError(msg)
-    outputs: Mapping[str, Any] = open_sealed(store.load(stack).outputs)
+    outputs: Values = open_sealed(store.load(stack).outputs)
     return outputs
 
 

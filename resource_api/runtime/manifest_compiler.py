@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import LoadedComponent
     from resource_api.model.values.assets import Content, ContentSpec
     from resource_api.model.values.document import Document
+    from resource_api.model.values.values import Values
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry
     from resource_api.system.facts import Facts
@@ -55,7 +56,7 @@ class ManifestCompiler:
         registry: Registry,
         facts: Facts,
         log: Log,
-        stacks: Callable[[str, str], Mapping[str, Any]] | None = None,
+        stacks: Callable[[str, str], Values] | None = None,
         contents: ReadContent | None = None,
     ) -> None:
         """Use the types of ``registry`` and the values of ``facts``; notes about ignored parts go to ``log``.

@@ -6,7 +6,7 @@ what its own record protects, is never among them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.manifest.conditions import ConditionError
 from resource_api.model.change import exists
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from resource_api.catalog.purges import PurgeRule
     from resource_api.model.record import StackState
     from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.model.values.values import Values
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.prior.match import Prior
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.state.store import StateStore
     from resource_api.system.log import Log
 
-    Rows = Mapping[Name, Mapping[str, Any]]
+    Rows = Mapping[Name, Values]
 
 #: The number of resources that a refusal names.
 _NAMED: Final = 10
@@ -117,7 +118,7 @@ class Purging:
             raise ManifestError([_problem(rule, f"cannot be listed: {error}", "take this entry away")]) from error
         if failure:
             self.unlisted.append(Unlisted(rule, failure))
-        rows: dict[Name, Mapping[str, Any]] = {}
+        rows: dict[Name, Values] = {}
         for name, row in checked.items():
             if isinstance(row, str):
                 subject = f"{capitalize_type(definition.name)}[{show_name(name)}]"
@@ -169,7 +170,7 @@ class Purging:
             self._states = states
         return self._states
 
-    def _record(self, definition: TypeDefinition, name: Name, row: Mapping[str, Any]) -> Record:
+    def _record(self, definition: TypeDefinition, name: Name, row: Values) -> Record:
         """Return the record of a resource, or of an unrecorded one a record of what was listed."""
         key = definition.instance, name
         undeclared = next((record for record in self._prior.undeclared if record.key == key), None)
@@ -206,7 +207,7 @@ class Purging:
             self._log.write("warning", rule.definition.name, text, rule.definition.name)
 
 
-def is_included(rule: PurgeRule, row: Mapping[str, Any]) -> bool:
+def is_included(rule: PurgeRule, row: Values) -> bool:
     """Return whether a rule includes a row. Raise ``ManifestError`` for a test that does not fit a value."""
     try:
         return rule.includes(row)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import RecordKey, StackState
     from resource_api.model.type_definition import FunctionCall, Name, TypeDefinition
     from resource_api.model.values.expression import ExpressionPath
+    from resource_api.model.values.values import Values
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.prior.match import Prior
     from resource_api.prior.provider_instances import ProviderInstances
@@ -123,7 +124,7 @@ class _LateChange(NamedTuple):
     """The time (ISO 8601) of the last change of a resource, and its row after it, or None."""
 
     at: str
-    row: Mapping[str, Any] | None = None
+    row: Values | None = None
 
 
 def _is_as_recorded(

@@ -73,7 +73,7 @@ KEYWORDS: Final[Mapping[str, Callable[[Any, Any, Schema], bool]]] = {
 _MAX_ERRORS: Final = 100
 
 
-class Violation(NamedTuple):
+class SchemaViolation(NamedTuple):
     """A message about one part of a document; ``at_key``: about the last key of its path, not about the value."""
 
     path: KeyPath
@@ -97,18 +97,18 @@ def check(name: str, source: Document, code: str) -> None:
         raise ManifestError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
 
 
-def find_violations(name: str, data: object) -> list[Violation]:
+def find_violations(name: str, data: object) -> list[SchemaViolation]:
     """Return the violations of the schema ``name`` in JSON data; without the library one that names the schema."""
     if accepts(load(name), data):
         return []
     try:
         from jsonschema import Draft202012Validator, validators
     except ImportError:  # on a host: the machine that sends documents has validated and explained them before
-        return [Violation((), f"it is not as the schema {name} says")]
+        return [SchemaViolation((), f"it is not as the schema {name} says")]
     types = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
     extend: Any = validators.extend  # untyped
     validator = extend(Draft202012Validator, type_checker=types)(load(name))
-    violations: dict[KeyPath, Violation] = {}
+    violations: dict[KeyPath, SchemaViolation] = {}
     for error in islice(validator.iter_errors(data), _MAX_ERRORS):
         for violation in _violations(error):
             violations.setdefault(violation.path, violation)
@@ -153,7 +153,7 @@ def resolved(part: object, name: str) -> Any:
     return {word: resolved(argument, name) for word, argument in part.items() if word != "$defs"}
 
 
-def _violations(error: ValidationError) -> Iterator[Violation]:
+def _violations(error: ValidationError) -> Iterator[SchemaViolation]:
     """Yield the violations in an error of the library, which may be about more than one key of a mapping."""
     path = tuple(error.absolute_path)
     schema: Any = error.schema
@@ -161,17 +161,17 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
     if error.validator == "required":
         for name in schema["required"]:
             if name not in value:
-                yield Violation((*path, name), f"{show(name)} is missing", at_key=True)
+                yield SchemaViolation((*path, name), f"{show(name)} is missing", at_key=True)
     elif error.validator == "additionalProperties":
         properties = schema.get("properties", {})
         for name in value.keys() - properties.keys():
             owner = f" of {show(str(path[-1]))}" if path else ""
             hint = nearest(name, properties) or f"known are {', '.join(properties)}"
-            yield Violation((*path, name), f"unknown key {show(name)}{owner}", hint, at_key=True)
+            yield SchemaViolation((*path, name), f"unknown key {show(name)}{owner}", hint, at_key=True)
     elif "propertyNames" in error.relative_schema_path:
-        yield Violation((*path, value), f"{show(value)} must be {_accepted(schema)}", at_key=True)
+        yield SchemaViolation((*path, value), f"{show(value)} must be {_accepted(schema)}", at_key=True)
     else:
-        yield Violation(path, f"{_subject(path, schema)} must be {_accepted(schema)}")
+        yield SchemaViolation(path, f"{_subject(path, schema)} must be {_accepted(schema)}")
 
 
 def _subject(path: KeyPath, schema: Schema) -> str:

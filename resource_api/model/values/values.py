@@ -16,6 +16,9 @@ from resource_api.model.values.start_up import NamedTuple, regex
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    #: The values of attributes, inputs or outputs by name, which nothing changes.
+    Values = Mapping[str, Any]
+
     #: Keys of hashes and indexes of arrays, from the outside in; None means each member.
     KeyPath = tuple[str | int | None, ...]
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import Record, StackState
     from resource_api.model.sealed_secrets import SecretPlace
+    from resource_api.model.values.values import Values
     from resource_api.state.encryption.keys import Key
     from resource_api.state.sqlite.database import Row
 
@@ -94,11 +95,11 @@ class DataKey:
         """Return a record that was read, with every encrypted secret able to decrypt itself."""
         return _change_record(name, record, self._bind_secret)
 
-    def encrypt_outputs(self, name: StackName, outputs: Mapping[str, object]) -> Mapping[str, Any]:
+    def encrypt_outputs(self, name: StackName, outputs: Mapping[str, object]) -> Values:
         """Return outputs with every known secret encrypted and bound to its place."""
         return _change_outputs(name, outputs, self._encrypt_secret)
 
-    def bind_outputs(self, name: StackName, outputs: Mapping[str, object]) -> Mapping[str, Any]:
+    def bind_outputs(self, name: StackName, outputs: Mapping[str, object]) -> Values:
         """Return outputs that were read, with every encrypted secret able to decrypt itself."""
         return _change_outputs(name, outputs, self._bind_secret)
 
@@ -147,9 +148,9 @@ def _is_plain(value: object) -> bool:
     return type(value) in SCALAR_TYPES or (isinstance(value, dict) and is_flat(value))
 
 
-def _change_outputs(name: StackName, outputs: Mapping[str, object], change: _Change) -> Mapping[str, Any]:
+def _change_outputs(name: StackName, outputs: Mapping[str, object], change: _Change) -> Values:
     prefix = ("output", name.project, name.stack)
-    changed: Mapping[str, Any] = map_sealed(outputs, lambda sealed, path: change(sealed, (*prefix, *path)))
+    changed: Values = map_sealed(outputs, lambda sealed, path: change(sealed, (*prefix, *path)))
     return changed
 
 
