@@ -81,7 +81,11 @@ class CommandInputs:
     def locate(self, problem: Problem) -> Problem:
         """Return the problem of an input with its position in the file of inputs that it comes from, if it does."""
         value = self.located.get(problem.attribute or "") if problem.code in INPUT_CODES else None
-        return problem if value is None or not value.line else value.locate(problem)
+        if value is None or not value.line:
+            return problem
+        from resource_api.manifest.value_sources import source_advice
+
+        return value.locate(problem._replace(hint=problem.hint or source_advice(value.value)))
 
     @cached_property
     def _of_stack(self) -> dict[str, LocatedValue]:

@@ -13,7 +13,7 @@ from resource_api.manifest.read import READERS
 from resource_api.manifest.value_sources import kind_of, literal, source_of, source_problem
 from resource_api.model.values.document import AGE, MAX_BYTES, manifest_error
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
-from resource_api.system import document_schema
+from resource_api.system import age, document_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -62,7 +62,8 @@ class InputFiles:
         try:
             return self._identities.decrypt(raw)
         except ValueError as error:
-            message = f"cannot be decrypted with --inputs-key age:{self._identities.path}: {error}"
+            reason = error if age.is_encrypted(raw) else "it is not encrypted with age"
+            message = f"cannot be decrypted with --inputs-key age:{self._identities.path}: {reason}"
             raise manifest_error(path, (0, 0), "inputs", message) from error
 
     def values(self, path: str) -> dict[str, LocatedValue]:

@@ -118,6 +118,19 @@ def source_problem(value: Any) -> str:
     return f"{kind} must be {_KINDS[kind]}; a literal mapping is written {{value: {{{kind}: ...}}}}"
 
 
+def source_advice(value: Any) -> str:
+    """Return advice about a value that may be meant as a source and is none, or an empty text."""
+    if type(value) is dict and len(value) > 1 and value.keys() <= _KINDS.keys():
+        return f"a source has exactly one of {', '.join(_KINDS)}"
+    return "a source is the whole value of an input, and no part of it" if _has_source(value) else ""
+
+
+def _has_source(value: Any) -> bool:
+    """Whether a part of a value has the form of a source."""
+    parts = value.values() if type(value) is dict else value if type(value) is list else ()
+    return any(kind_of(part) or _has_source(part) for part in parts)
+
+
 def source_of(value: Any, directory: str, host: str = HOST) -> ValueSource | None:
     """Return the source of a value, or None for a literal one.
 

@@ -108,7 +108,7 @@ def of_project(store: StateStore, project: str | None) -> Sequence[StackName]:
     recorded = store.stacks()
     projects = sorted({name.project for name in recorded})
     if project is None and len(projects) > 1:
-        msg = f"several projects are recorded: {', '.join(projects)}; name the one to rename"
+        msg = f"several projects are recorded: {', '.join(projects)}; write 'state mv PROJECT --project NEW'"
         raise UsageError(msg)
     if names := [name for name in recorded if project in {None, name.project}]:
         return names

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 ARMOUR: Final = b"-----BEGIN AGE ENCRYPTED FILE-----"
 
 
+#: Begins a file in the binary format.
+_BINARY: Final = b"age-encryption.org/v1\n"
+
+
+def is_encrypted(data: bytes) -> bool:
+    """Return whether data begins like the content of a file that age has encrypted."""
+    return data.startswith((ARMOUR, _BINARY))
+
+
 class Identities:
     """The age identities in a file that only its owner can read; it is read when they are first needed."""
 
@@ -85,7 +94,7 @@ def _recipient(pyrage: ModuleType, line: str, path: str) -> object:
     try:
         return kind.Recipient.from_str(line)
     except pyrage.RecipientError as error:
-        msg = f"{path}: '{line}' is not a recipient: {error}"
+        msg = f"{path}: '{line}' is not a recipient: {error}; write age1... or a public key of ssh"
         raise UsageError(msg) from error
 
 

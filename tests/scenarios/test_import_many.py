@@ -182,7 +182,7 @@ def test_a_project_is_renamed_with_its_stacks(site: Bench, key: str) -> None:
     [
         ([], "write 'state mv FROM TO' for a resource, 'state mv [PROJECT] --project NEW' for a project"),
         (["Widget[a]", "--project", "x"], "write 'state mv FROM TO' for a resource"),
-        (["--project", "x"], "several projects are recorded: p, q; name the one to rename"),
+        (["--project", "x"], "several projects are recorded: p, q; write 'state mv PROJECT --project NEW'"),
         (["p", "--project", "q"], "project q, stack default is recorded already"),
         (["nosuch", "--project", "x"], "nothing is recorded of project 'nosuch'"),
         (["p", "--project", "a/b"], "'a/b' is no name"),

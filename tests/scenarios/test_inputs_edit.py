@@ -188,7 +188,7 @@ def _without_recipients(desk: Desk) -> None:
             65,
             f"{FILE}: cannot be decrypted with --inputs-key age:foreign: No matching keys found",
         ),
-        (lambda desk: desk.file.write_bytes(b"port: 1"), FILE, "age:key", 65, f"{FILE}: cannot be decrypted with"),
+        (lambda desk: desk.file.write_bytes(b"port: 1"), FILE, "age:key", 65, "it is not encrypted with age"),
         (
             lambda desk: desk.file.write_bytes(desk.file.read_bytes()[:-1]),
             FILE,
