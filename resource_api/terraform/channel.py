@@ -1,0 +1,232 @@
+"""Calls of gRPC over one HTTP/2 connection by ``h2``: without threads and handlers of forks, which grpcio brings.
+
+Source: gRPC over HTTP2 (grpc/doc/PROTOCOL-HTTP2.md). Requests are single messages; responses may be streams.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import tempfile
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.events import (
+    ConnectionTerminated,
+    DataReceived,
+    ResponseReceived,
+    StreamEnded,
+    StreamReset,
+    TrailersReceived,
+)
+from h2.exceptions import ProtocolError
+from h2.settings import SettingCodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from h2.events import Event
+
+#: The names of gRPC's status codes, by number.
+CODES: Final = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+]
+#: The flow control window in bytes: a schema of many megabytes comes without a pause.
+_WINDOW: Final = 1 << 30
+_LARGEST_FRAME: Final = (1 << 24) - 1
+#: The most bytes of one message, so that a program cannot fill the memory.
+_LARGEST_MESSAGE: Final = 1 << 28
+#: The length of the prefix of a message: a flag and four bytes of length.
+_PREFIX: Final = 5
+
+
+class CallError(Exception):
+    """A call that failed; ``code`` is the name of gRPC's status."""
+
+    def __init__(self, code: str, text: str = "") -> None:
+        """Keep the code, and the text of the program."""
+        super().__init__(f"{code}: {text}" if text else code)
+        self.code = code
+
+
+class Endpoint(NamedTuple):
+    """The address of a program: a network, ``unix`` or ``tcp``; with TLS its certificate, and ours in PEM."""
+
+    network: str
+    address: str
+    certificate: bytes = b""
+    client: bytes = b""
+
+    def connect(self) -> socket.socket:
+        """Return a connection. Raise ``OSError``; ``CallError`` where another certificate is presented."""
+        if self.network == "unix":
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(self.address)
+        else:
+            host, _, port = self.address.rpartition(":")
+            connection = socket.create_connection((host, int(port)))
+        return self._encrypted(connection) if self.certificate else connection
+
+    def _encrypted(self, connection: socket.socket) -> socket.socket:
+        """Encrypt a connection to the one certificate that the handshake named, whatever its key and its chain."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.set_ciphers("DEFAULT@SECLEVEL=0")
+        context.set_alpn_protocols(["h2"])
+        if self.client:
+            with tempfile.NamedTemporaryFile() as file:
+                file.write(self.client)
+                file.flush()
+                context.load_cert_chain(file.name)
+        encrypted = context.wrap_socket(connection, server_hostname="localhost")
+        if encrypted.getpeercert(binary_form=True) != self.certificate:
+            encrypted.close()
+            code = "UNAUTHENTICATED"
+            raise CallError(code, "another program answers on the socket")
+        return encrypted
+
+
+class Channel:
+    """A connection for one call at a time; a thread that calls meanwhile opens a channel of its own."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Connect. Raise ``OSError`` or ``CallError``."""
+        self._socket = endpoint.connect()
+        config = H2Configuration(client_side=True, header_encoding="utf-8", validate_inbound_headers=False)
+        self._http = H2Connection(config)
+        self._http.initiate_connection()
+        self._http.update_settings(
+            {SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW, SettingCodes.MAX_FRAME_SIZE: _LARGEST_FRAME}
+        )
+        self._http.increment_flow_control_window(_WINDOW)
+        self._flush()
+
+    def call(self, path: str, message: bytes, timeout: float | None = None) -> bytes:
+        """Return the message of a unary response. Raise ``CallError``."""
+        messages = list(self.stream(path, message, timeout))
+        if len(messages) != 1:
+            code = "INTERNAL"
+            raise CallError(code, f"{len(messages)} messages came instead of one")
+        return messages[0]
+
+    def stream(self, path: str, message: bytes, timeout: float | None = None) -> Iterator[bytes]:
+        """Yield the messages of a response; ``timeout`` in seconds is for all of them. Raise ``CallError``."""
+        call = _Call(self._http.get_next_available_stream_id(), None if timeout is None else time.monotonic() + timeout)
+        headers = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost")]
+        headers += [("content-type", "application/grpc"), ("te", "trailers")]
+        if timeout is not None:
+            headers.append(("grpc-timeout", f"{max(int(timeout * 1000), 1)}m"))
+        self._http.send_headers(call.stream, headers)
+        call.unsent = b"\0" + struct.pack(">I", len(message)) + message
+        while not call.ended:
+            self._send(call)
+            for event in self._receive(call):
+                self._handle(call, event)
+            yield from call.complete_messages()
+        self._flush()
+        call.check()
+
+    def _send(self, call: _Call) -> None:
+        """Send as much of a request as the windows allow."""
+        while call.unsent:
+            size = min(self._http.local_flow_control_window(call.stream), self._http.max_outbound_frame_size)
+            if size <= 0:
+                break
+            part, call.unsent = call.unsent[:size], call.unsent[size:]
+            self._http.send_data(call.stream, part, end_stream=not call.unsent)
+        self._flush()
+
+    def _receive(self, call: _Call) -> list[Event]:
+        """Return what came next. Raise ``CallError`` at the call's end time and at the end of the connection."""
+        try:
+            self._socket.settimeout(None if call.end is None else max(call.end - time.monotonic(), 0.001))
+            data = self._socket.recv(1 << 18)
+            if data:
+                return self._http.receive_data(data)
+        except TimeoutError:
+            self._http.reset_stream(call.stream, ErrorCodes.CANCEL)
+            self._flush()
+            code = "DEADLINE_EXCEEDED"
+            raise CallError(code, "no answer within the time limit") from None
+        except (OSError, ProtocolError) as error:
+            code = "UNAVAILABLE"
+            raise CallError(code, str(error)) from None
+        code = "UNAVAILABLE"
+        raise CallError(code, "the program ended the connection")
+
+    def _handle(self, call: _Call, event: Event) -> None:
+        if isinstance(event, ConnectionTerminated):
+            code = "UNAVAILABLE"
+            raise CallError(code, "the program ended the connection")
+        if getattr(event, "stream_id", None) != call.stream:
+            return
+        if isinstance(event, DataReceived):
+            call.received += event.data
+            self._http.acknowledge_received_data(event.flow_controlled_length, call.stream)
+        elif isinstance(event, ResponseReceived | TrailersReceived):
+            call.headers.update((str(name), str(value)) for name, value in event.headers)
+        elif isinstance(event, StreamReset):
+            code = "UNAVAILABLE"
+            raise CallError(code, "the program gave up the call")
+        elif isinstance(event, StreamEnded):
+            call.ended = True
+
+    def _flush(self) -> None:
+        if data := self._http.data_to_send():
+            self._socket.settimeout(None)
+            self._socket.sendall(data)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+
+class _Call:
+    """One call: what is not sent yet, and what came."""
+
+    def __init__(self, stream: int, end: float | None) -> None:
+        self.stream, self.end = stream, end
+        self.unsent = b""
+        self.received = bytearray()
+        self.headers: dict[str, str] = {}
+        self.ended = False
+
+    def complete_messages(self) -> Iterator[bytes]:
+        """Yield each message that came whole. Raise ``CallError`` for a compressed or an endless one."""
+        while len(self.received) >= _PREFIX:
+            compressed, size = struct.unpack(">BI", self.received[:_PREFIX])
+            if compressed or size > _LARGEST_MESSAGE:
+                code = "INTERNAL"
+                raise CallError(code, f"a message of {size} bytes is compressed or too long")
+            if len(self.received) < _PREFIX + size:
+                return
+            yield bytes(self.received[_PREFIX : _PREFIX + size])
+            del self.received[: _PREFIX + size]
+
+    def check(self) -> None:
+        """Raise ``CallError`` unless the status of the call is OK."""
+        number = self.headers.get("grpc-status", "2")
+        code = CODES[int(number)] if number.isdigit() and int(number) < len(CODES) else "UNKNOWN"
+        if code != "OK":
+            raise CallError(code, unquote(self.headers.get("grpc-message", "")))

@@ -1,0 +1,168 @@
+"""Values of Terraform: the types of cty, and values in MessagePack and in the JSON of a state.
+
+A type is a text (``string``, ``number``, ``bool``, ``dynamic``) or a pair: ``("list", T)``, ``("set", T)``,
+``("map", T)``, ``("tuple", [T, ...])``, ``("object", {NAME: T})``. An object has all of its attributes, None where it
+has no value. A set is a list in one order, each element once.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgpack
+
+from resource_api.model.values.values import UNKNOWN, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from resource_api.terraform.messages import Message
+
+#: A type of cty, as above.
+Type: TypeAlias = Any
+
+#: An unknown value in MessagePack; one with refinements has another content.
+_UNKNOWN: Final = msgpack.ExtType(0, b"\0")
+#: Integers above are texts in MessagePack, as in cty.
+_LARGEST: Final = 1 << 63
+
+
+def parse_type(constraint: bytes) -> Type:
+    """Return the type of a constraint in JSON.
+
+    Examples:
+        >>> parse_type(b'["map", ["list", "string"]]')
+        ('map', ('list', 'string'))
+
+    """
+    return _pairs(json.loads(constraint))
+
+
+def _pairs(constraint: Any) -> Type:
+    if isinstance(constraint, str):
+        return constraint
+    word, inner = constraint[:2]
+    if word == "object":
+        return word, {name: _pairs(member) for name, member in inner.items()}
+    return word, [_pairs(member) for member in inner] if word == "tuple" else _pairs(inner)
+
+
+def to_dynamic(kind: Type, value: Any) -> Message:
+    """Return a value of a type as ``DynamicValue``, with its secrets in clear text."""
+    return {"msgpack": msgpack.packb(_packed(kind, value))}
+
+
+def _packed(kind: Type, value: Any) -> Any:
+    if isinstance(value, Sensitive):
+        value = value.reveal()
+    if value is None or value is UNKNOWN:
+        return None if value is None else _UNKNOWN
+    if kind == "number" and isinstance(value, int) and abs(value) >= _LARGEST:
+        return str(value)
+    if kind == "dynamic":
+        constraint = implied_type(value)
+        return [json.dumps(constraint).encode(), _packed(_pairs(constraint), value)]
+    return value if isinstance(kind, str) else _mapped(kind, value, _packed)
+
+
+def implied_type(value: Any) -> Any:
+    """Return the constraint, in the form of JSON, of a value that is declared for a type ``dynamic``."""
+    if isinstance(value, Sensitive):
+        value = value.reveal()
+    if isinstance(value, dict):
+        return ["object", {name: implied_type(member) for name, member in value.items()}]
+    if isinstance(value, list):
+        return ["tuple", [implied_type(member) for member in value]]
+    return "bool" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "string"
+
+
+def from_dynamic(kind: Type, value: Message | None) -> Any:
+    """Return the value of a ``DynamicValue``, or None where there is none. Raise ``ValueError`` for damaged bytes."""
+    if not value:
+        return None
+    if "msgpack" in value:
+        try:
+            return _unpacked(kind, msgpack.unpackb(value["msgpack"], strict_map_key=False))
+        except (msgpack.UnpackException, ValueError, TypeError, LookupError, AttributeError) as error:
+            msg = "a value of the provider does not fit its schema"
+            raise ValueError(msg) from error
+    return from_json(kind, json.loads(value["json"]))
+
+
+def _unpacked(kind: Type, raw: Any) -> Any:
+    if raw is None or isinstance(raw, msgpack.ExtType):
+        return None if raw is None else UNKNOWN
+    if kind == "dynamic":
+        return _unpacked(parse_type(raw[0]), raw[1])
+    return _scalar(kind, raw) if isinstance(kind, str) else _ordered(kind, _mapped(kind, raw, _unpacked))
+
+
+def from_json(kind: Type, raw: Any) -> Any:
+    """Return a value from the JSON of a state."""
+    if raw is None:
+        return None
+    if kind == "dynamic":
+        return from_json(_pairs(raw["type"]), raw["value"])
+    return _scalar(kind, raw) if isinstance(kind, str) else _ordered(kind, _mapped(kind, raw, from_json))
+
+
+def to_json(kind: Type, value: Any) -> Any:
+    """Return a known value as the JSON of a state."""
+    if value is None:
+        return None
+    if kind == "dynamic":
+        return {"type": implied_type(value), "value": value}
+    return value if isinstance(kind, str) else _mapped(kind, value, to_json)
+
+
+def _mapped(kind: Type, value: Any, function: Callable[[Type, Any], Any]) -> Any:
+    """Apply a function of type and value to the members of a collection."""
+    word, inner = kind
+    if word == "object":
+        return {name: function(member, value.get(name)) for name, member in inner.items()}
+    if word == "map":
+        return {name: function(inner, member) for name, member in value.items()}
+    if word == "tuple":
+        return [function(member_type, member) for member_type, member in zip(inner, value, strict=True)]
+    return [function(inner, member) for member in value]
+
+
+def _scalar(kind: str, raw: Any) -> Any:
+    """Return a scalar; a number is an integer where its value is one."""
+    if kind != "number":
+        return raw
+    if isinstance(raw, str):
+        raw = int(raw) if raw.lstrip("-").isdigit() else float(raw)
+    return int(raw) if isinstance(raw, float) and raw.is_integer() else raw
+
+
+def _ordered(kind: Type, value: Any) -> Any:
+    return in_order(value) if kind[0] == "set" else value
+
+
+def in_order(elements: Sequence[Any]) -> list[Any]:
+    """Return the elements of a set in one order, each once; unknown ones last.
+
+    Examples:
+        >>> in_order(["b", "a", "b"])
+        ['a', 'b']
+
+    """
+    keyed = {_sort_key(element): element for element in elements}
+    return [keyed[key] for key in sorted(keyed)]
+
+
+def _sort_key(element: Any) -> tuple[bool, str]:
+    return element is UNKNOWN, json.dumps(element, sort_keys=True, default=lambda value: str(_revealed(value)))
+
+
+def _revealed(value: object) -> object:
+    return value.reveal() if isinstance(value, Sensitive) else value
+
+
+def without_nulls(value: Any) -> Any:
+    """Return a value without the members of its mappings that have no value, as a manifest would declare it."""
+    if isinstance(value, dict):
+        return {name: without_nulls(member) for name, member in value.items() if member is not None}
+    return [without_nulls(member) for member in value] if isinstance(value, list) else value

@@ -1,0 +1,231 @@
+"""The program of a Terraform provider: its start, its handshake, its calls and its end, as go-plugin defines them.
+
+Source: hashicorp/go-plugin, docs/internals.md. The program listens on a socket in a private directory, and names it in
+one line on standard output: ``1|6|unix|PATH|grpc|CERTIFICATE``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import queue
+import shutil
+import tempfile
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values.errors import ResourceAPIError
+from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
+from resource_api.terraform.channel import CallError, Channel, Endpoint
+from resource_api.terraform.messages import METHODS, Message, decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+#: Not a secret: it tells a program that another program has started it, and not a person.
+_COOKIE: Final = {"TF_PLUGIN_MAGIC_COOKIE": "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2"}
+_VERSIONS: Final = (5, 6)
+#: Seconds: until the handshake, and from the request to end until the program is killed.
+HANDSHAKE_LIMIT: Final = 20.0
+_SHUTDOWN_LIMIT: Final = 2.0
+#: Lines of output in an error, and the longest part of a line that is kept, in bytes.
+_LINES, _LONGEST_LINE = 5, 1 << 16
+#: The separators of the parts of a handshake.
+_SEPARATORS: Final = 4
+#: Variables of this program that are none of a provider's business, such as the key of the state.
+_OURS: Final = "RESOURCE_API_"
+#: Levels of hclog → levels of the log.
+_LEVELS: Final = {"trace": "debug", "debug": "debug", "info": "info", "warn": "warning", "error": "err"}
+
+
+class PluginError(ResourceAPIError):
+    """The program cannot be started, or a call failed; ``code`` is the name of gRPC's status, or empty."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        """Keep the message and the code."""
+        super().__init__(message)
+        self.code = code
+
+
+class PluginProcess:
+    """A running program of a provider. Any thread may call it, each on a connection of its own.
+
+    ``log(level, text)`` receives what it prints.
+    """
+
+    def __init__(
+        self, command: Sequence[str], log: Callable[[str, str], None], variables: Mapping[str, str] = os.environ
+    ) -> None:
+        """Start the program and read its handshake. Raise ``PluginError`` where there is none within 20 s."""
+        self._log = log
+        self._directory = tempfile.mkdtemp(prefix="resource-api-")  # mode 0700: no other user can connect
+        self._tail: deque[str] = deque(maxlen=_LINES)
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._local, self._channels = threading.local(), list[Channel]()
+        try:
+            self._process = Process(
+                Invocation(command[0], tuple(command[1:]), self._environment(variables), reading=True)
+            )
+        except OSError as error:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            msg = f"{command[0]} cannot be started: {error.strerror}"
+            raise PluginError(msg) from None
+        self._reader = threading.Thread(target=self._read_output, name="terraform-output", daemon=True)
+        self._reader.start()
+        try:
+            self._endpoint, self.version = self._await_handshake()
+        except PluginError:
+            self.close()
+            raise
+
+    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of the caller, with credentials, without ours, and the ones of go-plugin."""
+        own = {name: value for name, value in variables.items() if not name.startswith(_OURS)}
+        protocols = {"PLUGIN_PROTOCOL_VERSIONS": ",".join(map(str, _VERSIONS)), **_COOKIE}
+        return {**own, **protocols, "TMPDIR": self._directory, "PLUGIN_UNIX_SOCKET_DIR": self._directory}
+
+    def _read_output(self) -> None:
+        """Pass on the lines of the program until it ends; the ones on stdout until the handshake are queued."""
+        rest = dict.fromkeys((STDOUT, STDOUT + 1), b"")
+        for stream, chunk in self._process.chunks(lambda: 3600.0):
+            *lines, rest[stream] = (rest[stream] + chunk)[-_LONGEST_LINE:].split(b"\n")
+            for line in lines:
+                self._pass_on(stream, line.decode(errors="replace").rstrip("\r"))
+        for stream, line in rest.items():
+            if line:
+                self._pass_on(stream, line.decode(errors="replace"))
+        self._lines.put(None)
+
+    def _pass_on(self, stream: int, line: str) -> None:
+        if stream == STDOUT and not hasattr(self, "version"):
+            self._lines.put(line)
+            if line.count("|") >= _SEPARATORS:
+                return
+        level, text = parse_log_line(line)
+        self._tail.append(text)
+        self._log(level, text)
+
+    def _await_handshake(self) -> tuple[Endpoint, int]:
+        """Return where the program listens, and its version of the protocol."""
+        end = time.monotonic() + HANDSHAKE_LIMIT
+        while True:
+            try:
+                line = self._lines.get(timeout=max(end - time.monotonic(), 0.001))
+            except queue.Empty:
+                msg = f"has not begun within {HANDSHAKE_LIMIT:.0f} s{self._printed()}"
+                raise PluginError(msg) from None
+            if line is None:
+                exit_code = self._process.exit_code
+                ended = describe_exit(exit_code) if exit_code is not None else "ended"
+                msg = f"{ended} before its handshake{self._printed()}"
+                raise PluginError(msg)
+            if line.count("|") >= _SEPARATORS:
+                return parse_handshake(line)
+
+    def _printed(self) -> str:
+        self._reader.join(0.1)
+        return f", and printed: {'; '.join(self._tail)}" if self._tail else ""
+
+    @property
+    def pid(self) -> int:
+        """The process id of the program."""
+        return self._process.pid
+
+    def call(self, method: str, timeout: float | None = None, **fields: Any) -> Message:
+        """Call a method, and return the fields of its response. Raise ``PluginError``; ``timeout`` is in seconds."""
+        _, request, response = METHODS[method]
+        path = METHODS[method].path(self.version)
+        with self._errors(method):
+            return decode(response, self._channel().call(path, encode(request, fields), timeout))
+
+    def stream(self, method: str, timeout: float | None = None, **fields: Any) -> Iterator[Message]:
+        """Call a method with a stream of responses, and yield the fields of each."""
+        _, request, response = METHODS[method]
+        path = METHODS[method].path(self.version)
+        with self._errors(method):
+            for message in self._channel().stream(path, encode(request, fields), timeout):
+                yield decode(response, message)
+
+    def _errors(self, method: str) -> _Errors:
+        return _Errors(METHODS[method].names[self.version - 5], self._printed)
+
+    def _channel(self) -> Channel:
+        """Return the connection of this thread."""
+        channel: Channel | None = getattr(self._local, "channel", None)
+        if channel is None:
+            channel = self._local.channel = Channel(self._endpoint)
+            self._channels.append(channel)
+        return channel
+
+    def close(self) -> None:
+        """Ask the program to end, kill it with its children after two seconds, and remove its socket."""
+        if hasattr(self, "version") and not self._process.has_ended():
+            with suppress(CallError, OSError):
+                Channel(self._endpoint).call("/plugin.GRPCController/Shutdown", b"", _SHUTDOWN_LIMIT)
+            self._reader.join(_SHUTDOWN_LIMIT)
+        self._process.stop(0)
+        self._reader.join(_SHUTDOWN_LIMIT)
+        for channel in self._channels:
+            channel.close()
+        self._process.__exit__(None, None, None)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class _Errors:
+    """Give the errors of a call the name of its method, and what a program that ended has printed."""
+
+    def __init__(self, method: str, printed: Callable[[], str]) -> None:
+        self._method, self._printed = method, printed
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, CallError):
+            printed = self._printed() if error.code == "UNAVAILABLE" else ""
+            msg = f"{self._method}: {error}{printed}"
+            raise PluginError(msg, error.code) from None
+        if isinstance(error, ValueError | OSError):
+            msg = f"{self._method}: {error}"
+            raise PluginError(msg) from error
+
+
+def parse_handshake(line: str) -> tuple[Endpoint, int]:
+    """Return the endpoint and the version in the handshake of a program. Raise ``PluginError`` for another protocol.
+
+    Examples:
+        >>> parse_handshake("1|6|unix|/tmp/plugin|grpc|")[1]
+        6
+
+    """
+    core, version, network, address, protocol, *rest = line.split("|")
+    versions = {str(number): number for number in _VERSIONS}
+    if core != "1" or protocol != "grpc" or version not in versions or network not in {"unix", "tcp"}:
+        msg = f"speaks '{line[:60]}', which is neither protocol 5 nor 6 over gRPC"
+        raise PluginError(msg)
+    try:
+        certificate = base64.b64decode(rest[0] + "=" * (-len(rest[0]) % 4)) if rest else b""
+    except ValueError:
+        msg = "names a certificate in its handshake that is damaged"
+        raise PluginError(msg) from None
+    return Endpoint(network, address, certificate), versions[version]
+
+
+def parse_log_line(line: str) -> tuple[str, str]:
+    """Return the level and the text of a line of a program, which may be one of hclog in JSON.
+
+    Examples:
+        >>> parse_log_line('{"@level": "warn", "@message": "slow", "try": 2}')
+        ('warning', 'slow try=2')
+
+    """
+    if line[:1] == "{":
+        with suppress(ValueError, AttributeError):
+            row = json.loads(line)
+            extra = [f"{name}={value}" for name, value in row.items() if not name.startswith("@")]
+            return _LEVELS.get(row.get("@level"), "debug"), " ".join([str(row.get("@message", "")), *extra])
+    return "debug", line

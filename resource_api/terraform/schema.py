@@ -1,0 +1,151 @@
+"""Schemas of Terraform's blocks: their attributes and nested blocks, and configurations that are complete.
+
+A configuration has every attribute, None where nothing is declared, and empty collections for missing blocks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from resource_api.model.values.values import UNKNOWN, Sensitive
+from resource_api.terraform import cty
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.terraform.messages import Message
+
+#: Nesting modes by their numbers in the protocol.
+_NESTING: Final = {1: "single", 2: "list", 3: "set", 4: "map", 5: "group"}
+#: The value of a nested block that is not declared, by nesting mode.
+_EMPTY: Final[Mapping[str, Any]] = {"list": [], "set": [], "map": {}}
+
+
+class SchemaField(NamedTuple):
+    """An attribute or a nested block of a block; ``members`` are those of a nested one, with ``nesting``."""
+
+    name: str
+    type: cty.Type
+    docs: str = ""
+    required: bool = False
+    optional: bool = False
+    computed: bool = False
+    sensitive: bool = False
+    write_only: bool = False
+    is_block: bool = False
+    nesting: str = ""
+    members: Mapping[str, SchemaField] = {}
+    min_items: int = 0
+    max_items: int = 0
+
+    @property
+    def is_declarable(self) -> bool:
+        """Whether a manifest can declare it; otherwise only the provider sets it."""
+        return self.required or self.optional or self.is_block
+
+
+def fields_of_block(block: Message) -> dict[str, SchemaField]:
+    """Return the attributes and nested blocks of a block by name."""
+    attributes = [_attribute(attribute) for attribute in block.get("attributes", ())]
+    blocks = [_nested_block(nested) for nested in block.get("block_types", ())]
+    return {field.name: field for field in (*attributes, *blocks)}
+
+
+def _attribute(attribute: Message) -> SchemaField:
+    flags: dict[str, Any] = {
+        flag: bool(attribute.get(flag)) for flag in ("required", "optional", "computed", "sensitive", "write_only")
+    }
+    docs = attribute.get("description", "")
+    if "nested_type" not in attribute:
+        return SchemaField(attribute["name"], cty.parse_type(attribute["type"]), docs, **flags)
+    members = {member["name"]: _attribute(member) for member in attribute["nested_type"]["attributes"]}
+    nesting = _NESTING[attribute["nested_type"]["nesting"]]
+    return SchemaField(
+        attribute["name"], _nested_type(members, nesting), docs, **flags, nesting=nesting, members=members
+    )
+
+
+def _nested_block(nested: Message) -> SchemaField:
+    block, nesting = nested.get("block", {}), _NESTING[nested["nesting"]]
+    members = fields_of_block(block)
+    return SchemaField(
+        nested["type_name"],
+        _nested_type(members, nesting),
+        block.get("description", ""),
+        required=nested.get("min_items", 0) > 0,
+        is_block=True,
+        nesting=nesting,
+        members=members,
+        min_items=nested.get("min_items", 0),
+        max_items=nested.get("max_items", 0),
+    )
+
+
+def _nested_type(members: Mapping[str, SchemaField], nesting: str) -> cty.Type:
+    inner = object_type(members)
+    return inner if nesting in {"single", "group"} else (nesting, inner)
+
+
+def object_type(fields: Mapping[str, SchemaField]) -> cty.Type:
+    """Return the type of a block's values."""
+    return "object", {name: field.type for name, field in fields.items()}
+
+
+def complete(fields: Mapping[str, SchemaField], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return declared values as a configuration, with secrets in clear text."""
+    return {name: _complete(field, declared.get(name)) for name, field in fields.items()}
+
+
+def _complete(field: SchemaField, value: Any) -> Any:
+    if isinstance(value, Sensitive):
+        value = value.reveal()
+    if value is None and field.is_block:
+        return complete(field.members, {}) if field.nesting == "group" else _EMPTY.get(field.nesting)
+    if value is None or value is UNKNOWN or not field.members:
+        return value
+    if field.nesting in {"list", "set"}:
+        return [item if item is UNKNOWN else complete(field.members, item) for item in value]
+    if field.nesting == "map":
+        return {key: complete(field.members, item) for key, item in value.items()}
+    return complete(field.members, value)
+
+
+def propose(
+    fields: Mapping[str, SchemaField], prior: Mapping[str, Any] | None, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the proposed new state: the configuration, and the prior values of what the provider computes.
+
+    Source: Terraform's ``objchange.ProposedNew``, by its documented result.
+    """
+    prior = prior or {}
+    return {name: _propose(field, prior.get(name), config.get(name)) for name, field in fields.items()}
+
+
+def _propose(field: SchemaField, prior: Any, config: Any) -> Any:
+    if config is None:
+        return prior if field.computed else None
+    if not field.members or config is UNKNOWN or prior is None:
+        return config
+    if field.nesting == "map":
+        return {key: propose(field.members, prior.get(key), item) for key, item in config.items()}
+    if field.nesting == "list":
+        priors = [*prior, *[None] * len(config)]
+        return [
+            item if item is UNKNOWN else propose(field.members, old, item)
+            for item, old in zip(config, priors, strict=False)
+        ]
+    if field.nesting == "set":
+        return [_propose_element(field, prior, item) for item in config]
+    return propose(field.members, prior, config)
+
+
+def _propose_element(field: SchemaField, prior: list[Any], item: Any) -> Any:
+    """Return an element of a set with what the provider computed for the equal one before."""
+    matches = (old for old in prior if item is not UNKNOWN and _is_same(field.members, old, item))
+    return next((propose(field.members, old, item) for old in matches), item)
+
+
+def _is_same(members: Mapping[str, SchemaField], old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return all(
+        new[name] == old.get(name) for name, field in members.items() if not (field.computed and new[name] is None)
+    )
