@@ -155,15 +155,22 @@ def encode(message: str, values: Message) -> bytes:
         _encode_field(fields[name], item)
         for name, value in values.items()
         if value is not None
-        for item in (value if fields[name].container else [value])
+        for item in (value.items() if fields[name].container == "<" else value if fields[name].container else [value])
     )
 
 
 def _encode_field(field: Field, value: Any) -> bytes:
+    if field.container == "<":
+        key, member = value
+        return _delimited(field.number, _delimited(1, key.encode()) + _delimited(2, encode(field.kind, member)))
     if field.kind in {"int", "bool"}:
         return _encode_varint(field.number << 3 | _VARINT) + _encode_varint(int(value))
     content = value if field.kind == "bytes" else value.encode() if field.kind == "str" else encode(field.kind, value)
-    return _encode_varint(field.number << 3 | _BYTES) + _encode_varint(len(content)) + content
+    return _delimited(field.number, content)
+
+
+def _delimited(number: int, content: bytes) -> bytes:
+    return _encode_varint(number << 3 | _BYTES) + _encode_varint(len(content)) + content
 
 
 def _encode_varint(number: int) -> bytes:

@@ -52,14 +52,14 @@ _SCALARS: Final = {
 }
 
 
-def values(name: str, depth: int = 3) -> st.SearchStrategy[dict[str, Any]]:
+def values(name: str, depth: int = 2) -> st.SearchStrategy[dict[str, Any]]:
     """Return a strategy for the fields of a message, nested to a depth."""
     fields = [field for field in MESSAGES[name].values() if depth or field.kind in _SCALARS]
     return st.fixed_dictionaries({}, optional={field.name: _field(field, depth) for field in fields})
 
 
 def _field(field: Field, depth: int) -> st.SearchStrategy[Any]:
-    value = _SCALARS.get(field.kind) or values(field.kind, depth - 1)
+    value = _SCALARS[field.kind] if field.kind in _SCALARS else values(field.kind, depth - 1)
     if field.container == "<":
         return st.dictionaries(st.text(), value, max_size=2)
     return st.lists(value, max_size=2) if field.container else value
