@@ -16,7 +16,7 @@ from resource_api.model.type_definition import FunctionCall
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, hint, reason
 from resource_api.model.values.expression import Expression, ExpressionPath
-from resource_api.model.values.reference import capitalize_type, split_instance
+from resource_api.model.values.reference import capitalize_type, instance_name, split_instance
 from resource_api.model.values.values import (
     SCALAR_TYPES,
     UNKNOWN,
@@ -59,9 +59,14 @@ def build_instances(
     Invalid ones are reported. The resources of an instance are ordered after those that its configuration refers to.
     """
     users: dict[str, list[Entry]] = {}
-    configured = {declared.instance: declared for declared in diagnostics.manifest.providers.values()}
+    manifest = diagnostics.manifest
+    # The configuration of a family is one of its types', or of its functions.
+    families = {name for name, declared in manifest.providers.items() if declared.path}
+    declared_for = {
+        declared.instance: declared for declared in manifest.providers.values() if declared.type not in families
+    }
     for name, definition in table.instances().items():
-        if definition.config.attributes or name in configured:
+        if definition.config.attributes or name in declared_for:
             users[name] = [entry for entry in table.entries if entry.instance == name]
     callers = {rule.definition.instance: (rule.position, rule.subject) for rule in rules}
     for name, call in calls.items():
@@ -70,8 +75,8 @@ def build_instances(
     called = [name for name in callers if table.provider(name).definition.config.attributes]
     builder = _InstanceBuilder(table, evaluator, diagnostics, callers)
     instances = {
-        name: builder.build(name, configured.get(name), users.get(name, []))
-        for name in dict.fromkeys([*configured, *users, *called])
+        name: builder.build(name, declared_for.get(name) or _configured(name, manifest), users.get(name, []))
+        for name in dict.fromkeys([*declared_for, *users, *called])
     }
     return {name: instance for name, instance in instances.items() if instance is not None}
 
@@ -85,10 +90,28 @@ def select_instance(name: Any, type_name: str, manifest: Manifest) -> str:
     if declared is None:
         msg = f"unknown provider '{name}'; name it under providers:{hint(name, manifest.providers)}"
         raise ValueError(msg)
+    if type_name and family_of(type_name, manifest) == declared.type:
+        return instance_name(type_name, None if declared.name == declared.type else declared.name)
     if type_name and type_name != declared.type:
         msg = f"provider '{name}' is for {capitalize_type(declared.type)}, not for {capitalize_type(type_name)}"
         raise ValueError(msg)
     return declared.instance
+
+
+def family_of(type_name: str, manifest: Manifest) -> str:
+    """Return the entry of ``providers`` whose program has a type, or "": its name is the type's first word."""
+    name, separator, _ = type_name.partition("_")
+    declared = manifest.providers.get(name)
+    return name if separator and declared is not None and declared.path else ""
+
+
+def _configured(instance: str, manifest: Manifest) -> ConfiguredProvider | None:
+    """Return the entry of ``providers`` with the configuration of an instance, or None."""
+    type_name, name = split_instance(instance)
+    declared = manifest.providers.get(name or family_of(type_name, manifest) or type_name)
+    if declared is None or declared.instance == instance or family_of(type_name, manifest) == declared.type:
+        return declared
+    return None
 
 
 def unknown_implementation(stated: str | None, provider: ProviderFunctions) -> str:

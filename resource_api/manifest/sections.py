@@ -57,7 +57,7 @@ _SECTION_NAMES: Final = frozenset(SECTIONS)
 #: The file name of a manifest that a program gives as a mapping.
 MAPPING: Final = "<mapping>"
 
-_PROVIDER_KEYS: Final = ("type", "version", "config", "implementation")
+_PROVIDER_KEYS: Final = ("type", "version", "config", "implementation", "path")
 _INPUT_KEYS: Final = ("type", "default", "docs", "sensitive", "ephemeral")
 #: An output that is a mapping of ``value`` and of one of these keys at least is in long form.
 _OUTPUT_KEYS: Final = frozenset({"sensitive", "when"})
@@ -333,9 +333,9 @@ class ManifestBuilder:
             self._error(path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
             return
         self._check_keys(path, body, _PROVIDER_KEYS, "provider")
-        fields: dict[str, Any] = {"type": name, "version": "", "implementation": ""}
+        fields: dict[str, Any] = {"type": name, **dict.fromkeys(("version", "implementation", "path"), "")}
         fields |= {key: value for key, value in body.items() if value is not None}
-        for key in ("type", "version", "implementation"):
+        for key in ("type", "version", "implementation", "path"):
             if type(fields[key]) is not str:
                 self._error((*path, key), f"{key} of a provider must be a string", "write it in quotes")
                 return
@@ -348,7 +348,7 @@ class ManifestBuilder:
             self._error((*path, "config"), "the configuration of a provider must be a mapping")
         else:
             origin = DocumentPath(self._source, path)
-            words = fields["version"], config, origin, fields["implementation"]
+            words = fields["version"], config, origin, fields["implementation"], fields["path"]
             self.providers[name] = ConfiguredProvider(name, type_name, *words)
 
     def _add_defaults(self, section: dict[str, Any]) -> dict[str, dict[str, Any]]:

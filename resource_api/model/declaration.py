@@ -113,7 +113,8 @@ class Purge(NamedTuple):
 class ConfiguredProvider(NamedTuple):
     """An entry of ``providers``: name, type, version constraint, configuration as written.
 
-    ``implementation`` names one of the type's providers; empty means that the machine decides.
+    ``implementation`` names one of the type's providers; empty means that the machine decides. ``path`` is the program
+    of a Terraform provider, for all types that begin with the name of the entry (contract §10.14).
     """
 
     name: str
@@ -122,6 +123,7 @@ class ConfiguredProvider(NamedTuple):
     config: dict[str, Any]
     origin: DocumentPath
     implementation: str = ""
+    path: str = ""
 
     @property
     def instance(self) -> str:

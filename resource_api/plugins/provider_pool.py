@@ -158,7 +158,7 @@ class ProviderPool:
         """Return a type's pure functions. Raise ``DefinitionError`` when the type or its provider is broken."""
         if instance not in self._functions:
             definition = self._definition(instance)
-            provider_class = None if self.run.isolates(definition) else self._provider_class(definition)
+            provider_class = None if self._isolates(definition) else self._provider_class(definition)
             if provider_class is not None and issubclass(provider_class, ExecutableProvider):
                 provider_class = None
             calls = _PureCalls(definition, self.run, lambda: self._make(instance), provider_class)
@@ -175,7 +175,7 @@ class ProviderPool:
         ``DefinitionError`` when the type or its provider is broken.
         """
         definition = self._definition(instance)
-        can_wait = not (definition.config.attributes or self.run.isolates(definition))
+        can_wait = not (definition.config.attributes or self._isolates(definition))
         try:
             functions = self.functions(instance)
             if can_wait and (functions.canonicalize is not None or functions.validate is not None):
@@ -263,6 +263,11 @@ class ProviderPool:
             self._made[instance].begin_close()
         for instance in list(self._made):
             self._close(instance)
+        self.registry.close_families()
+
+    def _isolates(self, definition: TypeDefinition) -> bool:
+        """Return whether the provider of a type runs in a worker; a family's program is a process of its own."""
+        return self.run.isolates(definition) and not self.registry.is_in_family(definition.name)
 
     def _definition(self, instance: str) -> TypeDefinition:
         type_name = split_instance(instance)[0]
@@ -275,7 +280,7 @@ class ProviderPool:
 
     def _implementation_names(self, definition: TypeDefinition) -> Sequence[str]:
         versions = self._versions.get(definition.instance, "")
-        return self.registry.implementations(definition.name, versions, load=not self.run.isolates(definition))
+        return self.registry.implementations(definition.name, versions, load=not self._isolates(definition))
 
     def _configure(self, instance: str) -> None:
         if instance in self._configured:
@@ -290,7 +295,7 @@ class ProviderPool:
         """Return an instance, which may not be configured yet."""
         if instance not in self._made:
             definition = self._definition(instance)
-            if self.run.isolates(definition):
+            if self._isolates(definition):
                 self._isolated.add(instance)
                 self._made[instance] = self._make_isolated(definition)
             elif not self.only and self.registry.needs_choice(definition.name, self._versions.get(instance, "")):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from resource_api.model.attribute import AttributeSet
 from resource_api.model.type_definition import ComponentDefinition, TypeDefinition
@@ -35,6 +35,22 @@ class _TypeVersion(NamedTuple):
     directory: str | None = None
 
 
+class TypeFamily(Protocol):
+    """A source of types that are in no files: their names begin with one word, and they share configurations."""
+
+    def definition(self, name: str, /) -> TypeDefinition:
+        """Return a type. Raise ``DefinitionError``."""
+        ...
+
+    def provider(self, name: str, /) -> builtins.type[object]:
+        """Return the provider class of a type."""
+        ...
+
+    def close(self) -> None:
+        """End its processes; a later call starts them again."""
+        ...
+
+
 class Registry:
     """Types and providers by name; a second one of the same name is refused."""
 
@@ -55,6 +71,8 @@ class Registry:
         self._versions: dict[tuple[str, str], _TypeVersion] = {}
         #: The same as ``_providers``, of a version of a type that is not the first on the module path.
         self._versioned: dict[tuple[str, str], Mapping[str, builtins.type[object]]] = {}
+        #: The first word of the names of types → their source.
+        self._families: dict[str, TypeFamily] = {}
         self._unheard: list[str] = []
         self._warn: Callable[[str], None] = self._unheard.append
 
@@ -121,6 +139,29 @@ class Registry:
         check_interface(self.type(name), provider)
         self._providers[name] = by_preference({**registered, key: provider})
 
+    def register_family(self, word: str, family: TypeFamily) -> None:
+        """Use ``family`` for the types that are in no file and whose names begin with ``word``, unless it is used."""
+        if self._families.get(word) == family:
+            return
+        self._families[word] = family
+        for name in [name for name in self._types if self._family(name) is family]:
+            del self._types[name]
+            self._providers.pop(name, None)
+
+    def is_in_family(self, name: str) -> bool:
+        """Return whether a type is one of a family."""
+        return bool(self._families) and self._family(name) is not None
+
+    def close_families(self) -> None:
+        """End the processes of all sources of types; a later call starts them again."""
+        for family in self._families.values():
+            family.close()
+
+    def _family(self, name: str) -> TypeFamily | None:
+        """Return the source of a type that is in no file, or None."""
+        family = self._families.get(name.partition("_")[0])
+        return None if family is None or self._module_path.find("types", name) else family
+
     def register_component(self, definition: ComponentDefinition, build: Callable[[object], object]) -> None:
         """Add a component and the function that builds it. Raise ``DefinitionError`` when its name is taken."""
         if not isinstance(definition, ComponentDefinition):
@@ -148,6 +189,8 @@ class Registry:
         """
         if versions:
             return self._version(name, versions).definition
+        if name not in self._types and (family := self._family(name)) is not None:
+            self.register_type(family.definition(name))
         if name not in self._types:
             self.register_type(self._load("types", name, lambda: self._files.type(self._type_file(name))))
         return self._types[name]
@@ -292,8 +335,10 @@ class Registry:
             if key not in self._versioned:
                 self._versioned[key] = self._classes_in(directory, self.type(name, versions))
             return self._versioned[key]
+        definition = self.type(name)
+        if name not in self._providers and (family := self._family(name)) is not None:
+            self._providers[name] = {name: family.provider(name)}
         if name not in self._providers:
-            definition = self.type(name)
             self._providers[name] = self._load(
                 "providers", name, lambda: self._classes(self._provider_files(name), definition)
             )

@@ -136,6 +136,10 @@ class ManifestCompiler:
         if manifest.with_includes is not None:
             manifest = self._with_includes(manifest, inputs, providers)
         configured = manifest.providers.values()
+        if any(declared.path for declared in configured):
+            from resource_api.terraform.family import register_families
+
+            register_families(self._registry, manifest, self._log)
         providers.select_versions({declared.instance: declared.version for declared in configured})
         providers.select_implementations({declared.instance: declared.implementation for declared in configured})
         return manifest

@@ -345,7 +345,7 @@ def import_resources(
         ]
         resolved = [record.key for record in records if record.key in instances.state.intents]
         imported = Commit(records, resolved=resolved, manifest=catalog.manifest.recorded_as)
-        for commit in (instances.commit, imported):
+        for commit in (instances.commit, imported) if records else ():
             if not commit.empty:
                 runtime.store.commit(stack, commit)
         outcomes = [_outcome(entry, rows.get(entry.index), is_named=entry.index in named) for entry in entries]

@@ -68,7 +68,7 @@ class PluginProcess:
         self._local, self._channels = threading.local(), list[Channel]()
         try:
             self._process = Process(
-                Invocation(command[0], tuple(command[1:]), self._environment(variables), reading=True)
+                Invocation(command[0], tuple(command[1:]), self._environment(variables), os.getcwd(), reading=True)
             )
         except OSError as error:
             shutil.rmtree(self._directory, ignore_errors=True)

@@ -1,0 +1,158 @@
+"""One declared Terraform provider: its program, its schema, its types, and its processes by configuration."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, UnknownType, UntrustedCode
+from resource_api.model.values.values import reveal
+from resource_api.terraform import provider as providers
+from resource_api.terraform import types
+from resource_api.terraform.plugin_process import PluginError, PluginProcess
+from resource_api.terraform.schema import fields_of_block
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from resource_api.model.declaration import Manifest
+    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.plugins.registry import Registry
+    from resource_api.provider.base import BaseProvider
+    from resource_api.system.log import Log
+    from resource_api.terraform.messages import Message
+    from resource_api.terraform.schema import SchemaField
+
+
+class Family:
+    """The types of one program, which share configurations. Each configuration has a process of its own."""
+
+    def __init__(self, name: str, path: str, log: Callable[[str, str], None]) -> None:
+        """Use the program at ``path``, which is trusted, for types that begin with ``name``; start nothing yet."""
+        self.name = name
+        self.path = path
+        self._log = log
+        #: Digest of a configuration → its process; None: the one that only answers questions about types.
+        self._running: dict[str | None, PluginProcess] = {}
+
+        self._configured: set[str] = set()
+        self._lock = threading.RLock()
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another family is of the same program."""
+        return isinstance(other, Family) and (self.name, self.path) == (other.name, other.path)
+
+    def __hash__(self) -> int:
+        """Return a hash that fits the equality."""
+        return hash((self.name, self.path))
+
+    @cached_property
+    def schema(self) -> Message:
+        """The schemas of the program. Raise ``DefinitionError`` where it cannot be asked."""
+        try:
+            answer = self.process().call("schema")
+        except PluginError as error:
+            msg = f"the Terraform provider {self.name} ({self.path}): {error}"
+            raise DefinitionError(msg) from error
+        if errors := [providers.diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == 1]:
+            msg = f"the Terraform provider {self.name} ({self.path}): {'; '.join(errors)}"
+            raise DefinitionError(msg)
+        return answer
+
+    @cached_property
+    def config_fields(self) -> Mapping[str, SchemaField]:
+        """The fields of the provider's configuration."""
+        return fields_of_block(self.schema.get("provider", {}).get("block", {}))
+
+    @property
+    def plans_destruction(self) -> bool:
+        """Whether the provider is to plan deletions too."""
+        return bool(self.schema.get("server_capabilities", {}).get("plan_destroy"))
+
+    def definition(self, name: str) -> TypeDefinition:
+        """Return a type. Raise ``DefinitionError``."""
+        if name == self.name:
+            schema = self.schema
+            return types.function_type(name, schema["data_source_schemas"], schema["functions"], self.config_fields)
+        if name not in self.schema["resource_schemas"]:
+            msg = f"the Terraform provider {self.name} ({self.path}) has no resource '{name}'"
+            raise UnknownType(msg)
+        return types.resource_type(name, self.schema["resource_schemas"][name], self.config_fields)
+
+    def provider(self, name: str) -> type[BaseProvider]:
+        """Return the provider class of a type."""
+        configurable = (providers.Configurable,) if self.config_fields else ()
+        if name != self.name:
+            return type("Provider", (*configurable, providers.Resources), {"family": self, "type_name": name})
+        sources, functions = self.schema["data_source_schemas"], self.schema["functions"]
+        methods: dict[str, Any] = {source: providers.data_source_method(source) for source in sources}
+        methods |= {function: providers.function_method(function) for function in functions}
+        return type("Provider", (*configurable, providers.Functions), {"family": self, **methods})
+
+    def process(self, key: str | None = None) -> PluginProcess:
+        """Return the process of a configuration; None: any that runs. Raise ``PluginError``."""
+        with self._lock:
+            if key is None and self._running:
+                return next(iter(self._running.values()))
+            if key not in self._running:
+                # One that has answered questions about types so far takes the configuration.
+                answering = self._running.pop(None, None)
+                self._running[key] = answering or PluginProcess([self.path], self._log)
+            return self._running[key]
+
+    def configure(self, key: str, call: Callable[[], object]) -> None:
+        """Call ``call``, which configures the process of a configuration, unless that was done."""
+        with self._lock:
+            if key not in self._configured:
+                call()
+                self._configured.add(key)
+
+    def close(self) -> None:
+        """End all processes."""
+        with self._lock:
+            self._configured.clear()
+            while self._running:
+                self._running.popitem()[1].close()
+
+
+def config_key(config: Mapping[str, Any]) -> str:
+    """Return the digest of a configuration with its secrets."""
+    text = json.dumps(reveal(dict(config)), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def register_families(registry: Registry, manifest: Manifest, log: Log) -> None:
+    """Make the types of the Terraform providers of a manifest known. Raise ``ManifestError`` for a wrong program."""
+    problems = []
+    for declared in manifest.providers.values():
+        if not declared.path:
+            continue
+        path = os.path.abspath(os.path.join(os.path.dirname(manifest.file), os.path.expanduser(declared.path)))
+        if text := _unusable(registry, path):
+            message = f"path of the provider '{declared.name}': {text}"
+            position = declared.origin.place("path")
+            problems.append(Problem(None, message, file=position.file, line=position.line, column=position.column))
+            continue
+        registry.register_family(declared.name, Family(declared.name, path, partial(_log_line, log, declared.name)))
+    if problems:
+        raise ManifestError(problems)
+
+
+def _unusable(registry: Registry, path: str) -> str:
+    """Return why a program cannot be executed, or an empty text."""
+    try:
+        os.close(registry.trust.open(path))
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    except UntrustedCode as error:
+        return str(error)
+    return "" if os.access(path, os.X_OK) else f"{path} is not executable"
+
+
+def _log_line(log: Log, name: str, level: str, text: str) -> None:
+    """Log a line of a program: its warnings and errors as such, all else for debugging."""
+    log.write("debug" if level == "info" else level, name, text)

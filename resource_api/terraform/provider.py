@@ -1,0 +1,408 @@
+"""The provider of a Terraform provider's resources, and the one of its data sources and functions.
+
+The state that the program returned last is private data of the resource, in the form of Terraform's own state, never
+rebuilt from attributes. The program alone decides what differs: its plan answers ``insync`` and ``plan``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from resource_api.model.provider_functions import Planned
+from resource_api.model.values.errors import CannotList, Problem, ResourceError
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown, reveal
+from resource_api.provider.base import BaseProvider
+from resource_api.terraform import cty, schema
+from resource_api.terraform.plugin_process import PluginError
+from resource_api.terraform.types import NAMEVAR, attribute_name, parameters, with_field_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from resource_api.model.change import Change
+    from resource_api.model.type_definition import Resource
+    from resource_api.provider.context import Context
+    from resource_api.terraform.family import Family
+    from resource_api.terraform.messages import Message
+    from resource_api.terraform.schema import SchemaField
+
+#: The version of Terraform whose protocol this is, for providers that ask.
+_TERRAFORM_VERSION: Final = "1.9.0"
+_CAPABILITIES: Final = {"write_only_attributes_allowed": True}
+_ERROR: Final = 1
+#: Methods that any running program can answer, configured or not.
+_UNCONFIGURED: Final = frozenset({"validate", "validate_data", "check_config", "upgrade"})
+#: Seconds for a request to stop.
+_STOP_LIMIT: Final = 5.0
+
+
+class _Session(BaseProvider):
+    """The calls of a program, with its configuration."""
+
+    family: ClassVar[Family]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._key: str | None = None
+        self._deadline: float | None = None
+
+    def _call(self, context: Context, method: str, **fields: Any) -> Message:
+        """Call the program, log its warnings, and raise ``ResourceError`` with its errors."""
+        answer = self._answer(context, method, **fields)
+        _report(context, answer)
+        return answer
+
+    def _answer(self, context: Context, method: str, **fields: Any) -> Message:
+        if self._key is None and method not in _UNCONFIGURED:
+            self._configure(context, {})
+        seconds = None if self._deadline is None else max(self._deadline - time.monotonic(), 0.1)
+        try:
+            return self.family.process(self._key).call(method, seconds, **fields)
+        except PluginError as error:
+            msg = f"the Terraform provider {self.family.name}: {error}"
+            raise ResourceError(msg) from error
+
+    def _configure(self, context: Context, config: Mapping[str, Any]) -> None:
+        from resource_api.terraform.family import config_key
+
+        self._key = config_key(config)
+        value = _config_value(self.family.config_fields, config)
+        fields = {"terraform_version": _TERRAFORM_VERSION, "config": value, "client_capabilities": _CAPABILITIES}
+        self.family.configure(self._key, partial(self._call, context, "configure", **fields))
+
+    def cancel(self) -> None:
+        """Ask the program to give up its work."""
+        if self._key is not None:
+            self.family.process(self._key).call("stop", _STOP_LIMIT)
+
+
+class Configurable(_Session):
+    """A provider with a configuration."""
+
+    def check_config(self, context: Context, config: Resource) -> Resource:
+        """Have the program check the configuration."""
+        self._call(context, "check_config", config=_config_value(self.family.config_fields, config))
+        return config
+
+    def configure(self, context: Context, config: Mapping[str, Any]) -> None:
+        """Configure the program of this configuration."""
+        self._configure(context, config)
+
+
+def _config_value(fields: Mapping[str, SchemaField], config: Mapping[str, Any]) -> Message:
+    declared = with_field_names(reveal(dict(config)))
+    return cty.to_dynamic(schema.object_type(fields), schema.complete(fields, declared))
+
+
+class Functions(_Session):
+    """Reads data sources and calls functions."""
+
+    def get(self, _context: Context, _names: Collection[Any] | None = None) -> list[Resource]:
+        """Return nothing: there are no resources."""
+        return []
+
+    def set(self, context: Context, changes: Mapping[Any, Change]) -> None:
+        """Change nothing."""
+
+    def read_data_source(self, context: Context, name: str, inputs: Mapping[str, Any]) -> Any:
+        """Return the attributes of a data source."""
+        fields = schema.fields_of_block(self.family.schema["data_source_schemas"][name]["block"])
+        config = _config_value(fields, inputs)
+        self._call(context, "validate_data", type_name=name, config=config)
+        answer = self._call(context, "data", type_name=name, config=config)
+        return cty.without_nulls(cty.from_dynamic(schema.object_type(fields), answer.get("state")))
+
+    def call_function(self, context: Context, name: str, inputs: Mapping[str, Any]) -> Any:
+        """Return the result of a function."""
+        declared, values = self.family.schema["functions"][name], with_field_names(inputs)
+        arguments = [cty.to_dynamic(kind, values.get(parameter["name"])) for parameter, kind in parameters(declared)]
+        if "variadic_parameter" in declared:
+            variadic, kind = list(parameters(declared))[-1]
+            arguments[-1:] = [cty.to_dynamic(kind[1], value) for value in values.get(variadic["name"]) or ()]
+        answer = self._answer(context, "call", name=name, arguments=arguments)
+        if error := answer.get("error"):
+            raise ResourceError(error.get("text", ""))
+        return cty.without_nulls(cty.from_dynamic(cty.parse_type(declared["return"]["type"]), answer.get("result")))
+
+
+def data_source_method(name: str) -> Callable[..., Any]:
+    """Return the method of a provider that reads a data source."""
+    return lambda self, context, **inputs: self.read_data_source(context, name, inputs)
+
+
+def function_method(name: str) -> Callable[..., Any]:
+    """Return the method of a provider that calls a function."""
+    return lambda self, context, **inputs: self.call_function(context, name, inputs)
+
+
+class _State:
+    """The last state of a resource: its values, and the private bytes of the program."""
+
+    def __init__(self, values: dict[str, Any] | None = None, private: bytes = b"") -> None:
+        self.values = values
+        self.private = private
+
+
+class Resources(_Session):
+    """Reads and changes the resources of one type."""
+
+    type_name: ClassVar[str]
+
+    def __init__(self) -> None:
+        """Begin without states."""
+        super().__init__()
+        declared = self.family.schema["resource_schemas"][self.type_name]
+        self._fields = schema.fields_of_block(declared["block"])
+        self._kind = schema.object_type(self._fields)
+        self._version: int = declared.get("version", 0)
+        #: Name → the state that was read or made last in this run.
+        self._states: dict[str, _State] = {}
+        #: Name → the question of the last plan, and its answer: ``insync`` and ``plan`` ask the same one.
+        self._plans: dict[str, tuple[str, Message]] = {}
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Yield the resources whose state is recorded and that still exist."""
+        if names is None:
+            msg = "a Terraform provider reads single resources, by what was recorded of them"
+            raise CannotList(msg)
+        for name in names:
+            try:
+                data = context.private(name)
+                state = self._states[name] = _State() if data is None else self._read(context, data)
+            except ResourceError as error:
+                context.failed(name, message=str(error))
+                continue
+            self._plans.pop(name, None)
+            if state.values is not None:
+                self._store(context, name, state)
+                yield self._row(name, state.values)
+
+    def _read(self, context: Context, data: Mapping[str, Any]) -> _State:
+        """Return the present state of a resource, whose recorded one may be of an older schema."""
+        raw = {"json": json.dumps(_revealed(data["state"])).encode()}
+        answer = self._call(context, "upgrade", type_name=self.type_name, version=data["version"], raw_state=raw)
+        private = base64.b64decode(data["private"])
+        answer = self._call(
+            context, "read", type_name=self.type_name, current_state=answer["upgraded_state"], private=private
+        )
+        return _State(cty.from_dynamic(self._kind, answer.get("new_state")), answer.get("private", b""))
+
+    def _row(self, name: str, values: Mapping[str, Any]) -> Resource:
+        read = {key: value for key, value in cty.without_nulls(values).items() if not self._fields[key].write_only}
+        return {NAMEVAR: name, "ensure": "present", **{attribute_name(key): value for key, value in read.items()}}
+
+    def _store(self, context: Context, name: str, state: _State) -> None:
+        """Keep the state as private data, with its secrets sealed."""
+        raw = cty.to_json(self._kind, state.values)
+        private = base64.b64encode(state.private).decode()
+        context.store_private(name, {"version": self._version, "state": _sealed(self._fields, raw), "private": private})
+
+    def import_(self, context: Context, name: str, identifier: str) -> Resource:
+        """Return the resource that has an id of the provider's own."""
+        answer = self._call(context, "import", type_name=self.type_name, id=identifier)
+        imported = [row for row in answer["imported_resources"] if row["type_name"] == self.type_name]
+        if not imported:
+            msg = f"the provider has imported nothing of the type {self.type_name}"
+            raise ResourceError(msg)
+        row = imported[0]
+        read = self._call(
+            context, "read", type_name=self.type_name, current_state=row["state"], private=row.get("private", b"")
+        )
+        state = _State(cty.from_dynamic(self._kind, read.get("new_state")), read.get("private", b""))
+        if state.values is None:
+            msg = f"there is no {self.type_name} with the id {identifier}"
+            raise ResourceError(msg)
+        self._states[name] = state
+        self._store(context, name, state)
+        return self._row(name, state.values)
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write the elements of sets in one order, each once."""
+        for resource in resources:
+            for field in self._fields.values():
+                value = resource.get(attribute_name(field.name))
+                if isinstance(value, list) and field.type[0] == "set":
+                    resource[attribute_name(field.name)] = cty.in_order(value)
+        return resources
+
+    def _config(self, should: Mapping[str, Any]) -> dict[str, Any]:
+        declared = {name: value for name, value in should.items() if name not in {NAMEVAR, "ensure"}}
+        return schema.complete(self._fields, with_field_names(declared))
+
+    def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield the problems that the program finds in a resource."""
+        if should.get("ensure") == "absent":
+            return
+        config = cty.to_dynamic(self._kind, self._config(should))
+        fields = {"type_name": self.type_name, "config": config, "client_capabilities": _CAPABILITIES}
+        for row in self._answer(context, "validate", **fields)["diagnostics"]:
+            steps = row.get("attribute", {}).get("steps", [])
+            name = attribute_name(steps[0]["attribute_name"]) if steps and "attribute_name" in steps[0] else None
+            severity = "error" if row.get("severity") == _ERROR else "warning"
+            yield Problem(name, diagnostic_text(row), severity)
+
+    def _plan(self, context: Context, name: str, should: Mapping[str, Any], *, creates: bool) -> Message:
+        """Return the program's plan of a resource, with the values of its prior and its planned state."""
+        state = _State() if creates else self._states.get(name, _State())
+        config = self._config(should)
+        question = repr((creates, config))
+        if name in self._plans and self._plans[name][0] == question:
+            return self._plans[name][1]
+        proposed = schema.propose(self._fields, state.values, config)
+        answer = self._call(
+            context,
+            "plan",
+            type_name=self.type_name,
+            prior_state=cty.to_dynamic(self._kind, state.values),
+            config=cty.to_dynamic(self._kind, config),
+            proposed_new_state=cty.to_dynamic(self._kind, proposed),
+            prior_private=state.private,
+            client_capabilities=_CAPABILITIES,
+        )
+        planned = cty.from_dynamic(self._kind, answer.get("planned_state"))
+        answer |= {"prior": state.values, "planned": planned}
+        self._plans[name] = question, answer
+        return answer
+
+    def insync(
+        self, context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Return whether the program would leave an attribute as it is; ``ensure`` stands for undeclared ones."""
+        if is_.get("ensure") != "present" or should.get("ensure") != "present":
+            return None
+        answer = self._plan(context, name, should, creates=False)
+        prior, planned = answer["prior"], answer["planned"]
+        changed = {attribute_name(key) for key in planned if planned[key] != prior[key]}
+        if attribute != "ensure":
+            return attribute not in changed
+        others = sorted(changed - should.keys())
+        alone = others and not changed & should.keys()
+        return (False, f"the provider changes {', '.join(others)}") if alone else True
+
+    def plan(self, context: Context, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Planned:
+        """Return the values that the program plans, those that it does not know, and what needs a replacement."""
+        creates = is_ is None or is_.get("ensure") != "present"
+        answer = self._plan(context, name, should, creates=creates)
+        prior, state, unknown = answer["prior"] or {}, {}, []
+        for key, value in answer["planned"].items():
+            attribute, field = attribute_name(key), self._fields[key]
+            if attribute in should:
+                if not creates and is_ and value == prior.get(key) and attribute in is_:
+                    state[attribute] = is_[attribute]
+            elif value is UNKNOWN or is_unknown(value):
+                unknown.append(attribute)
+            elif (field.computed or not creates) and not field.write_only and value is not None:
+                plain = cty.without_nulls(value)
+                state[attribute] = Sensitive(plain) if field.sensitive else plain
+        paths = answer["requires_replace"]
+        replace = sorted({attribute_name(path["steps"][0]["attribute_name"]) for path in paths if path["steps"]})
+        return Planned(state, unknown, [] if creates else replace)
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Create, update or delete each resource as the program plans it."""
+        self._deadline = context.deadline
+        for name, (is_, should) in changes.items():
+            exists, wanted = (is_ or {}).get("ensure") == "present", should["ensure"] == "present"
+            action = context.updating if exists and wanted else context.creating if wanted else context.deleting
+            with action(name):
+                self._apply(context, name, should if wanted else None, creates=not exists)
+
+    def _apply(self, context: Context, name: str, should: Mapping[str, Any] | None, *, creates: bool) -> None:
+        state = _State() if creates else self._states[name]
+        if should is None:
+            config, planned, private = None, None, self._planned_destruction(context, state)
+        else:
+            self._plans.pop(name, None)
+            answer = self._plan(context, name, should, creates=creates)
+            config, planned, private = self._config(should), answer["planned"], answer.get("planned_private", b"")
+        answer = self._answer(
+            context,
+            "apply",
+            type_name=self.type_name,
+            prior_state=cty.to_dynamic(self._kind, state.values),
+            config=cty.to_dynamic(self._kind, config),
+            planned_state=cty.to_dynamic(self._kind, planned),
+            planned_private=private,
+        )
+        values = cty.from_dynamic(self._kind, answer.get("new_state"))
+        if values is not None:  # also after an error: this exists now
+            self._states[name] = _State(values, answer.get("private", b""))
+            self._store(context, name, self._states[name])
+        _report(context, answer)
+        if values is None:
+            self._states[name] = _State()
+            context.store_private(name, None)
+
+    def _planned_destruction(self, context: Context, state: _State) -> bytes:
+        """Return the private bytes for a deletion, which some providers plan too."""
+        if not self.family.plans_destruction:
+            return state.private
+        absent = cty.to_dynamic(self._kind, None)
+        answer = self._call(
+            context,
+            "plan",
+            type_name=self.type_name,
+            prior_state=cty.to_dynamic(self._kind, state.values),
+            proposed_new_state=absent,
+            config=absent,
+            prior_private=state.private,
+        )
+        private: bytes = answer.get("planned_private", b"")
+        return private
+
+
+def _report(context: Context, answer: Message) -> None:
+    """Log the warnings of an answer. Raise ``ResourceError`` with its errors, or for a change that is deferred."""
+    errors = []
+    for row in answer.get("diagnostics", ()):
+        if row.get("severity") == _ERROR:
+            errors.append(diagnostic_text(row))
+        else:
+            context.warning(diagnostic_text(row))
+    if answer.get("deferred"):
+        errors.append("the provider has deferred this")
+    if errors:
+        raise ResourceError("; ".join(errors))
+
+
+def diagnostic_text(row: Message) -> str:
+    """Return the text of a diagnostic of a program, on one line, with the path of its attribute."""
+    steps = row.get("attribute", {}).get("steps", [])
+    path = ".".join(str(next(iter(step.values()))) for step in steps if step)
+    texts = dict.fromkeys(filter(None, (row.get("summary", ""), row.get("detail", ""))))
+    return f"{path}{': ' if path else ''}{': '.join(texts)}".replace("\n", " ").strip()
+
+
+def _sealed(fields: Mapping[str, SchemaField], state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state with its secrets wrapped."""
+    return {name: _sealed_value(fields[name], value) for name, value in state.items()}
+
+
+def _sealed_value(field: SchemaField, value: Any) -> Any:
+    if value is None or field.sensitive:
+        return None if value is None else Sensitive(value)
+    if not field.members:
+        return value
+    if isinstance(value, list):
+        return [_sealed(field.members, item) for item in value]
+    if field.nesting == "map":
+        return {key: _sealed(field.members, item) for key, item in value.items()}
+    return _sealed(field.members, value)
+
+
+def _revealed(state: Any) -> Any:
+    """Return a recorded state with its secrets. Raise ``ResourceError`` where only a digest of one is recorded."""
+    if isinstance(state, dict):
+        return {name: _revealed(value) for name, value in state.items()}
+    if isinstance(state, list):
+        return [_revealed(value) for value in state]
+    if isinstance(state, Sensitive):
+        return state.reveal()
+    if type(state).__name__ == "Sealed":
+        msg = "its state has a secret of which only a digest is recorded; use --key"
+        raise ResourceError(msg)
+    return state

@@ -1,0 +1,236 @@
+"""A program of a Terraform provider for the tests: gRPC by h2, protocol 6, with every kind of field of a schema.
+
+Its resource ``odd_thing`` is a file in the configured directory. Each creation adds a line to the file ``created`` there.
+The variable ``ODD`` has it misbehave: ``garbage`` (before the handshake), ``silent`` (no handshake), ``crash`` (in apply),
+``hang`` (in apply), ``kill`` (of its caller, after a creation).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import ConnectionTerminated, DataReceived, RequestReceived, StreamEnded
+
+from resource_api.model.values.values import UNKNOWN
+from resource_api.terraform import cty, schema
+from resource_api.terraform.messages import METHODS, decode, encode
+
+Message = dict[str, Any]
+ODD = os.environ.get("ODD", "")
+
+
+def attribute(name: str, kind: Any, **flags: Any) -> Message:
+    """Return an attribute of a schema."""
+    return {"name": name, "type": json.dumps(kind).encode(), **flags}
+
+
+RULE = {"attributes": [attribute("port", "number", required=True), attribute("uid", "string", computed=True)]}
+THING = {
+    "version": 1,
+    "block": {
+        "attributes": [
+            attribute("id", "string", computed=True),
+            attribute("name", "string", required=True),
+            attribute("size", "number", optional=True),
+            attribute("owner", "string", optional=True, computed=True),
+            attribute("secret", "string", optional=True, sensitive=True),
+            attribute("tags", ["set", "string"], optional=True),
+            attribute("any", "dynamic", optional=True),
+            attribute("timeout", "string", optional=True, description="Called like a metaparameter."),
+        ],
+        "block_types": [{"type_name": "rule", "block": RULE, "nesting": 2}],
+        "description": "A thing in a directory.",
+    },
+}
+COUNT = {
+    "block": {"attributes": [attribute("pattern", "string", required=True), attribute("n", "number", computed=True)]}
+}
+ADD = {
+    "parameters": [{"name": "a", "type": b'"number"'}],
+    "variadic_parameter": {"name": "more", "type": b'"number"'},
+    "return": {"type": b'"number"'},
+    "summary": "Return a sum.",
+}
+CONFIG = {
+    "block": {
+        "attributes": [
+            attribute("directory", "string", required=True),
+            attribute("token", "string", optional=True, sensitive=True),
+        ]
+    }
+}
+FIELDS = schema.fields_of_block(THING["block"])
+KIND = schema.object_type(FIELDS)
+
+
+def error(summary: str, name: str = "") -> list[Message]:
+    """Return the diagnostics of one error."""
+    path = {"attribute": {"steps": [{"attribute_name": name}]}} if name else {}
+    return [{"severity": 1, "summary": summary, **path}]
+
+
+class Provider:
+    """The methods of the program: message of the request → message of the response."""
+
+    directory: Path
+
+    def schema(self, _request: Message) -> Message:
+        schemas = {"resource_schemas": {"odd_thing": THING}, "data_source_schemas": {"odd_count": COUNT}}
+        return {"provider": CONFIG, **schemas, "functions": {"add": ADD}}
+
+    def check_config(self, request: Message) -> Message:
+        config = cty.from_dynamic(schema.object_type(schema.fields_of_block(CONFIG["block"])), request["config"])
+        return {"diagnostics": error("The token is refused", "token") if config["token"] == "bad" else []}
+
+    def configure(self, request: Message) -> Message:
+        config = cty.from_dynamic(schema.object_type(schema.fields_of_block(CONFIG["block"])), request["config"])
+        self.directory = Path(config["directory"])
+        return {"diagnostics": [] if self.directory.is_dir() else error("There is no such directory", "directory")}
+
+    def validate(self, request: Message) -> Message:
+        config = cty.from_dynamic(KIND, request["config"])
+        return {"diagnostics": error("Such a size is forbidden", "size") if config["size"] == 13 else []}
+
+    def upgrade(self, request: Message) -> Message:
+        state = json.loads(request["raw_state"]["json"])
+        return {"upgraded_state": cty.to_dynamic(KIND, cty.from_json(KIND, state))}
+
+    def read(self, request: Message) -> Message:
+        state = cty.from_dynamic(KIND, request["current_state"])
+        path = self.directory / state["id"]
+        found = {**json.loads(path.read_text()), "id": state["id"]} if path.exists() else None
+        return {"new_state": cty.to_dynamic(KIND, found), "private": request.get("private", b"")}
+
+    def plan(self, request: Message) -> Message:
+        prior, proposed = (cty.from_dynamic(KIND, request[name]) for name in ("prior_state", "proposed_new_state"))
+        if proposed is None:
+            return {"planned_state": cty.to_dynamic(KIND, None)}
+        replaces = prior is not None and prior["name"] != proposed["name"]
+        planned = dict(proposed)
+        if prior is None or replaces:
+            planned["id"] = UNKNOWN
+        if planned["owner"] is None:
+            planned["owner"] = "nobody"
+        for rule in planned["rule"]:
+            rule["uid"] = rule["uid"] or UNKNOWN
+        paths = [{"steps": [{"attribute_name": "name"}]}] if replaces else []
+        return {"planned_state": cty.to_dynamic(KIND, planned), "requires_replace": paths}
+
+    def apply(self, request: Message) -> Message:
+        prior, planned = (cty.from_dynamic(KIND, request[name]) for name in ("prior_state", "planned_state"))
+        if ODD == "crash":
+            os._exit(7)
+        if ODD == "hang":
+            time.sleep(60)
+        if planned is None:
+            (self.directory / prior["id"]).unlink(missing_ok=True)
+            return {"new_state": cty.to_dynamic(KIND, None)}
+        if prior is None:
+            planned["id"] = f"t-{uuid.uuid4().hex[:8]}"
+            with (self.directory / "created").open("a") as log:
+                log.write(f"{planned['name']}\n")
+        for rule in planned["rule"]:
+            rule["uid"] = f"u{rule['port']}"
+        (self.directory / planned["id"]).write_text(json.dumps(planned))
+        if ODD == "kill" and prior is None:
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(1)
+        half = error("Only half of it was made") if planned["size"] == 99 else []
+        return {"new_state": cty.to_dynamic(KIND, planned), "private": b"p", "diagnostics": half}
+
+    def import_(self, request: Message) -> Message:
+        path = self.directory / request["id"]
+        if not path.exists():
+            return {"diagnostics": error(f"there is no thing {request['id']}")}
+        state = cty.to_dynamic(KIND, json.loads(path.read_text()))
+        return {"imported_resources": [{"type_name": "odd_thing", "state": state}]}
+
+    def validate_data(self, _request: Message) -> Message:
+        return {}
+
+    def data(self, request: Message) -> Message:
+        kind = schema.object_type(schema.fields_of_block(COUNT["block"]))
+        config = cty.from_dynamic(kind, request["config"])
+        config["n"] = len(list(self.directory.glob(config["pattern"])))
+        return {"state": cty.to_dynamic(kind, config)}
+
+    def call(self, request: Message) -> Message:
+        values = [cty.from_dynamic("number", value) for value in request["arguments"]]
+        return {"result": cty.to_dynamic("number", sum(values))}
+
+    def stop(self, _request: Message) -> Message:
+        return {}
+
+
+def serve(provider: Provider, connection: socket.socket) -> None:
+    """Answer the calls of one connection."""
+    http = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
+    http.initiate_connection()
+    connection.sendall(http.data_to_send())
+    paths: dict[int, str] = {}
+    bodies: dict[int, bytes] = {}
+    while data := connection.recv(1 << 16):
+        for event in http.receive_data(data):
+            if isinstance(event, RequestReceived):
+                paths[event.stream_id] = dict(event.headers)[":path"]
+                bodies[event.stream_id] = b""
+            elif isinstance(event, DataReceived):
+                bodies[event.stream_id] += event.data
+                http.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            elif isinstance(event, StreamEnded):
+                answer(provider, http, event.stream_id, paths[event.stream_id], bodies[event.stream_id][5:])
+            elif isinstance(event, ConnectionTerminated):
+                return
+        connection.sendall(http.data_to_send())
+
+
+def answer(provider: Provider, http: H2Connection, stream: int, path: str, body: bytes) -> None:
+    """Send the response of one call."""
+    if path.endswith("Shutdown"):
+        os._exit(0)
+    name = next(name for name, method in METHODS.items() if method.path(6) == path)
+    call = getattr(provider, {"import": "import_"}.get(name, name), None)
+    http.send_headers(stream, [(":status", "200"), ("content-type", "application/grpc")])
+    if call is None:
+        http.send_headers(stream, [("grpc-status", "12")], end_stream=True)
+        return
+    message = encode(METHODS[name].response, call(decode(METHODS[name].request, body)))
+    http.send_data(stream, struct.pack(">BI", 0, len(message)) + message)
+    http.send_headers(stream, [("grpc-status", "0")], end_stream=True)
+
+
+def main() -> None:
+    """Listen, write the handshake, serve."""
+    if "TF_PLUGIN_MAGIC_COOKIE" not in os.environ or any(name.startswith("RESOURCE_API_") for name in os.environ):
+        sys.exit("this program is a plug-in")
+    if ODD == "silent":
+        time.sleep(60)
+    if ODD == "garbage":
+        print("hello, world")
+        sys.exit("I cannot work here")
+    address = str(Path(os.environ["PLUGIN_UNIX_SOCKET_DIR"], "socket"))
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(address)
+    listening.listen()
+    print('{"@level": "warn", "@message": "an odd provider"}', file=sys.stderr, flush=True)
+    print(f"1|6|unix|{address}|grpc", flush=True)
+    provider = Provider()
+    while True:
+        connection, _ = listening.accept()
+        threading.Thread(target=serve, args=(provider, connection), daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

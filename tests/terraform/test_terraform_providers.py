@@ -1,0 +1,316 @@
+"""Terraform providers as types, by the command: a program of the tests, with every kind of field, and its faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from tests import command
+
+PROGRAM: Final = Path(__file__).parent / "provider_program.py"
+pytestmark = pytest.mark.process
+
+
+class Outcome(NamedTuple):
+    """The exit code and the output of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        """All output."""
+        return self.out + self.err
+
+
+class Account:
+    """A directory with the things of the provider, a manifest, an encrypted state."""
+
+    def __init__(self, home: Path) -> None:
+        """Write the program, the key and the directory of things."""
+        self.home = home
+        self.things = home / "things"
+        self.things.mkdir()
+        program = home / "terraform-provider-odd"
+        words = shlex.join([sys.executable, "-P", str(PROGRAM)])
+        program.write_text(f"#!/bin/sh\nPYTHONPATH={shlex.quote(str(command.ROOT))} exec {words}\n")
+        program.chmod(0o755)
+        self.environment = command.environment_of(
+            home, RESOURCE_API_STATE=f"sqlite:{home}/state.db", RESOURCE_API_KEY=f"file:{home}/key"
+        )
+        assert self.run("new", "key", "key").code == 0
+
+    def run(self, *arguments: str, **variables: str) -> Outcome:
+        """Run a command."""
+        environment = self.environment | variables
+        ended = command.run(arguments, cwd=self.home, env=environment, text=True, timeout=50)
+        return Outcome(ended.returncode, ended.stdout, ended.stderr)
+
+    def write(self, resources: str, more: str = "", config: str = "") -> None:
+        """Write a manifest with the provider and these resources, in the flow style of YAML."""
+        odd = f"odd: {{path: ./terraform-provider-odd, config: {{directory: {self.things}{config}}}}}"
+        (self.home / "site.yaml").write_text(f"providers:\n  {odd}\nresources:\n{resources}{more}")
+
+    def apply(self, resources: str, more: str = "", *options: str, **variables: str) -> Outcome:
+        """Apply a manifest with these resources."""
+        self.write(resources, more)
+        return self.run("apply", "site.yaml", *options, **variables)
+
+    @property
+    def world(self) -> dict[str, dict[str, Any]]:
+        """The things by name."""
+        things = [json.loads(path.read_text()) for path in self.things.glob("t-*")]
+        return {thing["name"]: thing for thing in things}
+
+    @property
+    def created(self) -> list[str]:
+        """The names of all creations."""
+        path = self.things / "created"
+        return path.read_text().split() if path.exists() else []
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Account:
+    """Return a new account."""
+    return Account(tmp_path)
+
+
+def running_programs() -> list[str]:
+    """Return the command lines of programs of the tests that run."""
+    lines = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout.splitlines()
+    return [line for line in lines if str(PROGRAM) in line and "sh -c" not in line]
+
+
+def test_a_thing_is_created_kept_updated_replaced_and_destroyed(account: Account) -> None:
+    """The whole life; the second run of each is silent, and no program is left."""
+    one = "  Odd_thing[one]: {name: first, size: 1, tags: [b, a, b], rule: [{port: 80}], any: {deep: [1, x]}}\n"
+    created = account.apply(one)
+    assert (created.code, account.created) == (0, ["first"]), created.err
+    assert account.world["first"] | {"id": "?"} == {
+        "id": "?",
+        "name": "first",
+        "size": 1,
+        "owner": "nobody",
+        "secret": None,
+        "timeout": None,
+        "tags": ["a", "b"],
+        "any": {"deep": [1, "x"]},
+        "rule": [{"port": 80, "uid": "u80"}],
+    }
+    for _ in range(2):
+        assert "1 unchanged" in account.apply(one).out
+    plan = account.run("plan", "site.yaml")
+    assert plan.out == "Plan: nothing to do; 1 unchanged.\n"
+    assert "1 updated" in account.apply(one.replace("size: 1", "size: 2")).out
+    assert account.world["first"]["size"] == 2
+    replaced = account.apply(one.replace("size: 1", "size: 2").replace("first", "second"))
+    assert "1 replaced" in replaced.out, replaced.err
+    assert (list(account.world), account.created) == (["second"], ["first", "second"])
+    destroyed = account.run("destroy", "site.yaml", "--yes")
+    assert (destroyed.code, account.world) == (0, {}), destroyed.err
+    assert running_programs() == []
+
+
+def test_unknown_values_references_and_outputs(account: Account) -> None:
+    """An id of the provider is unknown in the plan, and reaches other resources and outputs."""
+    resources = "  Odd_thing[a]: {name: a}\n  Odd_thing[b]: {name: b, owner: '${Odd_thing[a].id}'}\n"
+    account.write(resources, "outputs: {id: '${Odd_thing[a].id}'}\n")
+    assert "id: (none) → (known after apply)" in account.run("plan", "site.yaml").out
+    applied = account.run("apply", "site.yaml")
+    assert applied.code == 0, applied.err
+    assert account.world["b"]["owner"] == account.world["a"]["id"]
+    assert applied.out.startswith(f"id: {account.world['a']['id']}\n")
+
+
+def test_drift_and_a_deletion_outside_are_repaired(account: Account) -> None:
+    """A changed value is changed back; a missing thing is created again."""
+    resource = "  Odd_thing[a]: {name: a, size: 1}\n"
+    account.apply(resource)
+    (path,) = account.things.glob("t-*")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "size": 5}))
+    assert "size: 5 → 1" in account.run("plan", "site.yaml").out
+    assert account.apply(resource).code == 0
+    assert account.world["a"]["size"] == 1
+    path.unlink()
+    assert "1 created" in account.apply(resource).out
+
+
+def test_an_argument_that_is_taken_away_is_changed_by_the_provider(account: Account) -> None:
+    """Terraform unsets what is not declared any more."""
+    account.apply("  Odd_thing[a]: {name: a, size: 1}\n")
+    assert account.apply("  Odd_thing[a]: {name: a}\n").code == 0
+    assert account.world["a"]["size"] is None
+    assert "1 unchanged" in account.apply("  Odd_thing[a]: {name: a}\n").out
+
+
+def test_a_secret_is_encrypted_in_state_and_shown_nowhere(account: Account) -> None:
+    """The API has it; the database, the plan and the log have not; without a key nothing is created."""
+    resource = "  Odd_thing[a]: {name: a, secret: hunter2-secret}\n"
+    keyless = account.apply(resource, RESOURCE_API_KEY="", RESOURCE_API_STATE=f"sqlite:{account.home}/plain.db")
+    assert keyless.code == 64
+    assert "'resource-api new key PATH' makes one" in keyless.err
+    assert account.created == []
+    applied = account.apply(resource, "", "-d")
+    assert applied.code == 0, applied.err
+    assert account.world["a"]["secret"] == "hunter2-secret"
+    shown = account.run("state", "show", "Odd_thing[a]", "--project", "site", "--private")
+    assert "hunter2" not in applied.text + shown.text + account.run("plan", "site.yaml", "--json").text
+    assert b"hunter2" not in (account.home / "state.db").read_bytes()
+    assert "1 unchanged" in account.apply(resource).out
+
+
+def test_an_attribute_called_like_a_metaparameter_has_an_underscore(account: Account) -> None:
+    """``timeout_`` is the provider's; ``timeout`` is ours."""
+    assert account.apply("  Odd_thing[a]: {name: a, timeout_: soon, timeout: 30}\n").code == 0
+    assert account.world["a"]["timeout"] == "soon"
+
+
+def test_a_resource_is_imported_by_the_providers_id(account: Account) -> None:
+    """By the command and by ``lifecycle.import``; an unknown id fails with the provider's words."""
+    thing = {"name": "old", "size": 3, "owner": "me", "secret": None, "tags": None, "any": None, "timeout": None}
+    (account.things / "t-1").write_text(json.dumps({**thing, "rule": [], "id": "t-1"}))
+    account.write("  Odd_thing[a]: {name: old, size: 3, owner: me}\n")
+    unknown = account.run("import", "site.yaml", "Odd_thing[a]", "t-9")
+    assert unknown.code == 1
+    assert "Odd_thing[a] cannot be imported: there is no thing t-9" in unknown.err
+    assert account.run("state", "list", "--project", "site").out == ""
+    assert account.run("import", "site.yaml", "Odd_thing[a]", "t-1").code == 0
+    assert "1 unchanged" in account.run("apply", "site.yaml").out
+    (account.things / "t-2").write_text(json.dumps({**thing, "name": "other", "rule": [], "id": "t-2"}))
+    imported = account.apply("  Odd_thing[b]: {name: other, size: 4, owner: me, lifecycle: {import: t-2}}\n")
+    assert "1 imported" in imported.out, imported.err
+    assert (account.world["other"]["size"], account.created) == (4, [])
+
+
+def test_data_sources_and_functions_are_invoked(account: Account) -> None:
+    """Both by the name of the provider."""
+    (account.things / "x-1").touch()
+    values = (
+        "values:\n"
+        "  count: {invoke: odd.odd_count, with: {pattern: 'x-*'}}\n"
+        "  sum: {invoke: odd.add, with: {a: 1, more: [2, 3]}}\n"
+        "outputs: {n: '${values.count.n}', sum: '${values.sum}'}\n"
+    )
+    applied = account.apply("  Odd_thing[a]: {name: a}\n", values)
+    assert applied.out.startswith("n: 1\nsum: 6\n"), applied.err
+
+
+def test_checks_of_the_provider_have_the_place_in_the_manifest(account: Account) -> None:
+    """Of a resource and of the configuration, already in ``validate``."""
+    account.write("  Odd_thing[a]: {name: a, size: 13}\n")
+    refused = account.run("validate", "site.yaml")
+    assert refused.code == 65
+    assert "site.yaml:4:27: Odd_thing[a]: size: Such a size is forbidden" in refused.err
+    account.write("  Odd_thing[a]: {name: a}\n", config=", token: bad")
+    refused = account.run("validate", "site.yaml")
+    assert refused.code == 65
+    assert re.search(r"site\.yaml:2:\d+: provider 'odd'.*The token is refused", refused.err)
+
+
+def test_a_second_configuration_is_chosen_by_name(account: Account) -> None:
+    """``provider: west`` has a directory and a process of its own."""
+    west = account.home / "west"
+    west.mkdir()
+    account.write("  Odd_thing[a]: {name: a}\n  Odd_thing[b]: {name: b, provider: west}\n")
+    text = (account.home / "site.yaml").read_text()
+    second = f"  west: {{type: odd, config: {{directory: {west}}}}}\nresources:"
+    (account.home / "site.yaml").write_text(text.replace("resources:", second))
+    assert account.run("apply", "site.yaml").code == 0
+    assert (list(account.world), len(list(west.glob("t-*")))) == (["a"], 1)
+    assert "2 unchanged" in account.run("apply", "site.yaml").out
+
+
+def test_half_a_creation_is_kept_and_completed(account: Account) -> None:
+    """The program returned a state and an error: the next run knows the thing."""
+    failed = account.apply("  Odd_thing[a]: {name: a, size: 99}\n")
+    assert failed.code == 1
+    assert "Only half of it was made" in failed.err
+    assert account.apply("  Odd_thing[a]: {name: a, size: 1}\n").code == 0
+    assert (list(account.world), account.created) == (["a"], ["a"])
+
+
+def test_after_a_kill_in_a_creation_there_is_never_a_second_one(account: Account) -> None:
+    """Both runs fail and name the ways out; after the import all is well. The program ends with its caller."""
+    resource = "  Odd_thing[a]: {name: a}\n"
+    account.write(resource)
+    argv = [sys.executable, "-P", "-m", "resource_api", "apply", "site.yaml"]
+    killed = subprocess.run(argv, cwd=account.home, env=account.environment | {"ODD": "kill"}, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    for name in ("plan", "apply"):
+        doubtful = account.run(name, "site.yaml")
+        assert doubtful.code == 1
+        assert "'resource-api import MANIFEST Odd_thing[a] ID' takes it over" in doubtful.text
+    assert account.created == ["a"]
+    assert account.run("import", "site.yaml", "Odd_thing[a]", account.world["a"]["id"]).code == 0
+    assert "1 unchanged" in account.run("apply", "site.yaml").out
+    end = time.monotonic() + 5
+    while running_programs() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert running_programs() == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("garbage", "returned 1 before its handshake, and printed: hello, world; I cannot work here"),
+        ("crash", "the Terraform provider odd: ApplyResourceChange: UNAVAILABLE: the program ended the connection"),
+    ],
+)
+def test_a_faulty_program_fails_with_its_words(account: Account, fault: str, message: str) -> None:
+    """Garbage before the handshake, and a crash in the middle."""
+    failed = account.apply("  Odd_thing[a]: {name: a}\n", ODD=fault)
+    assert failed.code in {1, 65}
+    assert message in failed.err
+
+
+def test_a_time_limit_ends_a_call(account: Account) -> None:
+    """The program hangs in apply; the resource fails after its ``timeout``."""
+    began = time.monotonic()
+    failed = account.apply("  Odd_thing[a]: {name: a, timeout: 1}\n", ODD="hang")
+    assert failed.code == 1
+    assert "DEADLINE_EXCEEDED" in failed.err
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        (None, "No such file or directory"),
+        (0o644, "is not executable"),
+        pytest.param(
+            0o777, "mode 0777", marks=pytest.mark.skipif(os.geteuid() != 0, reason="the owner may change it anyway")
+        ),
+    ],
+)
+def test_a_wrong_program_is_refused_at_its_line(account: Account, mode: int | None, message: str) -> None:
+    """One that is missing, that cannot be executed, and that others can change: in validate, plan and apply."""
+    account.write("  Odd_thing[a]: {name: a}\n")
+    program = account.home / "terraform-provider-odd"
+    program.unlink() if mode is None else program.chmod(mode)
+    for name in ("validate", "plan", "apply"):
+        refused = account.run(name, "site.yaml")
+        assert refused.code == 65
+        assert refused.err.startswith("site.yaml:2:")
+        assert message in refused.err
+
+
+def test_without_such_a_provider_nothing_of_it_is_imported(account: Account) -> None:
+    """A manifest of other types pays nothing."""
+    (account.home / "site.yaml").write_text("resources:\n  File[/tmp]: {ensure: directory}\n")
+    script = (
+        "import sys; from resource_api.cli.main import run; run(['plan', 'site.yaml']); words = 'resource_api.terraform',"
+        " 'h2', 'msgpack'; open('modules', 'w').write(repr([name for name in sys.modules if name.startswith(words)]))"
+    )
+    subprocess.run([sys.executable, "-P", "-c", script], cwd=account.home, env=account.environment, check=True)
+    assert (account.home / "modules").read_text() == "[]"
