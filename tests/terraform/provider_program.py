@@ -1,8 +1,8 @@
 """A program of a Terraform provider for the tests: gRPC by h2, protocol 6, with every kind of field of a schema.
 
-Its resource ``odd_thing`` is a file in the configured directory. Each creation adds a line to the file ``created`` there.
-The variable ``ODD`` has it misbehave: ``garbage`` (before the handshake), ``silent`` (no handshake), ``crash`` (in apply),
-``hang`` (in apply), ``kill`` (of its caller, after a creation).
+Its resource ``odd_thing`` is a file in the configured directory; each creation adds a line to the file ``created``
+there. The variable ``ODD`` has it misbehave: ``garbage`` (before the handshake), ``silent`` (no handshake), ``crash``
+and ``hang`` (in apply), ``kill`` (of its caller, after a creation).
 """
 
 from __future__ import annotations
@@ -218,14 +218,15 @@ def main() -> None:
     if ODD == "silent":
         time.sleep(60)
     if ODD == "garbage":
-        print("hello, world")
+        sys.stdout.write("hello, world\n")
         sys.exit("I cannot work here")
     address = str(Path(os.environ["PLUGIN_UNIX_SOCKET_DIR"], "socket"))
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen()
-    print('{"@level": "warn", "@message": "an odd provider"}', file=sys.stderr, flush=True)
-    print(f"1|6|unix|{address}|grpc", flush=True)
+    sys.stderr.write('{"@level": "warn", "@message": "an odd provider"}\n')
+    sys.stdout.write(f"1|6|unix|{address}|grpc\n")
+    sys.stdout.flush()
     provider = Provider()
     while True:
         connection, _ = listening.accept()
