@@ -308,9 +308,12 @@ def test_a_wrong_program_is_refused_at_its_line(account: Account, mode: int | No
 def test_without_such_a_provider_nothing_of_it_is_imported(account: Account) -> None:
     """A manifest of other types pays nothing."""
     (account.home / "site.yaml").write_text("resources:\n  File[/tmp]: {ensure: directory}\n")
-    script = (
-        "import sys; from resource_api.cli.main import run; run(['plan', 'site.yaml']);"
-        " words = 'resource_api.terraform', 'h2', 'msgpack'; open('modules', 'w').write(repr([name for name in sys.modules if name.startswith(words)]))"
-    )
+    script = """
+import sys
+from resource_api.cli.main import run
+run(["plan", "site.yaml"])
+names = [name for name in sys.modules if name.startswith(("resource_api.terraform", "h2", "msgpack"))]
+open("modules", "w").write(repr(names))
+"""
     subprocess.run([sys.executable, "-P", "-c", script], cwd=account.home, env=account.environment, check=True)
     assert (account.home / "modules").read_text() == "[]"
