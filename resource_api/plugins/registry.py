@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from resource_api.model.attribute import AttributeSet
 from resource_api.model.type_definition import ComponentDefinition, TypeDefinition
