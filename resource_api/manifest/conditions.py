@@ -313,7 +313,8 @@ def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
     chosen, secret = expression.with_choices(path, resolve)
     if chosen is None or secret:
         return (UNKNOWN if chosen is None else Sensitive(None)), ""
-    path, names = chosen, 2 if path.root == "stacks" else 1
+    # A member that only other elements have is null: the whole path is asked for.
+    path, names = chosen, len(path.keys) if path.root == "each" else 2 if path.root == "stacks" else 1
     try:
         whole = resolve(path._replace(keys=path.keys[:names]))
     except EvaluationError as error:
