@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from resource_api.model.action import Action
 from resource_api.model.values.errors import reason
 from resource_api.transaction.operation_run import NO_RESULT
+from resource_api.transaction.provider_call import CallStopped
 from resource_api.transaction.results import HALTED, INTERRUPTED
 from resource_api.transaction.verify import not_converged
 
@@ -181,7 +182,7 @@ class Retry:
             self._read_results([run])
         else:
             run.result = NO_RESULT
-        if freed := self._prerequisites.freed():
+        if (freed := self._prerequisites.freed()) and not self._is_halted(freed):
             self._begin(freed)
 
     def _begin(self, runs: Sequence[OperationRun]) -> None:
@@ -200,7 +201,11 @@ class Retry:
 
     def _repeat_refresh(self, run: OperationRun) -> None:
         self._events.log_start([run], Action.REFRESH)
-        error = self._caller.refresh([run])
+        try:
+            error = self._caller.refresh([run])
+        except CallStopped as stopped:
+            set_error(run, RuntimeError(str(stopped)))
+            raise
         self._transaction.snapshot.changed()
         if error is not None and run.result.reported is None:
             set_error(run, error)

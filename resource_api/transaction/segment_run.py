@@ -285,16 +285,18 @@ class SegmentRun:
         self._events.log_start(notified, Action.REFRESH)
         try:
             error = self._caller.refresh(notified)
-            self._transaction.snapshot.changed()
-            self._set_refresh_errors(notified, error)
-            if any(run.is_to_repeat for run in notified):
-                self._retry.repeat_refresh(notified)
         except CallStopped as stopped:
-            self._set_refresh_errors(notified, RuntimeError(reason(stopped.cause)))
+            self._set_refresh_errors(notified, RuntimeError(str(stopped)))
             for run in notified:
                 self._end_refreshed(run)
             raise
-        self._transaction.recorder.refreshed([run for run in notified if self._end_refreshed(run)])
+        self._transaction.snapshot.changed()
+        self._set_refresh_errors(notified, error)
+        try:
+            if any(run.is_to_repeat for run in notified):
+                self._retry.repeat_refresh(notified)
+        finally:
+            self._transaction.recorder.refreshed([run for run in notified if self._end_refreshed(run)])
 
     def _set_refresh_errors(self, runs: Sequence[OperationRun], error: Exception | None) -> None:
         for run in runs:
