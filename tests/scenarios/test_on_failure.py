@@ -268,6 +268,38 @@ def test_the_order_holds_with_replacements_and_targets(recorded: Bench) -> None:
     assert alone.code == 0
 
 
+def test_what_is_left_out_cannot_fail(recorded: Bench) -> None:
+    """Its handler is never carried out, nor that of a component without resources; with ``for_each`` each has one."""
+    recorded.write(
+        "modules/components/empty.py",
+        """
+        from resource_api import ComponentDefinition
+        COMPONENT = ComponentDefinition(name="empty", docs="Nothing.")
+        def build(m):
+            pass
+        """,
+    )
+    text = """
+    project: rescue
+    resources:
+      Widget[bad]: {when: false}
+      Empty[none]: {}
+      Token[1]: {on_failure: "Widget[bad]"}
+      Token[2]: {on_failure: "Empty[none]"}
+      "Widget[bad ${each.key}]": {for_each: [a, b], retry: {tries: 2}}
+      "Token[1${each.index}]": {for_each: [a, c], on_failure: "Widget[bad ${each.key}]"}
+    """
+    wrong = recorded.validate(text)
+    assert (wrong.code, "unknown resource 'Widget[bad c]'" in wrong.err) == (65, True)
+    done = recorded.stream(text.replace("[a, c]", "[a, b]"))
+    assert statuses(done) == {
+        "Widget[bad a]": "failed",
+        "Widget[bad b]": "failed",
+        "Token[10]": "success",
+        "Token[11]": "success",
+    }, done
+
+
 ONLY = "is done only if Widget[a] fails, so nothing else can require it"
 SAME = "; give it the same on_failure"
 MISTAKES = [

@@ -207,6 +207,20 @@ def test_what_was_there_before_us_is_purged_where_prune_forgets(strays: Bench) -
     assert strays.run("state", "list", "--project", "shop").out.splitlines() == ["Widget[kept]"]
 
 
+def test_what_is_left_out_is_purged(strays: Bench) -> None:
+    """A resource whose condition does not hold is as if it were not declared; one for a failure is declared."""
+    text = """
+    project: shop
+    resources:
+      Widget[one]: {when: false}
+      Widget[two]: {on_failure: "Widget[kept]"}
+      Widget[kept]: {}
+    purge: [{type: Widget, at_most: 9}]
+    """
+    done = strays.stream(text)
+    assert (done.code, widgets(strays)) == (0, ["kept", "two"]), done.err
+
+
 def test_destroy_purges_nothing(strays: Bench) -> None:
     """It deletes what is ours."""
     strays.apply("project: shop\nresources: {'Widget[mine]': {}}")
