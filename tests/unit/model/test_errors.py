@@ -10,7 +10,7 @@ import pytest
 
 from resource_api.agent import root_only_files
 from resource_api.fleet import asyncssh_transport
-from resource_api.fleet.host import delivered_jobs
+from resource_api.fleet.host import execute
 from resource_api.model.values import errors
 from resource_api.plugins.worker import process
 from resource_api.rehearse import result
@@ -25,7 +25,7 @@ MODULES: Final = (
     errors,
     root_only_files,
     asyncssh_transport,
-    delivered_jobs,
+    execute,
     process,
     result,
     database,
