@@ -46,12 +46,17 @@ def manifest(
     listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, object]]]],
     unlisted: Mapping[str, str] = _NONE,
     declared: Mapping[str, Collection[str]] = _NO_MEMBERS,
+    *,
+    project: str = "",
 ) -> Iterator[str]:
     """Yield the lines of a manifest that declares the rows of more than one type, as ``resources`` for one.
 
     ``unlisted``: reference → the reason that a resource cannot be declared; such resources are comments. ``declared``:
     attribute → its members that are declared elsewhere; the remaining members, which the system made, are comments.
+    ``project``: its name, unless empty.
     """
+    if project:
+        yield f"project: {_scalar(project)}"
     yield "resources:"
     is_empty = False
     for definition, rows in listed:

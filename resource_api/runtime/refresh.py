@@ -327,7 +327,7 @@ def import_resources(
         stack = runtime.name(catalog)
         if name is None and len(targets) == 2 and not _is_declared(catalog, targets[1]):  # noqa: PLR2004 - see above
             targets, name = targets[:1], targets[1]
-        named, entries = _declared_entries(catalog, targets, stack)
+        explicit, entries = _declared_entries(catalog, targets, stack)
         if name is not None:
             _check_name(name, targets, entries, providers)
         instances = configure_instances(catalog, runtime.store.load(stack), providers)
@@ -348,7 +348,7 @@ def import_resources(
         for commit in (instances.commit, imported) if records else ():
             if not commit.empty:
                 runtime.store.commit(stack, commit)
-        outcomes = [_outcome(entry, rows.get(entry.index), is_named=entry.index in named) for entry in entries]
+        outcomes = [_outcome(entry, rows.get(entry.index), is_explicit=entry.index in explicit) for entry in entries]
         for entry, outcome in zip(entries, outcomes, strict=True):
             _log_import(runtime, entry, outcome)
     return outcomes
@@ -390,7 +390,7 @@ def _read_entries(
     return rows
 
 
-def _outcome(entry: Entry, read: tuple[Mapping[str, object] | None, str] | None, *, is_named: bool) -> Imported:
+def _outcome(entry: Entry, read: tuple[Mapping[str, object] | None, str] | None, *, is_explicit: bool) -> Imported:
     """Return the outcome for a resource; ``read`` is its row and failure, or None where it is ours already."""
     name = str(entry.reference)
     if read is None:
@@ -398,7 +398,7 @@ def _outcome(entry: Entry, read: tuple[Mapping[str, object] | None, str] | None,
     row, failure = read
     if row is not None:
         return Imported(name, "imported")
-    error = f"{name} cannot be imported: {failure or 'it does not exist'}" if failure or is_named else ""
+    error = f"{name} cannot be imported: {failure or 'it does not exist'}" if failure or is_explicit else ""
     return Imported(name, "failed" if failure else "missing", error)
 
 
@@ -412,7 +412,7 @@ def _log_import(runtime: Runtime, entry: Entry, outcome: Imported) -> None:
 
 def _declared_entries(catalog: Catalog, targets: Sequence[str], stack: StackName) -> tuple[set[int], list[Entry]]:
     """Return the indices that targets name, and the entries that they select, in order. Raise ``UsageError``."""
-    named, indices = set[int](), set[int]()
+    explicit, indices = set[int](), set[int]()
     for target in targets:
         if _is_pattern(target) and _named_entry(catalog, target) is None:
             indices |= {
@@ -421,8 +421,8 @@ def _declared_entries(catalog: Catalog, targets: Sequence[str], stack: StackName
                 if _can_be_ours(catalog.entries[index])
             }
         else:
-            named.add(_declared_entry(catalog, target, stack).index)
-    return named, [catalog.entries[index] for index in sorted(named | indices)]
+            explicit.add(_declared_entry(catalog, target, stack).index)
+    return explicit, [catalog.entries[index] for index in sorted(explicit | indices)]
 
 
 def _can_be_ours(entry: Entry) -> bool:

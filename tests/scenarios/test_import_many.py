@@ -141,6 +141,14 @@ def test_all_of_a_type_are_imported_with_a_new_manifest(site: Bench) -> None:
     assert site.things("widget") == {}
 
 
+def test_a_project_that_yaml_takes_for_a_number_is_quoted(site: Bench) -> None:
+    """The manifest can be applied at once, and an empty one too."""
+    assert site.run("import", "--all", "widget", "-o", "2026.yaml", "--yes").code == 0
+    assert site.run("plan", "2026.yaml").out == "Plan: nothing to do; 3 unchanged.\n"
+    done = site.run("import", "--all", "pair", "-o", "pairs.yaml", "--yes")
+    assert (done.code, done.out.splitlines()[0]) == (0, "Plan: nothing to do; 0 unchanged.")
+
+
 @pytest.mark.parametrize(("answer", "code", "count"), [("yes", 0, 3), ("no", 1, 0)])
 def test_the_question_shows_the_plan_first(site: Bench, answer: str, code: int, count: int) -> None:
     """Answered no, the manifest is written and nothing is recorded."""

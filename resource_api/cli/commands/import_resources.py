@@ -51,7 +51,7 @@ _WORDS: Final = {
     "references", metavar="[REFERENCE]... [NAME]", nargs=-1, shell_complete=options.complete("declared_references")
 )
 @click.option("--name", metavar="NAME", help="The name of the only REFERENCE, as it is declared.")
-@click.option("--all", "every", metavar="TYPE,...", help="Import all resources of a type, with a new manifest.")
+@click.option("--all", "type_names", metavar="TYPE,...", help="Import all resources of a type, with a new manifest.")
 @click.option("-o", "--out", type=click.Path(), metavar="FILE", help="With --all: the manifest to write.")
 @click.option("--yes", is_flag=True, help="With --all: do not ask.")
 @options.manifest_inputs
@@ -64,12 +64,12 @@ def import_(
 
     ``*`` and ``?`` are wildcards; resources that do not exist or are ours already are named.
     """
-    every, out = settings["every"], settings["out"]
-    if every is not None:
+    type_names, out = settings["type_names"], settings["out"]
+    if type_names is not None:
         if manifest is not None or name is not None or out is None:
             msg = "write 'import --all TYPE -o FILE', without a manifest and references"
             raise UsageError(msg)
-        return _import_all(session, every, out, yes=settings["yes"])
+        return _import_all(session, type_names, out, yes=settings["yes"])
     if manifest is None or not references or out is not None or settings["yes"]:
         msg = "write 'import MANIFEST REFERENCE...' or 'import --all TYPE -o FILE'"
         raise UsageError(msg)
@@ -136,7 +136,7 @@ def _manifest_lines(session: Session, text: str, project: str) -> tuple[list[str
     unlisted: dict[str, str] = {}
     for definition, rows in listed:
         unlisted |= reader.unlisted(definition, rows, None)
-    return [f"project: {project}", *yaml_manifest.manifest(listed, unlisted)], complete
+    return list(yaml_manifest.manifest(listed, unlisted, project=project)), complete
 
 
 def _importing(content: bytes, out: str) -> Manifest:

@@ -42,8 +42,8 @@ class _Inputs(CommandGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Return the remaining arguments, after ``show`` where no command is named."""
-        named = not args or args[0] in {*self.commands, *ctx.help_option_names}
-        return super().parse_args(ctx, args if named else ["show", *args])
+        has_command = not args or args[0] in {*self.commands, *ctx.help_option_names}
+        return super().parse_args(ctx, args if has_command else ["show", *args])
 
 
 @click.group(
