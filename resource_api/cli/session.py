@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from resource_api.cli import exit_codes
 from resource_api.cli.given_inputs import CommandInputs, environment_inputs
 from resource_api.cli.output import Output
 from resource_api.model.values.document import MAX_BYTES, manifest_error
@@ -184,8 +185,6 @@ class Session:
 
     def exit_code(self, report: RunReport) -> int:
         """Return the documented code of a run."""
-        from resource_api.cli import exit_codes
-
         return exit_codes.of_run(report, self.interrupts, self.settings)
 
     def show_report(self, report: RunReport) -> int:

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.report import LogEvent
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.text import escape, escape_lines
 from resource_api.render import text
 from resource_api.render.plan import left_out_lines
-from resource_api.system.log import line
+from resource_api.system.log import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.json_documents import FleetJson
 
-#: Command → the words of its last line.
+#: Command → the words of its last line; of the other commands, which read: ``Read on``.
 VERBS: Final = {
     "apply": "Applied to",
     "destroy": "Destroyed on",
     "plan": "Planned on",
     "refresh": "Refreshed on",
-    "resource": "Read on",
     "validate": "Validated on",
-    "output": "Read on",
-    "state": "Read on",
 }
 #: The statuses in the order of their groups: those that need attention come last, above the counts.
 ORDER: Final = ("changed", "unchanged", "untouched", "refused", "unreachable", "failed")
@@ -71,7 +67,7 @@ def document_lines(document: Mapping[str, object], *, color: bool = False) -> It
     kind = document["type"]
     if kind == "log":
         level, subject, words = (str(document.get(key) or "") for key in ("level", "subject", "message"))
-        yield line(LogEvent(level, subject, words), color=color)
+        yield render_line(None, "", {"level": level, "subject": subject, "event": words}, color=color)
     elif kind == "diagnostic":
         yield escape(diagnostic(document))
 
@@ -99,7 +95,7 @@ def counts(by_status: Mapping[str, int]) -> str:
 
 def summary(command: str, by_status: Mapping[str, int], seconds: float, *, noop: bool = False) -> str:
     """Return ``Applied to 50 hosts in 14.2 s: 49 changed, 0 unchanged, …``, ``Planned on … (noop)`` under noop."""
-    verb, end = (VERBS["plan"], " (noop)") if noop else (VERBS[command], "")
+    verb, end = (VERBS["plan"], " (noop)") if noop else (VERBS.get(command, "Read on"), "")
     return f"{verb} {hosts_of(sum(by_status.values()))} in {seconds:.1f} s: {counts(by_status)}.{end}"
 
 

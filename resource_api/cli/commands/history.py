@@ -6,7 +6,7 @@ import json
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -15,7 +15,6 @@ from resource_api.cli.commands import show_document
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.render import run_text, text
-from resource_api.render.html import pages
 from resource_api.runtime import commands
 from resource_api.runtime.recorded_stack import Runs
 from resource_api.system.document_schema import find_violations
@@ -96,7 +95,14 @@ def _rehearsal(path: str, form: str) -> str:
     if violations := find_violations("rehearse", document):
         msg = f"{path} is not what 'rehearse --json' has written: {violations[0]}"
         raise UsageError(msg)
-    return pages.rehearsal(document).rstrip("\n")
+    return _page("rehearsal", document)
+
+
+def _page(kind: Literal["run", "rehearsal"], document: Any) -> str:
+    """Return the HTML page of a document; the modules of pages are loaded for it alone."""
+    from resource_api.render.html import pages
+
+    return (pages.run if kind == "run" else pages.rehearsal)(document).rstrip("\n")
 
 
 @options.command(examples=("resource-api report", "resource-api report last --format html > run.html"))
@@ -121,6 +127,6 @@ def report(session: Session, run: str | None, form: str, **_settings: object) ->
         return document
 
     def lines(document: RunJson) -> str | Iterable[str]:
-        return pages.run(document).rstrip("\n") if form == "html" else run_text.run(document, session.output.style)
+        return _page("run", document) if form == "html" else run_text.run(document, session.output.style)
 
     return show_document(session, "report", make, lines, run=run)

@@ -81,7 +81,7 @@ def host_answers(data: bytes) -> None:
     for document in group.documents():
         json.dumps(document)
         lines = list(render.document_lines(document))
-        for command in render.VERBS:
+        for command in (*render.VERBS, "output", "state"):
             lines += render.result_lines(command, document.get("document"))
         assert all(escape(each) == each for each in lines), "an answer reaches the terminal unescaped"
     assert escape(render.error(group.reason())) == render.error(group.reason())

@@ -95,7 +95,7 @@ def test_lines_of_documents_are_escaped_and_of_any_form() -> None:
     problem = {"type": "diagnostic", "message": "no", "file": "a.yaml", "line": 3, "column": 1, "severity": "warning"}
     assert list(fleet.document_lines(problem)) == ["a.yaml:3:1: Warning: no"]
     assert list(fleet.document_lines({"type": "diagnostic", "message": ["x"], "line": "7"})) == ["Error: ['x']"]
-    for command in fleet.VERBS:
+    for command in (*fleet.VERBS, "output", "resource", "state"):
         for found in (None, 3, [], {}, [3], {"refreshed": None}, {"valid": True, "resources": []}):
             assert isinstance(list(fleet.result_lines(command, found)), list)
 
