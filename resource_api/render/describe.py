@@ -222,7 +222,8 @@ def _sections(
         pairs = definition.config.attributes.items()
         yield "Configuration", [_config(*pair, expressions=expressions) for pair in pairs]
     if definition.functions:
-        yield "Functions", [_function(*pair) for pair in definition.functions.items()]
+        mixed = len({function.pure for function in definition.functions.values()}) > 1
+        yield "Functions", [_function(*pair, mixed=mixed) for pair in definition.functions.items()]
     if relations := relationships(definition):
         yield "Automatic relationships", relations
     if definition.title_regexes:
@@ -276,12 +277,15 @@ def _config(name: str, attribute: Attribute, *, expressions: bool) -> Item:
     return [f"{name} (", *words, *default, f"{needed}): {_one_line(attribute.docs)}"]
 
 
-def _function(name: str, function: Function) -> Item:
+def _function(name: str, function: Function, *, mixed: bool) -> Item:
+    """Return a function with its inputs; whether it is pure is said where other functions of the type are not."""
     inputs: list[str] = []
     for key, attribute in function.inputs.attributes.items():
         inputs += [", " if inputs else "", f"{key}: ", _Code(attribute.datatype.text)]
     docs, *examples = _blocks(function.docs) or [[]]
-    head = [f"{name}(", *inputs, ") gives ", _Code(function.datatype.text), f": {' '.join(' '.join(docs).split())}"]
+    pure = ", pure" if mixed and function.pure else ""
+    summary = " ".join(" ".join(docs).split())
+    head = [f"{name}(", *inputs, ") gives ", _Code(function.datatype.text), f"{pure}: {summary}"]
     return [*head, *(_Example("\n".join(lines)) for lines in examples)]
 
 
