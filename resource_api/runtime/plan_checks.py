@@ -291,7 +291,7 @@ def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[t
         yield from answers
 
 
-def _pairs(answer: Any) -> Iterable[Any]:
+def _pairs(answer: Any) -> Iterable[object]:
     """Return the answer of ``preflight``, where None is empty. Raise ``ProviderError`` unless it is iterable."""
     if answer is None or hasattr(answer, "__iter__"):
         return answer or ()
@@ -299,7 +299,7 @@ def _pairs(answer: Any) -> Iterable[Any]:
     raise ProviderError(msg)
 
 
-def _known_values(step: Step) -> dict[str, Any]:
+def _known_values(step: Step) -> dict[str, object]:
     return copy_resource({name: value for name, value in step.should.items() if not is_unknown(value)})
 
 

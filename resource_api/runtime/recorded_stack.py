@@ -138,7 +138,7 @@ def no_record(state: StackState, target: Reference) -> str:
     return f"{target} is not recorded in project {state.project}, stack {state.stack}{near}"
 
 
-def find_output(outputs: Mapping[str, object], name: str, *, reveal: bool = False) -> Any:
+def find_output(outputs: Mapping[str, object], name: str, *, reveal: bool = False) -> object:
     """Return one output. Raise ``ResourceAPIError`` for an unknown one, and as ``revealed`` does."""
     if name not in outputs:
         msg = f"there is no output '{name}'{hint(name, outputs)}"
@@ -146,7 +146,7 @@ def find_output(outputs: Mapping[str, object], name: str, *, reveal: bool = Fals
     return revealed({name: outputs[name]})[name] if reveal else outputs[name]
 
 
-def revealed(outputs: Mapping[str, object]) -> dict[str, Any]:
+def revealed(outputs: Mapping[str, object]) -> dict[str, object]:
     """Return outputs without masking. Raise ``ResourceAPIError`` for those of which only a digest is recorded."""
     values_ = {name: values.reveal(open_sealed(value)) for name, value in outputs.items()}
     if hidden := [name for name, value in values_.items() if has_sealed(value)]:
@@ -158,7 +158,7 @@ def revealed(outputs: Mapping[str, object]) -> dict[str, Any]:
     return values_
 
 
-def resource_summary(state: StackState, record: Record) -> dict[str, Any]:
+def resource_summary(state: StackState, record: Record) -> dict[str, object]:
     """Return a recorded resource as ``state list`` shows it."""
     return {
         "reference": str(record.reference),
@@ -171,7 +171,7 @@ def resource_summary(state: StackState, record: Record) -> dict[str, Any]:
     }
 
 
-def finished_runs(store: RunArchive, names: Sequence[StackName]) -> list[dict[str, Any]]:
+def finished_runs(store: RunArchive, names: Sequence[StackName]) -> list[dict[str, object]]:
     """Return the finished runs of stacks in the order in which they ended; ``kept``: there is a document of it."""
     saved: Sequence[str] = ()
     with suppress(OSError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.catalog import targets as selecting
 from resource_api.catalog.provider_config import invoke
@@ -130,7 +130,7 @@ def read_again(
         drift = [Drifted(str(change.record.reference), change.drift) for change in changed_records if change.drift]
         for event in drift:
             runtime.notify(event)
-        outputs: Mapping[str, Any] = {}
+        outputs: Mapping[str, object] = {}
         if not (targets or excludes or failures):
             call = partial(_call, catalog, instances, providers)
             outputs, failures = _outputs(catalog, state, [change.record for change in changed_records], call)
@@ -152,8 +152,8 @@ def _outputs(
     catalog: Catalog,
     state: StackState,
     changed: Sequence[Record],
-    call: Callable[[FunctionCall, Mapping[str, Any]], Any],
-) -> tuple[dict[str, Any], list[str]]:
+    call: Callable[[FunctionCall, Mapping[str, object]], object],
+) -> tuple[dict[str, object], list[str]]:
     """Return the recorded outputs that are made of ``changed`` records, with the values that are known now.
 
     ``call`` calls a function whose inputs are known. With a failure no output has a value, as after a failed run.
@@ -166,7 +166,7 @@ def _outputs(
     def entry_of(path: ExpressionPath) -> Entry | None:
         return catalog.find(path.root) if isinstance(path.root, Reference) else None
 
-    def value_of(path: ExpressionPath) -> Any:
+    def value_of(path: ExpressionPath) -> object:
         entry = entry_of(path)
         record = records.get(entry.key) if entry is not None else None
         if entry is None or record is None:
@@ -192,7 +192,7 @@ def _call(
     providers: ProviderPool,
     call: FunctionCall,
     inputs: Mapping[str, object],
-) -> Any:
+) -> object:
     """Return the result of a function, unknown where its provider is not configured. Raise ``EvaluationError``."""
     declared = catalog.instances.get(call.instance)
     if declared is not None and declared.pending and call.instance not in instances.configs:
@@ -229,14 +229,14 @@ def _recorded_implementations(state: StackState, instance: str) -> dict[Name, st
 
 def _refresh_document(
     runtime: Runtime, name: StackName, started: float, drift: list[Drifted], failures: list[str], *, counts: Summary
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the document of a refresh, which has drift and no steps."""
     summary = {**counts._asdict(), "exit_code": int(bool(failures))}
     run = {**name._asdict(), "run": "", "command": "refresh", "started": started, "ended": time.time()}
     document = run_document.history_document({**run, "summary": summary, "drifted": len(drift)})
     document["drift"] = [documents.drift(drifted.reference, drifted.changes) for drifted in drift]
     document["problems"] = [documents.problem(Problem(None, failure, code="resource")) for failure in failures]
-    masked: dict[str, Any] = runtime.log.mask.document(document)
+    masked: dict[str, object] = runtime.log.mask.document(document)
     return masked
 
 
@@ -366,7 +366,7 @@ def _has_ids(entry: Entry) -> bool:
 
 def _read_entries(
     entries: Sequence[Entry], providers: ProviderPool, ids: dict[RecordKey, str]
-) -> dict[int, tuple[Mapping[str, Any] | None, str]]:
+) -> dict[int, tuple[Mapping[str, object] | None, str]]:
     """Return, by index, the row of each existing resource, or None and the reason why it cannot be read.
 
     ``ids``: by instance and name, the ids of those that are not read by name.
@@ -381,7 +381,7 @@ def _read_entries(
     providers.assigned = lambda instance: stated.get(instance, {})
     snapshot = Snapshot(providers)
     snapshot.imports = ids
-    rows: dict[int, tuple[Mapping[str, Any] | None, str]] = {}
+    rows: dict[int, tuple[Mapping[str, object] | None, str]] = {}
     for group in by_instance.values():
         snapshot.read(group[0].definition, [entry.name for entry in group])
         for entry in group:

@@ -154,7 +154,7 @@ class ResourceReader:
         manifest: Source | None = None,
         inputs: Mapping[str, object] | None = None,
         config: Mapping[str, object] | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """Return the resources of a type: all that exist, or those called ``names``, in any spelling, each once.
 
         A name is the value of the namevar, or for several namevars a tuple or a title. A missing resource is returned
@@ -195,11 +195,11 @@ class ResourceReader:
     def read(
         self,
         type_name: str,
-        names: Sequence[Any] | Callable[[ProviderFunctions], Sequence[Any]] | None = None,
+        names: Sequence[object] | Callable[[ProviderFunctions], Sequence[object]] | None = None,
         *,
         strict: str = "error",
         selected: SelectedProvider | None = None,
-    ) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    ) -> tuple[list[dict[str, object]], dict[str, str]]:
         """Return the resources that can be read, as ``resources`` does, and reference → error of the unreadable ones.
 
         ``names`` may be a function that computes them from the provider's functions. Raise ``ProviderError`` when
@@ -215,11 +215,11 @@ class ResourceReader:
     def read_all(
         self,
         type_name: str,
-        names: Sequence[Any] | Callable[[ProviderFunctions], Sequence[Any]] | None = None,
+        names: Sequence[object] | Callable[[ProviderFunctions], Sequence[object]] | None = None,
         *,
         strict: str = "error",
         selected: SelectedProvider | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """Return the resources as ``read`` does. Raise ``ProviderError`` naming every one that cannot be read."""
         rows, failures = self.read(type_name, names, strict=strict, selected=selected)
         if failures:
@@ -280,7 +280,7 @@ def check_has_resources(definition: TypeDefinition) -> None:
         raise UsageError(msg)
 
 
-def _differences(names: Sequence[str], verdicts: list[Any] | Exception) -> list[str]:
+def _differences(names: Sequence[str], verdicts: list[object] | Exception) -> list[str]:
     """Return the attributes that differ according to the provider, with its reasons; none where it fails."""
     if isinstance(verdicts, Exception):
         return []
@@ -309,7 +309,7 @@ def _title(name: Name) -> str:
 
 def values_of_change(
     definition: TypeDefinition, row: Mapping[str, object], attributes: Mapping[str, object]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, object], dict[str, object]]:
     """Return the declaration that changes ``attributes`` of a row, and the row's values that avoid a default.
 
     The names are those in manifests.
@@ -330,7 +330,7 @@ def values_of_change(
 
 def manifest_of(
     reference: Reference, declared: Mapping[str, object], selected: SelectedProvider | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the manifest of one resource and its configured provider."""
     from resource_api.model.values.expression import literal
 
@@ -355,7 +355,7 @@ def canonical_identity(
 
 def parse_name(
     definition: TypeDefinition, name: str, changes: Sequence[str], read_secret: Callable[[str, str], str]
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[str, dict[str, object]]:
     """Return the title that NAME means, and the values of the ``ATTR=VALUE`` pairs as ``parse_attributes`` does.
 
     Where NAME is such a pair itself, the namevars among the pairs name the resource. Raise ``UsageError``, also for a
@@ -378,12 +378,12 @@ def parse_name(
 
 def parse_attributes(
     definition: TypeDefinition, name: str, changes: Sequence[str], read_secret: Callable[[str, str], str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the values of ``ATTR=VALUE`` pairs, coerced to each attribute's data type. Raise ``UsageError``.
 
     ``read_secret`` returns the value of a sensitive attribute from its name and its text.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for pair in changes:
         attribute, equals, text = pair.partition("=")
         attribute = definition.attribute_spelt(attribute)

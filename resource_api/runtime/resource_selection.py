@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.runtime.resource_access import ResourceCall, ResourceReader
 
-    Rows = Sequence[dict[str, Any]]
+    Rows = Sequence[dict[str, object]]
 
     Listed = Sequence[tuple[TypeDefinition, Rows]]
 
@@ -151,7 +151,7 @@ def read_types(
 
 def filter_tests(
     filters: Sequence[str], definitions: Sequence[TypeDefinition]
-) -> dict[str, list[Callable[[Mapping[str, Any]], bool]]]:
+) -> dict[str, list[Callable[[Mapping[str, object]], bool]]]:
     """Return the tests of rows for each type. Raise ``UsageError`` for a filter that is wrong for one of the types."""
     conditions = [parse_filter(text) for text in filters]
     check_attributes(conditions, definitions)
@@ -182,7 +182,7 @@ def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callabl
     return lambda row: matches(str(Reference(definition.name, definition.title_of(row))))
 
 
-def documents(listed: Listed) -> list[dict[str, Any]]:
+def documents(listed: Listed) -> list[dict[str, object]]:
     """Return the resources as flat objects, sorted by type and title; with more than one type, with references."""
     flat = []
     for definition, rows in listed:
@@ -209,7 +209,7 @@ class Filter(NamedTuple):
     operator: str
     value: str
 
-    def for_type(self, definition: TypeDefinition) -> Callable[[Mapping[str, Any]], bool]:
+    def for_type(self, definition: TypeDefinition) -> Callable[[Mapping[str, object]], bool]:
         """Return the test for rows of a type; none passes where the type does not have the attribute.
 
         Raise ``UsageError`` where the attribute is secret, or its data type has no such value or no order.
@@ -223,7 +223,7 @@ class Filter(NamedTuple):
         test = self._pattern() if self.operator == "~" else self._comparison(attribute)
         return lambda row: not is_secret(row.get(name)) and test(row.get(name))
 
-    def _pattern(self) -> Callable[[Any], bool]:
+    def _pattern(self) -> Callable[[object], bool]:
         """Return a test: whether the text of a value, or of one of its elements, contains the regular expression.
 
         Only the beginning of a long text is searched.
@@ -241,7 +241,7 @@ class Filter(NamedTuple):
 
         return test
 
-    def _comparison(self, attribute: Attribute) -> Callable[[Any], bool]:
+    def _comparison(self, attribute: Attribute) -> Callable[[object], bool]:
         try:
             operand = from_text.coerce(attribute.datatype, self.value)
         except ValueError as error:

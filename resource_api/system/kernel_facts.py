@@ -12,7 +12,7 @@ import socket
 import struct
 from contextlib import suppress
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ _TENTATIVE: Final = 0x40
 _CORES: Final = "/sys/devices/system/cpu/cpu[0-9]*/topology"
 
 
-def _networking() -> dict[str, Any]:
+def _networking() -> dict[str, object]:
     hostname, _, domain = socket.gethostname().partition(".")
     domain = domain or socket.getfqdn().partition(".")[2]
     addresses = interfaces()
@@ -75,7 +75,7 @@ def version_6_addresses(table: str) -> dict[str, str]:
     return {name: str(IPv6Address(min(candidates)[2])) for name, candidates in addresses.items()}
 
 
-def _processors() -> dict[str, Any]:
+def _processors() -> dict[str, object]:
     count, cores = processors()
     return {"count": count, "physicalcount": cores, "isa": os.uname().machine}
 
@@ -87,7 +87,7 @@ def processors() -> tuple[int, int]:
     return os.cpu_count() or 1, len(cores - {""}) or 1
 
 
-def _memory() -> dict[str, Any]:
+def _memory() -> dict[str, object]:
     system, swap = memory()
     return {"system": {"total_bytes": system}, "swap": {"total_bytes": swap}}
 
@@ -111,7 +111,7 @@ def _text(path: str) -> str:
         return ""
 
 
-FACTS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
+FACTS: Final[Mapping[str, Callable[[], dict[str, object]]]] = {
     "networking": _networking,
     "processors": _processors,
     "memory": _memory,

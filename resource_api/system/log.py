@@ -42,7 +42,7 @@ _LOGGER: Final = "resource_api"
 _NOTICE: Final = "NOTICE"
 
 #: The fields of all events of this thread, see ``Log.bind``.
-bound_fields: ContextVar[Mapping[str, Any]] = ContextVar("resource_api_log", default={})  # noqa: B039 - it is never changed
+bound_fields: ContextVar[Mapping[str, object]] = ContextVar("resource_api_log", default={})  # noqa: B039 - it is never changed
 
 
 class LogBusyError(RuntimeError):
@@ -100,12 +100,12 @@ class Log:
         return next((level for level in LEVELS if level != "off" and self.enabled(level, resource_type)), "off")
 
     @property
-    def bound(self) -> Mapping[str, Any]:
+    def bound(self) -> Mapping[str, object]:
         """The bound fields of this thread."""
         return bound_fields.get()
 
     @contextmanager
-    def bind(self, **fields: Any) -> Iterator[None]:
+    def bind(self, **fields: object) -> Iterator[None]:
         """Add these fields to every event of the ``with`` block.
 
         If structlog is loaded, they are added to its context variables, so that lines which the embedding program or a
@@ -126,10 +126,10 @@ class Log:
         subject: str,
         text: str,
         resource_type: str = "",
-        make_fields: Callable[[], Mapping[str, Any]] | None = None,
+        make_fields: Callable[[], Mapping[str, object]] | None = None,
         *,
         change: Difference | None = None,
-        **fields: Any,
+        **fields: object,
     ) -> None:
         """Log one line about ``subject``, with its ``resource_type`` if it is a resource or a type.
 
@@ -146,7 +146,7 @@ class Log:
             fields["change"] = change
         self.show(level, subject, text, **fields)
 
-    def show(self, level: str, subject: str, text: str, **fields: Any) -> None:
+    def show(self, level: str, subject: str, text: str, **fields: object) -> None:
         """Show a line whatever its level. The first exception of a processor is printed, and stops no run."""
         try:
             with self._lock:
@@ -204,7 +204,7 @@ class ForwardedLog(Log):
         super().__init__(level)
         self._send = send
 
-    def show(self, level: str, subject: str, text: str, **fields: Any) -> None:
+    def show(self, level: str, subject: str, text: str, **fields: object) -> None:
         """Send an event with the bound fields, its secrets masked."""
         event: EventDict = {"level": level, "subject": subject, "event": text, **fields}
         for processor in (self.add_context, self.mask_secrets):
@@ -322,7 +322,7 @@ def json_processors() -> list[Processor]:
     return [as_document, structlog.processors.TimeStamper("iso", utc=True), structlog.processors.JSONRenderer()]
 
 
-def as_document(_logger: object, _method: str, event: EventDict) -> dict[str, Any]:
+def as_document(_logger: object, _method: str, event: EventDict) -> dict[str, object]:
     """Return an event as JSON data, see ``document``."""
     return document(log_event(event))
 
@@ -342,7 +342,7 @@ def log_event(event: Mapping[str, Any]) -> LogEvent:
     return LogEvent(event["level"], event["subject"], event["event"], fields, event.get("change"))
 
 
-def document(event: LogEvent) -> dict[str, Any]:
+def document(event: LogEvent) -> dict[str, object]:
     """Return an event as JSON data: level, subject, message, and its fields."""
     return {"level": event.level, "subject": event.subject, "message": event.text, **event.fields}
 
@@ -357,10 +357,10 @@ def message(event: LogEvent) -> str:
     return escape(f"{event.subject}: {event.text}" if event.subject else event.text)
 
 
-def _masked_data(value: Any, mask: Mask) -> Any:
+def _masked_data(value: object, mask: Mask) -> Any:
     """Return JSON data with every text, number and key masked."""
 
-    def masked(leaf: Any) -> Any:
+    def masked(leaf: object) -> object:
         if isinstance(leaf, str):
             return mask(leaf)
         return leaf if leaf is None or isinstance(leaf, bool) or mask(text := str(leaf)) is text else mask(text)

@@ -45,7 +45,7 @@ class _ProcessState(NamedTuple):
     environment: dict[bytes, bytes]
     path: list[str]
     recursion: int
-    streams: tuple[Any, ...]
+    streams: tuple[object, ...]
     handlers: tuple[Any, ...]
 
 
@@ -91,7 +91,7 @@ def shared() -> Iterator[None]:
             _shared_copies.clear()
 
 
-def call_contained(function: Callable[..., Any], *arguments: object) -> Any:
+def call_contained(function: Callable[..., object], *arguments: object) -> Any:
     """Call a provider's function; raise ``ProviderError`` for an exit and any other ``BaseException``.
 
     ``Exception`` and ``KeyboardInterrupt`` pass through. This process is not restored: see ``contained``.

@@ -31,7 +31,7 @@ class Abandoned(Exception):  # noqa: N818 - a state of the pool, not a mistake
 
 
 class _Result(NamedTuple):
-    value: Any = None
+    value: object = None
     error: BaseException | None = None
 
 
@@ -43,7 +43,7 @@ class ThreadPool:
         self._size = size
         # It knows its owner: a signal handler may raise while the lock is being released or acquired.
         self._lock = RLock()
-        self._tasks: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        self._tasks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         # ``put`` is safe in a signal handler that has interrupted a ``get`` of the same queue.
         self._results: SimpleQueue[_Result | None] = SimpleQueue()
         self._threads: list[Thread] = []
@@ -81,7 +81,7 @@ class ThreadPool:
         """Whether the next task would start at once."""
         return self._running < self._size
 
-    def start(self, task: Callable[[], Any]) -> None:
+    def start(self, task: Callable[[], object]) -> None:
         """Run ``task`` as soon as a thread is free, with the context variables of this thread.
 
         Raise ``RuntimeError`` when not even one thread can be started.

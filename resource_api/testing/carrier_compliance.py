@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: Seconds within which all events arrive, also on a busy machine.
 _PATIENCE: Final = 60.0
-_THREE: Final[Mapping[str, Mapping[str, Any]]] = {"a": {}, "b": {}, "c": {}}
+_THREE: Final[Mapping[str, Mapping[str, object]]] = {"a": {}, "b": {}, "c": {}}
 #: Invalid output of hosts by the reason of its refusal.
 _LIES: Final = {
     "no frame": "RApi {\n",
@@ -75,7 +75,7 @@ class CarrierCompliance:
 
     def events(self, connections: HostConnections, hosts: Iterable[str]) -> dict[str, list[Mapping[str, Any]]]:
         """Return the documents of each host up to its end; check that no document follows."""
-        documents: dict[str, list[Mapping[str, Any]]] = {name: [] for name in hosts}
+        documents: dict[str, list[Mapping[str, object]]] = {name: [] for name in hosts}
         waiting, deadline = set(documents), time.monotonic() + _PATIENCE
         while waiting:
             event = connections.next_event(max(0.0, deadline - time.monotonic()))
@@ -87,7 +87,9 @@ class CarrierCompliance:
         assert connections.next_event(0) is None
         return documents
 
-    def run(self, trial: Trial, resources: Mapping[str, Mapping[str, Any]], **options: Any) -> list[Mapping[str, Any]]:
+    def run(
+        self, trial: Trial, resources: Mapping[str, Mapping[str, object]], **options: Any
+    ) -> list[Mapping[str, Any]]:
         """Return the documents of one job on one host."""
         with self.opened(trial.payloads) as connections:
             connections.start(self.host("web1"), trial.job(resources, **options))
@@ -250,7 +252,7 @@ class CarrierCompliance:
         again = self.run(trial, {"a": {}}, generation=2, lock_timeout=_PATIENCE)
         assert again[-2]["unchanged"] == 1
 
-    def await_event(self, connections: HostConnections, kind: str) -> Mapping[str, Any]:
+    def await_event(self, connections: HostConnections, kind: str) -> Mapping[str, object]:
         """Return the next document of a type."""
         deadline = time.monotonic() + _PATIENCE
         while (event := connections.next_event(max(0.0, deadline - time.monotonic()))) is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.type_definition import Resource, TypeDefinition
 
-    Values = st.SearchStrategy[Any]
+    Values = st.SearchStrategy[object]
 
 #: The number of resources beside the example in laws about several resources.
 OTHERS: Final = 2
@@ -39,7 +39,7 @@ class Neighbour(NamedTuple):
     path: str
     content: bytes
     user: str = "nobody"
-    resources: Sequence[Mapping[str, Any]] = ()
+    resources: Sequence[Mapping[str, object]] = ()
     obstacles: Sequence[str] = OBSTACLES
 
 
@@ -53,9 +53,9 @@ class Examples(NamedTuple):
     present: Resource
     updated: Resource | None = None
     others: Sequence[Resource] = ()
-    world: Callable[[], Any] | None = None
+    world: Callable[[], object] | None = None
     #: The configuration of the provider as in a manifest.
-    config: Mapping[str, Any] = {}
+    config: Mapping[str, object] = {}
     #: The files of other users that the type reads, or the reason for which it reads none; None: not tested.
     neighbours: Sequence[Neighbour] | str | None = None
     #: The number of resources in the test of a listing; None: by the type.
@@ -102,8 +102,8 @@ def similar_resources(definition: TypeDefinition, present: Mapping[str, object],
     return []
 
 
-def _names(datatype: DataType, name: object, count: int) -> list[Any]:
-    near: list[Any] = []
+def _names(datatype: DataType, name: object, count: int) -> list[object]:
+    near: list[object] = []
     if isinstance(name, str):
         numbers = range(2, count + 2)
         stem, suffix = _split_suffix(name)
@@ -164,7 +164,7 @@ def respelled_resources(definition: TypeDefinition, example: Mapping[str, object
     ]
 
 
-def _spellings(value: object) -> list[Any]:
+def _spellings(value: object) -> list[object]:
     """Return spellings that a provider may or may not treat as the same value."""
     if isinstance(value, str):
         return [value.upper(), value.lower(), f" {value} ", f"{value}/", f"{value}\n", f"0{value}", " ", ""]

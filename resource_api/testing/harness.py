@@ -116,7 +116,7 @@ class Harness:
     def _is_executable(self) -> bool:
         return issubclass(self.registry.provider(self.definition.name), ExecutableProvider)
 
-    def manifest(self, *resources: Mapping[str, object]) -> dict[str, Any]:
+    def manifest(self, *resources: Mapping[str, object]) -> dict[str, object]:
         """Return the manifest of ``resources`` that a user would write."""
         fields = {"config": dict(self.examples.config), "implementation": self.implementation}
         provider = {key: value for key, value in fields.items() if value}
@@ -230,7 +230,7 @@ class Harness:
         except CannotList:
             return None
 
-    def _get_arguments(self, names: Collection[Name] | None) -> list[Any]:
+    def _get_arguments(self, names: Collection[Name] | None) -> list[object]:
         """Return the arguments of ``get`` after the context: ``names`` if the type promises to honour them."""
         filtered = "simple_get_filter" in self.definition.features
         return [None if names is None else list(names)] if filtered else []
@@ -324,7 +324,7 @@ class Harness:
         after = self._system_state()
         assert before == after, f"{action} changes the system: a noop run would not be safe"
 
-    def _system_state(self) -> tuple[Any, ...]:
+    def _system_state(self) -> tuple[object, ...]:
         rows = self.observe() if "imperative" not in self.definition.features else self.due().run
         return rows, self.examples.world() if self.examples.world else None
 
@@ -370,8 +370,8 @@ class Harness:
         names = [str(resource[namevar]) for namevar in self.definition.namevars if namevar in resource]
         return Reference(self.definition.name, ", ".join(names))
 
-    def _declared(self, resource: Mapping[str, object]) -> dict[str, Any]:
-        declared: dict[str, Any] = literal(reveal(dict(resource)))
+    def _declared(self, resource: Mapping[str, object]) -> dict[str, object]:
+        declared: dict[str, object] = literal(reveal(dict(resource)))
         ensure = self.definition.attributes.get("ensure")
         if self.definition.ensurable and ensure and not ensure.has_default and ensure.datatype.accepts("present"):
             declared.setdefault("ensure", "present")
@@ -381,7 +381,7 @@ class Harness:
         self.lines.append(line(event))
 
 
-def _returned(method: Callable[..., Any], *arguments: object) -> Any:
+def _returned(method: Callable[..., object], *arguments: object) -> Any:
     """Return the result of a method, as a list if it is a generator. One that exits fails the law."""
     try:
         returned = method(*arguments)

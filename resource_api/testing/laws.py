@@ -409,7 +409,7 @@ def _declarable(harness: Harness, resource: Resource) -> list[tuple[Name, Resour
     return [] if entry.name in harness.names(*harness.examples.all) else [(entry.name, resource)]
 
 
-def _assert_foreign_unchanged(harness: Harness, ours: set[Name], foreign: list[tuple[Any, Resource]]) -> None:
+def _assert_foreign_unchanged(harness: Harness, ours: set[Name], foreign: list[tuple[object, Resource]]) -> None:
     rows = [row for row in harness.observe() if row[0] not in ours]
     assert rows == foreign, f"a resource with a hostile name has changed others: {foreign} have become {rows}"
 
@@ -424,7 +424,7 @@ class _RefusedValues(Mapping[str, Any]):
         self._should = should
         self._readable = readable
 
-    def __getitem__(self, attribute: str) -> Any:
+    def __getitem__(self, attribute: str) -> object:
         if attribute in self._readable:
             return self._should[attribute]
         raise ResourceError(REASON)
@@ -808,7 +808,7 @@ def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | 
     return [name for name in differences(before, after) if name not in expected]
 
 
-def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource) -> list[Any]:
+def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource) -> list[object]:
     """Return the answers of ``insync``, or its errors for the user, for values that differ from the one in ``row``.
 
     As in a run, it is called with the declared values, parameters and defaults included.

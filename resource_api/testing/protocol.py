@@ -82,7 +82,7 @@ class Conversation:
         self.send("hello", protocol=version, instance=self._instance, implementation="", level="debug", **more)
         return self.receive("ready", "raised")
 
-    def call(self, method: str, *arguments: Any, **more: Any) -> Frame:
+    def call(self, method: str, *arguments: Any, **more: object) -> Frame:
         """Make a call and return its last frame."""
         names = [change["name"] for change in arguments[0]["changes"]] if method == "set" else []
         subjects = [{"name": name, "title": str(name), "action": "update"} for name in names]
@@ -211,10 +211,10 @@ class ProtocolConformance:
     def _definition(self) -> Any:
         return Registry.from_path(*self.module_path).type(self.type_name)
 
-    def _names(self, names: list[Any] | None) -> list[Any]:
+    def _names(self, names: list[object] | None) -> list[object]:
         return [names] if "simple_get_filter" in self._definition.features else []
 
-    def _get(self, conversation: Conversation, name: object) -> Mapping[str, Any] | None:
+    def _get(self, conversation: Conversation, name: object) -> Mapping[str, object] | None:
         """Return the row of one resource, None if it does not exist."""
         answer = conversation.call("get", *self._names([name]))
         assert answer.kind == "done", f"get fails: {answer.body.get('text')}"

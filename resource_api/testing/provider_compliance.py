@@ -16,7 +16,7 @@ import tempfile
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import pytest
 
@@ -104,10 +104,10 @@ def _usable(harness: Harness) -> Sequence[Neighbour]:
     return neighbours
 
 
-def _lifecycle(harness: Harness) -> list[Any]:
+def _lifecycle(harness: Harness) -> list[object]:
     """Create, update and delete the example; return the rows after each, without ``read_only`` values."""
     volatile = harness.definition.names_of_kind("read_only")
-    results: list[Any] = []
+    results: list[object] = []
     for stage in harness.stages:
         harness.converge(stage)
         rows = harness.existing(harness.names(stage))
@@ -116,7 +116,7 @@ def _lifecycle(harness: Harness) -> list[Any]:
     return results
 
 
-def _listed_names(harness: Harness) -> set[Any]:
+def _listed_names(harness: Harness) -> set[object]:
     """Return the names in a listing of all resources; a file that cannot be read must not end it."""
     return {harness.definition.name_of(row) for row in harness.listing() or ()}
 
@@ -180,7 +180,7 @@ def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
         path.chmod(0o777)
 
 
-def _state(path: Path) -> tuple[Any, ...]:
+def _state(path: Path) -> tuple[object, ...]:
     """Return the metadata that any change of a file changes."""
     status, names = path.lstat(), os.listxattr(path, follow_symlinks=False)
     attributes = {name: os.getxattr(path, name, follow_symlinks=False) for name in names}
@@ -233,7 +233,7 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
         return similar_resources(definition, present) if definition.ensurable else []
 
     @pytest.fixture
-    def world(self) -> Callable[[], Any] | None:
+    def world(self) -> Callable[[], object] | None:
         """Return a function whose result noop must not change, beside the rows of ``get``; for example a digest."""
         return None
 
@@ -259,7 +259,7 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
         return registry
 
     @pytest.fixture
-    def config(self) -> Mapping[str, Any]:
+    def config(self) -> Mapping[str, object]:
         """Return the configuration of the provider as in a manifest; a type without ``config`` needs none."""
         return {}
 
@@ -269,7 +269,7 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
         present: Resource,
         updated: Resource | None,
         others: Sequence[Resource],
-        world: Callable[[], Any] | None,
+        world: Callable[[], object] | None,
         config: Mapping[str, object],
         neighbours: Sequence[Neighbour] | str | None,
     ) -> Examples:

@@ -95,7 +95,7 @@ def histories(draw: st.DrawFn) -> list[Write]:
     return history
 
 
-def record(name: Any = "/a", **changes: Any) -> Record:
+def record(name: object = "/a", **changes: Any) -> Record:
     """Return a small record."""
     values = {"ensure": "present", "content": "hi"}
     return Record("file", name, str(name), inputs=values, should=values, is_=values, owned=True, requires=[])._replace(
@@ -210,7 +210,7 @@ class StateStoreCompliance(_StoreLaws):
 
     def test_an_intent_is_known_until_its_outcome_is(self) -> None:
         """Also if it was recorded twice, or the intents recorded together with it have their outcome."""
-        names: list[Any] = ["/a", ("/b", "x")]
+        names: list[object] = ["/a", ("/b", "x")]
         both = [Intent("1", "file", name, "title", "create") for name in names]
         with self.held() as (store, reopen):
             store.record_intents(WEB, both)

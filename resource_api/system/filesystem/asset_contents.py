@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     #: The members of a directory; each file with its SHA-256.
     Listing = tuple[tuple[Member, str], ...]
     #: A SHA-256, and the function that opens the content.
-    Source = tuple[str, Callable[..., Any]]
+    Source = tuple[str, Callable[..., object]]
 
 #: Size in bytes of the largest file whose digest is computed: a huge sparse file is free to make.
 LARGEST: Final = 8 << 30
@@ -196,7 +196,7 @@ def _checked(file: io.FileIO, path: str) -> str:
     return file_digest(file, "sha256").hexdigest()
 
 
-def _combined_digest(members: list[list[Any]]) -> str:
+def _combined_digest(members: list[list[object]]) -> str:
     """Return the SHA-256 of an archive that is no single file, from the descriptions of its members."""
     return sha256(json.dumps(members, separators=(",", ":")).encode()).hexdigest()
 

@@ -27,7 +27,7 @@ _TICK: Final = 0.1
 _CHUNK: Final = 1 << 16
 
 
-def compute(function: Callable[[], Any], go_on: Callable[[], None]) -> Any:
+def compute(function: Callable[[], object], go_on: Callable[[], None]) -> Any:
     """Return a copy of the result of ``function``, or raise a copy of its exception; it must have no side effects.
 
     It gets ``MemoryError`` beyond 2 GiB. ``go_on`` is called ten times a second and ends the computation by raising.
@@ -64,7 +64,7 @@ def compute(function: Callable[[], Any], go_on: Callable[[], None]) -> Any:
     return value
 
 
-def _answer(function: Callable[[], Any], writing: int, parent: int) -> NoReturn:
+def _answer(function: Callable[[], object], writing: int, parent: int) -> NoReturn:
     """Compute in the child, write the answer, and never return."""
     try:
         process_tree.end_with(parent)

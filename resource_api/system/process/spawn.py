@@ -72,7 +72,7 @@ def _start_reading(invocation: Invocation, out: int, err: int, report: int) -> C
     return Child(pid)
 
 
-def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], Any]:
+def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], object]:
     """Return a function that starts a program with descriptors for its stdout, its stderr, and the child's report.
 
     The function returns an object with ``pid`` and ``wait()``, and raises ``OSError`` if no child can be started. A
@@ -84,7 +84,7 @@ def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], A
     return lambda *arguments: _in_lasting_thread(partial(start, *arguments))
 
 
-def _in_lasting_thread(start: Callable[[], Any]) -> Any:
+def _in_lasting_thread(start: Callable[[], object]) -> object:
     """Return the result of ``start``, called in a thread that lasts as long as this process.
 
     The kernel kills a program when the thread that has started it ends (``process_tree.end_with``), and threads of
@@ -92,7 +92,7 @@ def _in_lasting_thread(start: Callable[[], Any]) -> Any:
     """
     if threading.current_thread() is threading.main_thread():
         return start()
-    answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+    answers: SimpleQueue[tuple[object, BaseException | None]] = SimpleQueue()
     try:
         _lasting_thread(os.getpid()).put((start, answers))
     except RuntimeError:  # no more threads
@@ -104,9 +104,9 @@ def _in_lasting_thread(start: Callable[[], Any]) -> Any:
 
 
 @cache
-def _lasting_thread(_pid: int) -> SimpleQueue[Any]:
+def _lasting_thread(_pid: int) -> SimpleQueue[object]:
     """Return the queue of the thread that starts programs in a process; a forked process has a thread of its own."""
-    tasks: SimpleQueue[Any] = SimpleQueue()
+    tasks: SimpleQueue[object] = SimpleQueue()
     threading.Thread(target=_start_programs, args=(tasks,), daemon=True, name="programs").start()
     return tasks
 
@@ -122,7 +122,7 @@ def _start_programs(tasks: SimpleQueue[Any]) -> None:
 
 
 @cache
-def _sh() -> Any:
+def _sh() -> object:
     """Import ``sh`` without its side effects: it replaces ``glob.glob``, and logs commands."""
     import glob
     import logging
@@ -158,7 +158,7 @@ def _check_descriptors() -> None:
             os.close(fd)
 
 
-def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> Any:
+def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> object:
     """Start a program, whose child waits until ``sh`` returns; if ``sh`` fails, the child exits without running it.
 
     A failed fork, at the limit of processes, leaks the descriptors that ``sh`` has opened before.
@@ -170,7 +170,7 @@ def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> 
     go, release = map(child.above_standard_streams, os.pipe2(os.O_CLOEXEC))
     handled = (*child.handled_signals(), signal.SIGHUP)  # ``sh`` ignores that in the background
     execute = partial(child.execute, invocation, report, os.getpid(), handled, go=go)
-    options: dict[str, Any] = {"_in": stdin, "_out": out, "_err": err, "_bg": True, "_bg_exc": False}
+    options: dict[str, object] = {"_in": stdin, "_out": out, "_err": err, "_bg": True, "_bg_exc": False}
     options |= {"_new_session": True, "_preexec_fn": execute, "_ok_code": _ANY_EXIT_CODE}
     try:
         running = sh.Command(invocation.path)(**options)
