@@ -176,6 +176,22 @@ resources:
   Widget[e]: {code: "ab${inputs.s}", ensure: "${Widget[a].ensure}", name: "$${x}${inputs.s}"}
 ---
 resources:
+  Widget[a]: {retry: {tries: 3, delay: 0.5}, size: 1}
+  Widget[b]: {retry: {tries: 1, delay: null}, on_failure: "Widget[a]"}
+  Widget[c]: {retry: null, on_failure: ["Widget[a]", "widget[b]"]}
+purge:
+  - {type: Widget, at_most: 3, except: [a, "b*"], where: {size: {lt: 3}, image: [x, y], weight: null}, when: true}
+---
+resources: {"Widget[a]": {retry: {tries: 1}}}
+purge: [{type: widget, at_most: 0, except: null, where: null, provider: null, when: {facts.os.family: Debian}}]
+---
+resources: {"Widget[a]": {}}
+purge: []
+---
+resources: {"Widget[a]": {}}
+purge: null
+---
+resources:
   Widget[a]: {before: "Widget[b]", tag: [x, "a:b"], loglevel: debug, alias: other, timeout: 3}
   Widget[b]: {notify: [], subscribe: ["Widget[a]"], alias: [one, two], timeout: {create: 1.5, update: null}}
   Widget[c]:
@@ -380,6 +396,40 @@ resources: {"Widget[a]": {lifecycle: {ignore_changes: size}}}
 resources: {"Widget[a]": {lifecycle: {replace_triggered_by: "Widget[b]"}}}
 ---
 resources: {"Widget[a]": {lifecycle: true}}
+---
+resources: {"Widget[a]": {retry: 3}}
+---
+resources: {"Widget[a]": {retry: {delay: 3}}}
+---
+resources: {"Widget[a]": {retry: {tries: 0}}}
+---
+resources: {"Widget[a]": {retry: {tries: 2, delay: -1}}}
+---
+resources: {"Widget[a]": {retry: {tries: 2, until: ready}}}
+---
+resources: {"Widget[a]": {on_failure: {Widget: b}}}
+---
+purge: {type: Widget, at_most: 1}
+---
+purge: [Widget]
+---
+purge: [{type: Widget}]
+---
+purge: [{at_most: 1}]
+---
+purge: [{type: Widget, at_most: -1}]
+---
+purge: [{type: "Widget[a]", at_most: 1}]
+---
+purge: [{type: Widget, at_most: 1, except: a}]
+---
+purge: [{type: Widget, at_most: 1, unless: [a]}]
+---
+purge: [{type: Widget, at_most: 1, where: [size]}]
+---
+purge: [{type: Widget, at_most: 1, where: {size: {is: 3}}}]
+---
+purge: [{type: Widget, at_most: 1, when: maybe}]
 ---
 resources: {"Needy_one[a]": }
 ---
