@@ -19,6 +19,7 @@ WORDS: Final = """
     project: include: inputs: defaults: providers: values: resources: moved: removed: outputs: from: to: type: default:
     docs: require: before: notify: subscribe: noop: tag: loglevel: alias: provider: implementation: timeout: lifecycle:
     protect: retain: owned: ignore_changes: replace: replace_on_changes: replace_triggered_by: deleted_with: aliases:
+    retry: tries: delay: on_failure: purge: at_most: except: where: when:
     import: external: never delete_first create_first Thing[a] Thing[b] File[/a] Cron[a] User[a] Exec[a] Host[a] ensure:
     present absent size: ratio: mode: parts: tree: shape: peer: body: origin: force: token: pin: serial: ${ $${ }
     ${inputs.a} ${values.a} ${facts.os.name} ${Thing[a].size} ${Thing[b].tree.x.0} Sensitive[String] Optional[Integer]
@@ -90,6 +91,8 @@ BODY: Final = st.one_of(
                 "implementation": TEXTS,
                 "timeout": SCALARS | st.dictionaries(st.sampled_from(["create", "update", "x"]), SCALARS, max_size=2),
                 "lifecycle": LIFECYCLE | SCALARS,
+                "retry": SCALARS | st.dictionaries(st.sampled_from(["tries", "delay", "x"]), SCALARS, max_size=3),
+                "on_failure": REFERENCES | st.lists(REFERENCES, max_size=2) | VALUES,
             },
         ),
     ),
@@ -105,6 +108,17 @@ INPUT: Final = st.one_of(
         },
     ),
 )
+PURGE: Final = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": TYPES | SCALARS,
+        "at_most": st.integers(-1, 9) | SCALARS,
+        "except": st.lists(TEXTS, max_size=2) | SCALARS,
+        "where": st.dictionaries(st.sampled_from(ATTRIBUTES), VALUES, max_size=2) | SCALARS,
+        "provider": TEXTS,
+        "when": VALUES,
+    },
+)
 MANIFESTS: Final = st.one_of(
     VALUES,
     st.fixed_dictionaries(
@@ -118,6 +132,7 @@ MANIFESTS: Final = st.one_of(
             "providers": st.dictionaries(KEYS, VALUES, max_size=2),
             "moved": st.lists(st.dictionaries(st.sampled_from(["from", "to"]), REFERENCES), max_size=2) | VALUES,
             "removed": st.lists(REFERENCES, max_size=2) | VALUES,
+            "purge": st.lists(PURGE, max_size=3) | VALUES,
             "outputs": st.dictionaries(KEYS, VALUES, max_size=3),
         },
     ),
