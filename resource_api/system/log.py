@@ -12,6 +12,7 @@ from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from resource_api.model.codec import plain
 from resource_api.model.report import LogEvent
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.text import escape
@@ -182,8 +183,6 @@ class Log:
     def mask_secrets(self, _logger: object, _method: str, event: EventDict) -> EventDict:
         """Make the fields plain data, and mask secrets in them, in the subject and in the text."""
         if not self.terse:
-            from resource_api.model.codec import plain
-
             data = {key: plain(value) for key, value in event.items() if key not in _OWN}
             event.update(_masked_data(data, self.mask) if self.mask else data)
         # They are searched together, because secrets are rare; ``longest`` is 0 without any.

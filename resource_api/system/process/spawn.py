@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import glob
 import os
 import signal
 import sys
@@ -124,7 +125,6 @@ def _start_programs(tasks: SimpleQueue[Any]) -> None:
 @cache
 def _sh() -> object:
     """Import ``sh`` without its side effects: it replaces ``glob.glob``, and logs commands."""
-    import glob
     import logging
 
     original, first = glob.glob, "sh" not in sys.modules
