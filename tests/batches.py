@@ -148,14 +148,14 @@ def run(
     while waiting or running:
         while waiting and len(running) < jobs:
             running.update([begin(waiting.pop(0))])
-        pid, status, used = os.wait3(0)
+        pid, status, consumed = os.wait3(0)
         if (batch := running.pop(pid, None)) is None:
             continue
         text, code = end(batch), abs(os.waitstatus_to_exitcode(status))
         closing = text.rpartition("\n")[2]
         counts.update({kind: int(number) for number, kind in _COUNTED.findall(closing)})
         failed = code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
-        seconds = f"{used.ru_utime + used.ru_stime:.0f} s of processor time"
+        seconds = f"{consumed.ru_utime + consumed.ru_stime:.0f} s of processor time"
         print(f"{text}\n{batch.name}: failed" if failed else f"{batch.name}: {closing}, {seconds}", flush=True)  # noqa: T201
         largest = max(largest, code if failed else 0)
     return counts, largest
@@ -163,14 +163,14 @@ def run(
 
 def main() -> int:
     """Run the tests that are named, all of them by default; return the exit code."""
-    place = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    index = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     parser = argparse.ArgumentParser(prog="python -m tests.batches")
     parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1), help="how many batches side by side")
     parser.add_argument("--sampled", action="store_true", help="run a sample: one case of each law")
     parser.add_argument("--costs", metavar="FILE", help="append the processor time of each test to a file")
     parser.add_argument("--ignore", action="append", default=[], metavar="FILE", help="a file to leave out")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories; else tests and examples")
-    arguments = parser.parse_args(sys.argv[1:place])
+    arguments = parser.parse_args(sys.argv[1:index])
     os.chdir(command.ROOT)
     began = time.monotonic()
     ignored = {*arguments.ignore, *([] if arguments.paths else files(["tests/peers"]))}
@@ -183,7 +183,7 @@ def main() -> int:
         command.share()
         if len(names) > _SIZE:  # less than each batch would take for its own imports
             command.preload()
-        begin = partial(start, options=sys.argv[place + 1 :], hooks=hooks, directory=directory)
+        begin = partial(start, options=sys.argv[index + 1 :], hooks=hooks, directory=directory)
         counts, code = run(batches(names), begin, arguments.jobs)
     failed = sum(counts[kind] for kind in ("failed", "error", "errors"))
     print(f"{len(names)} files in {time.monotonic() - began:.0f} seconds")  # noqa: T201 - a command

@@ -207,7 +207,7 @@ _CLIENT: Final = """\
 import _socket, posix, sys
 ours = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
 ours.connect({path!r})
-rights = b"".join(each.to_bytes(4, sys.byteorder) for each in (0, 1, 2))
+rights = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
 words = [b"\\0".join(word.encode("utf-8", "surrogateescape") for word in sys.argv[1:]), posix.getcwdb()]
 words.append(b"\\0".join(name + b"=" + value for name, value in posix.environ.items()))
 data = b"\\1".join(words)
@@ -250,11 +250,11 @@ def _serve_client(client: socket.socket) -> None:
         while more := client.recv(1 << 20):
             data += more
         arguments, directory, variables = os.fsdecode(data).split("\1")
-        env = dict(each.partition("=")[::2] for each in variables.split("\0"))
+        env = dict(word.partition("=")[::2] for word in variables.split("\0"))
         words = arguments.split("\0") if arguments else []
         with start(words, cwd=Path(directory), env=env, streams=streams) as running:
-            for each in streams:
-                os.close(each)
+            for stream in streams:
+                os.close(stream)
             code = running.wait(None)
         with suppress(BrokenPipeError):
             client.sendall(b"%d" % code)
@@ -276,8 +276,8 @@ def preload() -> None:
 
     for package in pkgutil.iter_modules(resource_api.__path__, "resource_api."):
         if package.name not in {"resource_api.testing", "resource_api.__main__"}:
-            places = getattr(importlib.import_module(package.name), "__path__", ())
-            for module in pkgutil.walk_packages(places, f"{package.name}."):
+            paths = getattr(importlib.import_module(package.name), "__path__", ())
+            for module in pkgutil.walk_packages(paths, f"{package.name}."):
                 importlib.import_module(module.name)
     for library in _LIBRARIES:
         with suppress(ImportError):
@@ -318,11 +318,11 @@ def serve(number: int) -> None:
             request, answers, *streams = descriptors
             if (pid := os.fork()) == 0:
                 requests.close()
-                for each in (answers, *running, *(answers for _, answers in running.values())):
-                    os.close(each)
+                for value in (answers, *running, *(answers for _, answers in running.values())):
+                    os.close(value)
                 _become_run(request, streams)
-            for each in (request, *streams):
-                os.close(each)
+            for item in (request, *streams):
+                os.close(item)
             os.write(answers, b"%d\n" % pid)
             process = os.pidfd_open(pid)
             running[process] = pid, answers
@@ -383,13 +383,13 @@ def _enter(namespaces: Sequence[str]) -> None:
 
 def become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
     """Make this process what a freshly started interpreter would be."""
-    for place, descriptor in enumerate(streams):
-        os.dup2(descriptor, place)
+    for index, descriptor in enumerate(streams):
+        os.dup2(descriptor, index)
         if descriptor > 2:
             os.close(descriptor)
     sys.stdin, sys.stdout, sys.stderr = (
-        open(place, mode, encoding="utf-8", errors=errors, buffering=buffering, closefd=False)  # noqa: SIM115
-        for place, mode, errors, buffering in (
+        open(location, mode, encoding="utf-8", errors=errors, buffering=buffering, closefd=False)  # noqa: SIM115
+        for location, mode, errors, buffering in (
             (0, "r", "surrogateescape", -1),
             (1, "w", "surrogateescape", -1),
             (2, "w", "backslashreplace", 1),

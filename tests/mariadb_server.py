@@ -43,8 +43,8 @@ class Server:
         subprocess.run([*self.program, "--bootstrap"], input=script, text=True, check=True, capture_output=True)
         words = ["openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-newkey", "ec"]
         curve = ["-pkeyopt", "ec_paramgen_curve:P-256"]
-        places = ["-addext", "subjectAltName=DNS:localhost", "-keyout", self.key, "-out", self.certificate]
-        subprocess.run([*words, *curve, *places], check=True, capture_output=True)
+        paths = ["-addext", "subjectAltName=DNS:localhost", "-keyout", self.key, "-out", self.certificate]
+        subprocess.run([*words, *curve, *paths], check=True, capture_output=True)
 
     @property
     def program(self) -> Sequence[str]:
@@ -54,16 +54,16 @@ class Server:
         removes what others have in its directory for temporary tables.
         """
         settings = ("--no-defaults", "--skip-innodb", "--default-storage-engine=Aria", "--aria-log-file-size=8M")
-        places = (f"--datadir={self.directory}/data", f"--tmpdir={self.directory}/temporary")
-        return (PROGRAM, *settings, *places, *(("--user=root",) if os.geteuid() == 0 else ()))
+        paths = (f"--datadir={self.directory}/data", f"--tmpdir={self.directory}/temporary")
+        return (PROGRAM, *settings, *paths, *(("--user=root",) if os.geteuid() == 0 else ()))
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Run it in the block; it accepts connections when that begins."""
-        places = [f"--socket={self.socket}", "--bind-address=127.0.0.1", f"--port={self.port}", "--skip-name-resolve"]
+        paths = [f"--socket={self.socket}", "--bind-address=127.0.0.1", f"--port={self.port}", "--skip-name-resolve"]
         encryption = [f"--ssl-cert={self.certificate}", f"--ssl-key={self.key}"]
         with (self.directory / "log").open("wb") as log:
-            process = subprocess.Popen([*self.program, *places, *encryption], stderr=log, start_new_session=True)
+            process = subprocess.Popen([*self.program, *paths, *encryption], stderr=log, start_new_session=True)
         try:
             deadline = time.monotonic() + 30
             while not self._accepts():
@@ -105,6 +105,6 @@ class Server:
 def running_server() -> Iterator[Server]:
     """Yield a server that runs, and remove it afterwards."""
     with TemporaryDirectory(prefix="ra-test-mariadb-") as directory:
-        found = Server(Path(directory))
-        with found.running():
-            yield found
+        server = Server(Path(directory))
+        with server.running():
+            yield server

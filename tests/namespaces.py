@@ -64,8 +64,8 @@ def bind(source: Path, target: str) -> None:
 
 def may_mount() -> bool:
     """Return whether this process may mount file systems; in many containers root may not (capabilities(7))."""
-    found = re.search(r"^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return found is not None and bool(int(found[1], 16) & _SYS_ADMIN)
+    match = re.search(r"^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return match is not None and bool(int(match[1], 16) & _SYS_ADMIN)
 
 
 def mount_memory(target: str) -> None:

@@ -21,10 +21,10 @@ class Run(NamedTuple):
 def traced(trace: Path, *arguments: str | Path) -> Run:
     """Run ``resource-api``, which must succeed; ``trace`` is a new file."""
     strace = ("strace", "-f", "-qq", "-z", "-e", "trace=execve,execveat", "-o", trace)
-    done = subprocess.run(
+    process = subprocess.run(
         [*strace, sys.executable, "-m", "resource_api", *arguments], check=False, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     itself, *programs = re.findall(r'^\d+ +execve(?:at)?\((?:\w+, )?"(.*?)"', trace.read_text(), re.MULTILINE)
     assert itself == sys.executable
-    return Run(done.stdout, programs)
+    return Run(process.stdout, programs)

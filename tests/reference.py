@@ -39,10 +39,12 @@ What `resource-api help COMMAND --all` shows, on one page. [Commands](../command
 def pages() -> Mapping[str, str]:
     """Return name → text: a page for each type, one for the commands, and ``README.md``, which lists the types."""
     definitions = [REGISTRY.type(name) for name in REGISTRY.names()]
-    lines = [f"- [{each.name}]({each.name}.md): {describe.summary(each)}" for each in definitions]
-    found = {"README.md": "\n".join([_OVERVIEW, *lines]), "commands.md": "\n".join([_COMMANDS, *_commands()])}
-    found |= {f"{each.name}.md": describe.markdown(each) for each in definitions}
-    return {name: f"{page.strip()}\n" for name, page in found.items()}
+    lines = [
+        f"- [{definition.name}]({definition.name}.md): {describe.summary(definition)}" for definition in definitions
+    ]
+    entries = {"README.md": "\n".join([_OVERVIEW, *lines]), "commands.md": "\n".join([_COMMANDS, *_commands()])}
+    entries |= {f"{item.name}.md": describe.markdown(item) for item in definitions}
+    return {name: f"{page.strip()}\n" for name, page in entries.items()}
 
 
 def _commands() -> Iterator[str]:
@@ -78,16 +80,16 @@ def _row(option: click.Option, context: click.Context) -> str:
     short, text = option.get_help_record(context) or ("", "")
     words = re.sub(r"[*<_]", r"\\\g<0>", " ".join(text.split()))
     variable = f" Also `{option.envvar}`." if option.envvar else ""
-    return "| `{}` | {}{} |".format(*(each.replace("|", "\\|") for each in (short, words, variable)))
+    return "| `{}` | {}{} |".format(*(item.replace("|", "\\|") for item in (short, words, variable)))
 
 
 def write(directory: Path) -> None:
     """Write the pages into ``directory``, and remove pages of types that no longer exist."""
-    found = pages()
+    result = pages()
     for stale in directory.glob("*.md"):
-        if stale.name not in found:
+        if stale.name not in result:
             stale.unlink()
-    for name, page in found.items():
+    for name, page in result.items():
         (directory / name).write_text(page, encoding="utf-8")
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 def registry_of(*types: tuple[TypeDefinition, type[BaseProvider]]) -> Registry:
     """Return a registry of these types alone, each with its provider."""
-    found = Registry()
+    registry = Registry()
     for definition, provider in types:
-        found.register_type(definition)
-        found.register_provider(definition.name, provider)
-    return found
+        registry.register_type(definition)
+        registry.register_provider(definition.name, provider)
+    return registry

@@ -88,9 +88,9 @@ class Machine:
         options["env"] = _ENVIRONMENT
         inside = ["nsenter", "--target", str(self.pid), "--all", "env", "--chdir=/", *map(str, arguments)]
         options = {"stdin": subprocess.DEVNULL, "timeout": 50, **options}
-        done = subprocess.run(inside, check=False, capture_output=True, text=True, **options)
-        assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-        return done
+        process = subprocess.run(inside, check=False, capture_output=True, text=True, **options)
+        assert not check or process.returncode == 0, f"{arguments}: {process.stdout}{process.stderr}"
+        return process
 
     def write(self, path: str, text: str) -> None:
         """Write a file of the machine."""
@@ -102,9 +102,9 @@ class Machine:
 
     def command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run ``resource-api``."""
-        done = command.run(arguments, cwd=Path("/"), env=_ENVIRONMENT, text=True, within=self.pid)
-        assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-        return done
+        process = command.run(arguments, cwd=Path("/"), env=_ENVIRONMENT, text=True, within=self.pid)
+        assert not check or process.returncode == 0, f"{arguments}: {process.stdout}{process.stderr}"
+        return process
 
     def apply(self, manifest: str, *options: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Apply a manifest that is given as text."""
@@ -113,12 +113,12 @@ class Machine:
 
     def run_tests(self, *arguments: str, **options: Any) -> int:
         """Run tests on the machine, which must pass; return their number."""
-        place = ("--rootdir", str(ROOT), "-c", str(ROOT / "setup.cfg"))
+        path = ("--rootdir", str(ROOT), "-c", str(ROOT / "setup.cfg"))
         variables = ["env", f"FAULTS_ALL_POINTS={os.environ.get('FAULTS_ALL_POINTS', '')}"]
-        words = (*variables, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *place, *arguments)
-        done = self.run(*words, check=False, **options)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return int(re.findall(r"(\d+) passed", done.stdout)[0])
+        words = (*variables, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *path, *arguments)
+        result = self.run(*words, check=False, **options)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return int(re.findall(r"(\d+) passed", result.stdout)[0])
 
     def run_laws(self, test: str, type_name: str, *laws: str) -> None:
         """Run a class of laws on the machine, or some of them, and leave its report for the table of types."""
@@ -140,16 +140,16 @@ class Machine:
 
 
 @contextmanager
-def started_machine(directory: Path, *, kept: Sequence[str] = (), network: bool = True) -> Iterator[Machine]:
+def started_machine(directory: Path, *, stored: Sequence[str] = (), network: bool = True) -> Iterator[Machine]:
     """Start a machine, and end all of it; ``directory`` is empty, and used for its mounts only.
 
-    ``kept`` are further services, and generators of units, that it has of this one. Without ``network`` it has a
+    ``stored`` are further services, and generators of units, that it has of this one. Without ``network`` it has a
     loopback of its own, and nothing else.
     """
-    groups = [each / f"ra-test-{os.getpid()}-{next(_NUMBERS)}" for each in _hierarchies()]
+    groups = [hierarchy / f"ra-test-{os.getpid()}-{next(_NUMBERS)}" for hierarchy in _hierarchies()]
     here = os.stat("/").st_dev  # noqa: PTH116 - as below
-    places = {str(ROOT), sys.prefix, sys.base_prefix, *(each for each in sys.path if os.path.isdir(each))}  # noqa: PTH112
-    others = sorted(each for each in places if os.stat(each).st_dev != here)  # noqa: PTH116 - a text
+    paths = {str(ROOT), sys.prefix, sys.base_prefix, *(item for item in sys.path if os.path.isdir(item))}  # noqa: PTH112
+    rest = sorted(value for value in paths if os.stat(value).st_dev != here)  # noqa: PTH116 - a text
     namespaces = ["--cgroup", "--mount", "--pid", "--fork", "--uts", "--ipc", "--kill-child"]
     namespaces += [] if network else ["--net"]
     for group in groups:
@@ -157,11 +157,11 @@ def started_machine(directory: Path, *, kept: Sequence[str] = (), network: bool 
     # The shell moves itself into the control groups before they become the root of those that systemd sees.
     enter = "".join(f"echo $$ >{group}/cgroup.procs; " for group in groups)
     arguments = ["sh", "-c", f'{enter}exec unshare {" ".join(namespaces)} sh -c "$0" sh "$@"', _BOOT, str(directory)]
-    services = [f"! -name {name}.service" for name in (*_KEPT, *kept)]
-    arguments.append(" ".join([*services, *(f"! -name {name}-generator" for name in kept)]))
+    services = [f"! -name {name}.service" for name in (*_KEPT, *stored)]
+    arguments.append(" ".join([*services, *(f"! -name {name}-generator" for name in stored)]))
     with (directory.parent / "systemd.log").open("w+") as log:
         process = subprocess.Popen(
-            [*arguments, *others], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            [*arguments, *rest], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         try:
             machine = _wait_for(process, log.name)

@@ -42,9 +42,9 @@ class Screen:
     def feed(self, text: str) -> None:
         """Show text."""
         while text:
-            if found := _SEQUENCE.match(text):
-                self._control(int(found[1] or 1), found[2])
-                text = text[found.end() :]
+            if match := _SEQUENCE.match(text):
+                self._control(int(match[1] or 1), match[2])
+                text = text[match.end() :]
                 continue
             character, text = text[0], text[1:]
             if character == "\r":
@@ -108,7 +108,9 @@ class Terminal:
         """Start ``resource-api ARGUMENTS``."""
         env = bench.environment | {"TERM": "xterm"} | environment
         streams = [self.theirs] * 3
-        self._running = command.start([str(each) for each in arguments], cwd=bench.home, env=env, streams=streams)
+        self._running = command.start(
+            [str(argument) for argument in arguments], cwd=bench.home, env=env, streams=streams
+        )
 
     def type(self, text: str) -> None:
         """Type a text; a line ends with a newline."""
@@ -129,10 +131,10 @@ class Terminal:
         self.screen.feed(text)
         return True
 
-    def until(self, seen: Callable[[Sequence[str]], Any]) -> list[str]:
-        """Wait until the lines of the screen are as ``seen`` wants them; return them."""
+    def until(self, observed: Callable[[Sequence[str]], Any]) -> list[str]:
+        """Wait until the lines of the screen are as ``observed`` wants them; return them."""
         end = time.monotonic() + _PATIENCE
-        while not seen(self.screen.lines):
+        while not observed(self.screen.lines):
             assert time.monotonic() < end, self.screen.lines
             self.read(1.0)
         return self.screen.lines

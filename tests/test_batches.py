@@ -40,9 +40,11 @@ def test_a_failure_is_shown_and_decides_the_exit_code(tmp_path: Path, law: str, 
     (tmp_path / "test_one.py").write_text(f"def test_one():\n    {law}\n")
     (tmp_path / "test_none.py").write_text("")
     words = [sys.executable, "-m", "tests.batches", str(tmp_path), "--", "-o", "addopts="]
-    done = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (code, f"{counts}, 0 skipped"), done.stdout + done.stderr
-    assert ("ZeroDivisionError" in done.stdout) == bool(code)
+    process = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout.splitlines()[-1]) == (code, f"{counts}, 0 skipped"), (
+        process.stdout + process.stderr
+    )
+    assert ("ZeroDivisionError" in process.stdout) == bool(code)
 
 
 @pytest.mark.process
@@ -52,26 +54,26 @@ def test_the_tests_can_run_in_the_background_of_a_script() -> None:
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", law]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        done = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False)
+        process = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 @pytest.mark.process
 def test_nothing_is_left_of_files_in_memory(tmp_path: Path) -> None:
     """They are in a file system of the run, where the user may mount one; elsewhere they are removed."""
-    here, place = Path(tempfile.gettempdir()).stat().st_dev, tmp_path / "place"
+    here, path = Path(tempfile.gettempdir()).stat().st_dev, tmp_path / "place"
     (tmp_path / "test_one.py").write_text(
         f"def test_one(tmp_path):\n"
-        f"    open({str(place)!r}, 'w').write(str(tmp_path))\n"
+        f"    open({str(path)!r}, 'w').write(str(tmp_path))\n"
         f"    assert (tmp_path.stat().st_dev != {here}) == {namespaces.may_mount()}\n"
     )
     words = [sys.executable, "-m", "tests.batches", str(tmp_path), "--", "-o", "addopts="]
-    done = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    written = Path(place.read_text())
-    assert not any(each.exists() for each in (written, *written.parents[:3]))
+    process = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
+    written = Path(path.read_text())
+    assert not any(item.exists() for item in (written, *written.parents[:3]))
 
 
 @pytest.mark.process
@@ -88,7 +90,7 @@ def test_a_sample_tries_each_law_and_all_samples_try_all_cases(tmp_path: Path) -
     for seed in "012":
         words = [sys.executable, "-m", "tests.batches", "--sampled", str(tmp_path), "--", "-o", "addopts="]
         environment = {**os.environ, "SAMPLE": seed}
-        done = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False, env=environment)
-        assert done.stdout.splitlines()[0] == f"The sample is that of SAMPLE={seed}."
-        assert done.stdout.splitlines()[-1] == "1 passed, 0 failed, 0 skipped", done.stdout + done.stderr
+        process = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False, env=environment)
+        assert process.stdout.splitlines()[0] == f"The sample is that of SAMPLE={seed}."
+        assert process.stdout.splitlines()[-1] == "1 passed, 0 failed, 0 skipped", process.stdout + process.stderr
     assert sorted(ran.read_text()) == ["a", "b", "c"]

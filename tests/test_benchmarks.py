@@ -32,14 +32,17 @@ def test_json_and_yaml_declare_the_same_files_and_the_drift_is_planned(tmp_path:
     runtime = Runtime(Registry.from_path(), state="memory:")
     assert runtime.apply(str(as_json)).summary.created == 160
     assert runtime.apply(str(as_yaml)).summary.unchanged == 160
-    assert sorted(each.path for each in workloads.files(160, target)) == sorted(map(str, target.iterdir()))
+    assert sorted(file.path for file in workloads.files(160, target)) == sorted(map(str, target.iterdir()))
     workloads.require(160, target)
     drifted = workloads.drift(160, target)
     with pytest.raises(RuntimeError, match="2 of 160 files are not as declared"):
         workloads.require(160, target)
     steps = [step for step in runtime.plan(str(as_json)).steps if step.acts]
-    found = {str(step.entry.name): ", ".join(each.attribute for each in step.decision.differences) for step in steps}
-    assert found == drifted
+    entries = {
+        str(step.entry.name): ", ".join(difference.attribute for difference in step.decision.differences)
+        for step in steps
+    }
+    assert entries == drifted
     assert set(drifted.values()) == {"content", "mode"}
 
 
@@ -56,8 +59,8 @@ def test_an_unexpected_exit_code_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="ended with 3"):
         cost(fails)
     assert cost(Command(fails, codes=(3,))).seconds > 0
-    found = pairs([sys.executable, "-I", "-S", "-c", "pass"], [sys.executable, "-I", "-S", "-c", "pass"], 2)
-    assert found.least <= found.ratio <= found.greatest
+    result = pairs([sys.executable, "-I", "-S", "-c", "pass"], [sys.executable, "-I", "-S", "-c", "pass"], 2)
+    assert result.least <= result.ratio <= result.greatest
 
 
 @pytest.mark.parametrize("name", sorted(peers.PEERS))
@@ -67,7 +70,7 @@ def test_the_manifest_of_each_peer_declares_every_file(name: str, tmp_path: Path
     files = list(workloads.files(3, tmp_path / "target"))
     peer.write(tmp_path, files)
     written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
-    assert all(each.path in written and each.content.split("\n")[0] in written for each in files)
+    assert all(file.path in written and file.content.split("\n")[0] in written for file in files)
     assert peer.command(tmp_path, True) != peer.command(tmp_path, False)  # noqa: FBT003 - as peers declare it
 
 
@@ -81,7 +84,7 @@ def test_each_description_of_the_whole_machine_declares_what_the_example_does() 
     assert len(names) >= 29
     for name, tool in webserver.TOOLS.items():
         text = tool.description.read_text()
-        assert [each for each in sorted(names) if each not in text] == [], name
+        assert [item for item in sorted(names) if item not in text] == [], name
 
 
 def test_lines_of_a_description_are_those_that_say_something(tmp_path: Path) -> None:

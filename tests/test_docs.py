@@ -91,36 +91,36 @@ class Typed(NamedTuple):
 def blocks(page: Path) -> list[Block]:
     """Yield the blocks of a page in order."""
     text = page.read_text(encoding="utf-8")
-    found = []
+    entries = []
     for fence in _FENCE.finditer(text):
         file = _FILE.search(text, 0, fence.start())
         line = text.count("\n", 0, fence.start()) + 1
-        found.append(Block(fence[1], fence[2], line, file[1] if file and file.end() == fence.start() else ""))
-    return found
+        entries.append(Block(fence[1], fence[2], line, file[1] if file and file.end() == fence.start() else ""))
+    return entries
 
 
 def typed(block: Block) -> Iterator[Typed]:
     """Yield the commands of a console block, each with what follows it."""
     command: list[str] = []
-    shown: list[str] = []
+    output: list[str] = []
     start = 0
     for number, line in enumerate(block.text.splitlines(), block.line + 1):
         if line.startswith("$ "):
             if command:
-                yield Typed("\n".join(command), "\n".join(shown), start)
-            command, shown, start = [line[2:]], [], number
-        elif line.startswith("> ") and not shown:
+                yield Typed("\n".join(command), "\n".join(output), start)
+            command, output, start = [line[2:]], [], number
+        elif line.startswith("> ") and not output:
             command.append(line[2:])
         else:
             assert command, f"line {number}: a console block begins with a command"
-            shown.append(line)
-    yield Typed("\n".join(command), "\n".join(shown), start)
+            output.append(line)
+    yield Typed("\n".join(command), "\n".join(output), start)
 
 
-def pattern(shown: str) -> str:
+def pattern(output: str) -> str:
     """Return the expression that a terminal's text must match in full."""
     lines = []
-    for line in shown.splitlines():
+    for line in output.splitlines():
         if line == "...":
             lines.append(r"(?:.*\n)*?")
         else:
@@ -134,12 +134,12 @@ def pattern(shown: str) -> str:
 class Terminal:
     """A shell in a private directory, whose standard output and error are a terminal."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, path: Path) -> None:
         """Prepare the directory, and the commands that people have after an installation."""
-        self.directory = place / "hello"
+        self.directory = path / "hello"
         self.directory.mkdir()
-        (place / "resource-api").symlink_to(ROOT)
-        programs, temporary = place / "bin", place / "tmp"
+        (path / "resource-api").symlink_to(ROOT)
+        programs, temporary = path / "bin", path / "tmp"
         programs.mkdir()
         temporary.mkdir()
         for name, module in {"resource-api": "resource_api", "pytest": "pytest", "python": ""}.items():
@@ -149,7 +149,7 @@ class Terminal:
             # Without what measures coverage: its files would be differences that a rehearsal finds.
             **{name: value for name, value in os.environ.items() if name.startswith("HYPOTHESIS_")},
             "PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME": str(place),
+            "HOME": str(path),
             "TMPDIR": str(temporary),
             "LC_ALL": "C.UTF-8",
             "NO_COLOR": "1",
@@ -157,11 +157,11 @@ class Terminal:
             "PYTHONPATH": str(Path(resource_api.__file__).parent.parent),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTEST_ADDOPTS": "-p no:cacheprovider",
-            "RESOURCE_API_STATE": f"sqlite:{place}/state/state.db",
-            "XDG_STATE_HOME": f"{place}/state",
-            "RESOURCE_API_FLEET": f"{place}/fleet",
+            "RESOURCE_API_STATE": f"sqlite:{path}/state/state.db",
+            "XDG_STATE_HOME": f"{path}/state",
+            "RESOURCE_API_FLEET": f"{path}/fleet",
         }
-        self._script = place / "script"
+        self._script = path / "script"
 
     @staticmethod
     def install(program: Path, words: Sequence[str]) -> None:
@@ -242,8 +242,8 @@ fi
 @pytest.fixture
 def _hosts(request: pytest.FixtureRequest, place: Path) -> Iterator[None]:
     """Start the hosts of a page, which the configuration of ssh in ``place`` knows."""
-    wanted = HOSTS.get(request.getfixturevalue("name"), {})
-    if not wanted:
+    expected = HOSTS.get(request.getfixturevalue("name"), {})
+    if not expected:
         yield
         return
     (place / "server").mkdir()
@@ -251,7 +251,7 @@ def _hosts(request: pytest.FixtureRequest, place: Path) -> Iterator[None]:
     with started_server(place / "server", place) as server:
         server.known_hosts(place / ".ssh" / "known_hosts")
         lines = []
-        for name, address in wanted.items():
+        for name, address in expected.items():
             server.profile(address, _OWN_FILES)
             lines.append(f"Host {name}\n  HostName {address}\n  Port {server.port}\n  IdentityFile {server.identity}\n")
         (place / ".ssh" / "config").write_text("".join(lines))
@@ -274,10 +274,10 @@ def test_the_commands_of_a_page_print_what_it_shows(name: str, place: Path) -> N
             steps += typed(block)
         elif block.language == "python" and "import " in block.text:
             steps.append(Typed(f"python - <<'END OF FILE'\n{block.text}END OF FILE", "", block.line))
-    seen = terminal.run([step.command for step in steps]) if steps else []
+    observed = terminal.run([step.command for step in steps]) if steps else []
     wrong = [
         f"{name}:{step.line}: $ {step.command}\n--- the page\n{step.shown}\n--- the terminal\n{text}"
-        for step, text in zip(steps, seen, strict=True)
+        for step, text in zip(steps, observed, strict=True)
         if not re.fullmatch(pattern(step.shown), text if text.endswith("\n") or not text else text + "\n")
     ]
     assert not wrong, "\n\n".join(wrong)
@@ -332,7 +332,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
         command = cli.cli.get_command(context, name)
         assert command is not None
         if isinstance(command, click.Group):
-            yield from ((f"{name} {inner}", each) for inner, each in command.commands.items())
+            yield from ((f"{name} {inner}", item) for inner, item in command.commands.items())
         else:
             yield name, command
 
@@ -372,14 +372,18 @@ def test_every_option_is_documented_and_no_other() -> None:
 def test_every_variable_of_the_environment_is_documented_with_its_option() -> None:
     """The table has exactly the variables that the options of the commands have, and the page every other one."""
     text = (DOCS / "configuration.md").read_text(encoding="utf-8")
-    options = {each for _, command in commands() for each in command.params if isinstance(each, click.Option)}
+    options = {param for _, command in commands() for param in command.params if isinstance(param, click.Option)}
     table = re.findall(r"^\| `(--[a-z-]+)` \| `(\w+)` \|", text, re.MULTILINE)
     assert sorted(table) == sorted(
-        {(next(name for name in each.opts if name.startswith("--")), each.envvar) for each in options if each.envvar}
+        {
+            (next(name for name in option.opts if name.startswith("--")), option.envvar)
+            for option in options
+            if option.envvar
+        }
     )
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "resource_api").rglob("*.py"))
-    used = set(re.findall(r"\bRESOURCE_API_[A-Z_]*[A-Z]\b|\bXDG_[A-Z_]+|\bNO_COLOR\b", source))
-    assert [name for name in sorted(used) if f"`{name}`" not in text and f"${name}" not in text] == []
+    consumed = set(re.findall(r"\bRESOURCE_API_[A-Z_]*[A-Z]\b|\bXDG_[A-Z_]+|\bNO_COLOR\b", source))
+    assert [name for name in sorted(consumed) if f"`{name}`" not in text and f"${name}" not in text] == []
 
 
 @pytest.mark.parametrize(
@@ -438,10 +442,10 @@ def test_every_bundled_type_has_a_page() -> None:
 
 def test_every_bundled_type_is_in_the_table_of_types() -> None:
     """The table says of each type which laws it has passed; each creates, or runs, what is declared."""
-    found = type_table.rows((DOCS / "types.md").read_text(encoding="utf-8"))
-    assert sorted(found) == type_table.TYPES, "outdated; run python -m tests.type_table TYPE"
-    assert [name for name, cells in found.items() if type_table.PASSED not in cells.values()] == []
-    for name, cells in found.items():
+    rows = type_table.rows((DOCS / "types.md").read_text(encoding="utf-8"))
+    assert sorted(rows) == type_table.TYPES, "outdated; run python -m tests.type_table TYPE"
+    assert [name for name, cells in rows.items() if type_table.PASSED not in cells.values()] == []
+    for name, cells in rows.items():
         facts = {
             column: cell for column, cell in type_table.cells(name, set()).items() if column not in type_table.COLUMNS
         }
@@ -465,18 +469,18 @@ def test_every_link_has_a_target(name: str) -> None:
 
 def headings(page: Path) -> set[str]:
     """Return the names under which links reach the headings of a page."""
-    found = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+    matches = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in matches}
 
 
 @pytest.mark.parametrize("page", ["catalogue.md", "properties.md", "pulumi.md", "puppet.md", "terraform.md"])
 def test_the_tests_of_every_property_exist(page: str) -> None:
     """Each test that a page names is a function or class in the file that it names."""
-    named = re.findall(r"`((?:tests|resource_api)/[\w/.]+)::(\w+)`", (DOCS / page).read_text(encoding="utf-8"))
-    assert named
+    matches = re.findall(r"`((?:tests|resource_api)/[\w/.]+)::(\w+)`", (DOCS / page).read_text(encoding="utf-8"))
+    assert matches
     assert [
         (file, law)
-        for file, law in named
+        for file, law in matches
         if not re.search(rf"^ *(def|class) {law}[(:]", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
     ] == []
 
@@ -485,8 +489,8 @@ def test_every_property_of_the_catalogue_has_tests_or_a_reason() -> None:
     """Each row names tests, or is not claimed and has the reason; the counts are those of the rows."""
     text = (DOCS / "catalogue.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (?!property|---)(.+?) \| (.+?) \|(.*)\|$", text, re.MULTILINE)
-    claimed = [shown for _, shown, _ in rows if "::test_" in shown]
-    refused = [limits for _, shown, limits in rows if shown == "**Not claimed**" and limits.strip()]
+    claimed = [output for _, output, _ in rows if "::test_" in output]
+    refused = [limits for _, printed, limits in rows if printed == "**Not claimed**" and limits.strip()]
     assert f"{len(rows)} properties: {len(claimed)} are claimed, {len(refused)} are not." in text
     assert len(claimed) + len(refused) == len(rows)
 
@@ -520,35 +524,37 @@ def test_every_group_of_pulumis_tests_has_its_row() -> None:
 
 def test_the_tests_that_contributing_runs_exist() -> None:
     """Each file that it names is there, and has a test whose name holds the word after ``-k``."""
-    found = re.findall(r"pytest (tests/\S+\.py)(?: -k (\w+))?", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
-    assert len(found) > 2
-    for path, word in found:
+    matches = re.findall(
+        r"pytest (tests/\S+\.py)(?: -k (\w+))?", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    )
+    assert len(matches) > 2
+    for path, word in matches:
         assert re.search(rf"^ *def test_\w*{word}", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), path
 
 
 def test_every_page_can_be_reached() -> None:
     """Starting from the README, links lead to every page; one to the overview of a directory to all that is in it."""
-    seen: set[Path] = set()
-    left = [ROOT / "README.md"]
-    while left:
-        page = left.pop()
-        if page in seen or page.suffix != ".md" or not page.is_file():
+    observed: set[Path] = set()
+    remaining = [ROOT / "README.md"]
+    while remaining:
+        page = remaining.pop()
+        if page in observed or page.suffix != ".md" or not page.is_file():
             continue
-        seen.add(page)
+        observed.add(page)
         paths = [link.partition("#")[0] for link in _LINK.findall(page.read_text(encoding="utf-8"))]
-        left += [(page.parent / path).resolve() for path in paths if path]
+        remaining += [(page.parent / path).resolve() for path in paths if path]
         if page.name == "README.md" and page.parent != ROOT:
-            left += page.parent.glob("*.md")
-    assert set(PAGES) - seen == set()
+            remaining += page.parent.glob("*.md")
+    assert set(PAGES) - observed == set()
 
 
 def test_the_index_names_every_page() -> None:
     """The navigation of the site is made from its links; a page in a directory belongs to the overview there."""
-    named = {link.partition("#")[0] for link in _LINK.findall((DOCS / "index.md").read_text(encoding="utf-8"))}
+    names = {link.partition("#")[0] for link in _LINK.findall((DOCS / "index.md").read_text(encoding="utf-8"))}
     pages = {path.name for path in DOCS.glob("*.md")} | {
         f"{path.parent.name}/README.md" for path in DOCS.glob("*/*.md")
     }
-    assert pages - named == {"index.md"}
+    assert pages - names == {"index.md"}
 
 
 EXAMPLES: Final = sorted(path for path in (ROOT / "examples").iterdir() if path.suffix in {".yaml", ".json", ".py"})
@@ -567,7 +573,7 @@ def test_an_example_is_valid(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [each for each in EXAMPLES if each.stem not in _WHOLE_MACHINE], ids=lambda path: path.name
+    "path", [example for example in EXAMPLES if example.stem not in _WHOLE_MACHINE], ids=lambda path: path.name
 )
 def test_an_example_applies_and_then_changes_nothing(path: Path, tmp_path: Path) -> None:
     """A plan lists what apply then does, a second apply does nothing, and destroy leaves nothing."""
@@ -577,8 +583,8 @@ def test_an_example_applies_and_then_changes_nothing(path: Path, tmp_path: Path)
     assert planned.created > 0
     assert runtime.apply(path, inputs, noop=True).summary._replace(noop=False) == planned._replace(noop=False)
     assert list(tmp_path.iterdir()) == []
-    done = runtime.apply(path, inputs)
-    assert (done.exit_code, done.summary) == (0, planned)
+    result = runtime.apply(path, inputs)
+    assert (result.exit_code, result.summary) == (0, planned)
     again = runtime.apply(path, inputs)
     assert (again.exit_code, again.summary.changed) == (0, 0)
     assert runtime.destroy(path, inputs).exit_code == 0

@@ -38,8 +38,8 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_every_import_points_downwards() -> None:
     """The source keeps every contract."""
-    done = lint(ROOT)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = lint(ROOT)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ def test_every_import_points_downwards() -> None:
 )
 def test_a_wrong_import_is_refused(checkout: Path, module: str, line: str, contract: str) -> None:
     """One wrong line, or a module that no layer lists, breaks the contract that forbids it."""
-    place = checkout / "resource_api" / module
-    place.parent.mkdir(exist_ok=True)
-    with place.open("a", encoding="utf-8") as file:
+    path = checkout / "resource_api" / module
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
         file.write(f"\n{line}\n")
-    done = lint(checkout)
-    assert done.returncode == 1, done.stdout + done.stderr
-    broken = done.stdout.partition("Broken contracts")[2]
+    result = lint(checkout)
+    assert result.returncode == 1, result.stdout + result.stderr
+    broken = result.stdout.partition("Broken contracts")[2]
     assert contract in broken

@@ -73,14 +73,14 @@ OPTIONAL: Final = frozenset(
 
 def imported(path: Path) -> set[str]:
     """Return the dotted names that a file imports, anywhere in it: ``a.b`` for ``from a import b``."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
-            found.update(f"{module}.{alias.name}" for alias in node.names)
-    return found
+            names.update(f"{module}.{alias.name}" for alias in node.names)
+    return names
 
 
 def exported(path: str) -> set[str]:
@@ -110,7 +110,7 @@ def test_no_function_is_longer_than_60_lines() -> None:
         for path in files(*CODE)
         for name, node in functions(tree(path))
     }
-    assert {place: size for place, size in sizes.items() if size > FUNCTION_LINES} == {}
+    assert {key: size for key, size in sizes.items() if size > FUNCTION_LINES} == {}
 
 
 def test_every_module_has_a_docstring() -> None:
@@ -148,13 +148,13 @@ def test_every_type_has_a_provider_and_every_provider_a_type() -> None:
 
 def at_top(path: Path) -> set[str]:
     """Return what a module imports when it is executed: each module, and each name of one as a module."""
-    found = set()
+    names = set()
     for node in tree(path).body:
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found | {name.partition(".")[0] for name in found}
+            names |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names | {name.partition(".")[0] for name in names}
 
 
 def test_types_and_providers_import_only_the_api_and_the_standard_library() -> None:
@@ -164,9 +164,9 @@ def test_types_and_providers_import_only_the_api_and_the_standard_library() -> N
     """
     allowed = sys.stdlib_module_names | {"resource_api", "lib"}
     needs_extra = {path for path in files("lib") if not OPTIONAL.isdisjoint(at_top(path))}
-    others = [path for path in files(*CODE[1:]) if path not in needs_extra]
+    rest = [path for path in files(*CODE[1:]) if path not in needs_extra]
     late = {f"lib.{path.stem}" for path in needs_extra}
-    assert [relative(path) for path in others if not (late | OPTIONAL).isdisjoint(at_top(path))] == []
+    assert [relative(path) for path in rest if not (late | OPTIONAL).isdisjoint(at_top(path))] == []
     allowed |= OPTIONAL
     siblings = {f"{path.parent.name}.{path.stem}" for path in files("types", "providers")}
     wrong = [
@@ -200,8 +200,8 @@ def test_types_and_providers_import_public_names_only() -> None:
 def test_the_public_file_tools_are_reexports_of_the_system_package() -> None:
     """``resource_api.files`` defines nothing: each of its names is imported from ``resource_api.system``."""
     module = ROOT / "resource_api" / "files.py"
-    found = {name.rpartition(".")[2] for name in imported(module) if name.startswith("resource_api.system.")}
-    assert found == exported("resource_api/files.py")
+    result = {name.rpartition(".")[2] for name in imported(module) if name.startswith("resource_api.system.")}
+    assert result == exported("resource_api/files.py")
     assert list(functions(tree(module))) == []
 
 
@@ -229,23 +229,23 @@ def test_every_package_is_listed_for_installation() -> None:
 def test_no_comment_marks_unfinished_work() -> None:
     """The usual markers occur nowhere in code, tests and examples."""
     marker = re.compile(r"\b(T[O]DO|FI[X]ME|XX[X])\b")
-    left = [
+    remaining = [
         f"{relative(path)}:{number}"
         for path in files(*CODE, "tests", "examples")
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if marker.search(line)
     ]
-    assert left == []
+    assert remaining == []
 
 
 def test_every_silenced_check_names_its_code() -> None:
     """A bare ``noqa`` or ``type: ignore`` would also hide later mistakes."""
     bare = re.compile(r"#\s*(type:\s*ignore(?!\[\w)|(ruff:\s*|flake8:\s*)?noqa(?!:\s*[A-Z]+\d))", re.IGNORECASE)
-    found = [
+    result = [
         f"{relative(path)}:{line}: {text}"
         for path in files(*CODE, "tests", "examples")
         if bare.search(path.read_text(encoding="utf-8"))  # to find comments takes a hundred times longer
         for line, text in comments(path)
         if bare.search(text)
     ]
-    assert found == []
+    assert result == []

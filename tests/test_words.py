@@ -75,7 +75,7 @@ def identifiers(path: Path) -> Iterator[tuple[str, int]]:
 @pytest.mark.parametrize("directory", CODE)
 def test_no_identifier_has_a_retired_word(directory: str) -> None:
     """Each is listed with its place and the words to use instead."""
-    found = [
+    result = [
         f"{path.relative_to(ROOT)}:{line}: {identifier} ({word}: say {RETIRED[word]})"
         for path in sorted((ROOT / directory).rglob("*.py"))
         for identifier, line in identifiers(path)
@@ -83,7 +83,7 @@ def test_no_identifier_has_a_retired_word(directory: str) -> None:
         for word in words(identifier)
         if word in RETIRED
     ]
-    assert not found, "\n" + "\n".join(found)
+    assert not result, "\n" + "\n".join(result)
 
 
 def test_every_exception_is_needed() -> None:

@@ -190,8 +190,8 @@ def test_a_further_problem_costs_few_calls(tmp_path: Path, suffix: str, body: st
         with pytest.raises(ManifestError) as refused:
             runtime.plan(str(path))
         source_lines = SourceLines({}, lambda _name: TYPE, Log("notice"), time.time() + 1)
-        shown = [source_lines.under(problem) for problem in refused.value.problems]
-        assert len([each for each in shown if each]) == count
+        output = [source_lines.under(problem) for problem in refused.value.problems]
+        assert len([item for item in output if item]) == count
 
     # After so many problems no further name is compared with all names for a suggestion.
     few, many = (counted_calls(lambda count=count: problems(count)) for count in (110, 220))
@@ -259,7 +259,7 @@ def test_a_created_resource_needs_little_memory() -> None:
 def test_a_value_that_is_read_as_declared_is_held_once(tmp_path: Path) -> None:
     """After a run a long text is in memory once as a value and once in the manifest's bytes."""
     texts = [f"{number}" * 20_000 for number in range(10, 60)]
-    wanted = {f"File[{tmp_path}/{number}]": {"content": text} for number, text in enumerate(texts)}
+    expected = {f"File[{tmp_path}/{number}]": {"content": text} for number, text in enumerate(texts)}
     held: list[int] = []
 
     def look(event: Any) -> None:
@@ -270,7 +270,7 @@ def test_a_value_that_is_read_as_declared_is_held_once(tmp_path: Path) -> None:
     runtime.apply({"project": "counts", "resources": {f"File[{tmp_path}/first]": {"content": "what needs loading is"}}})
     tracemalloc.start()
     try:
-        assert runtime.apply({"project": "counts", "resources": wanted}).summary.created == len(texts)
+        assert runtime.apply({"project": "counts", "resources": expected}).summary.created == len(texts)
     finally:
         tracemalloc.stop()
     assert held[-1] < 1.5 * sum(map(len, texts))
@@ -278,9 +278,9 @@ def test_a_value_that_is_read_as_declared_is_held_once(tmp_path: Path) -> None:
 
 def files(directory: Path, count: int) -> Path:
     """Write a manifest of files that are in sync."""
-    wanted = {f"File[{directory}/{n:04d}]": {"content": f"{n}\n", "mode": "0644"} for n in range(count)}
+    expected = {f"File[{directory}/{n:04d}]": {"content": f"{n}\n", "mode": "0644"} for n in range(count)}
     manifest = directory / f"site-{count}.json"
-    manifest.write_text(json.dumps({"project": "counts", "resources": wanted}))
+    manifest.write_text(json.dumps({"project": "counts", "resources": expected}))
     for number in range(count):
         path = directory / f"{number:04d}"
         path.write_text(f"{number}\n")
@@ -367,8 +367,8 @@ def imported(*arguments: str) -> set[str]:
         "run(sys.argv[1:])\n"
         "sys.stderr.write('\\n'.join(['', 'modules:', *sys.modules]))"
     )
-    done = subprocess.run([sys.executable, "-c", script, *arguments], check=True, capture_output=True, text=True)
-    return set(done.stderr.partition("modules:\n")[2].splitlines())
+    process = subprocess.run([sys.executable, "-c", script, *arguments], check=True, capture_output=True, text=True)
+    return set(process.stderr.partition("modules:\n")[2].splitlines())
 
 
 @pytest.mark.usefixtures("_unmeasured")
@@ -416,8 +416,8 @@ def test_valid_files_of_providers_and_stacks_import_no_jsonschema(tmp_path: Path
 @pytest.mark.usefixtures("_unmeasured")
 def test_the_no_change_cache_is_only_used_with_state(tmp_path: Path) -> None:
     """The no-change cache is neither written without state nor by a run that records changes, but by later ones."""
-    manifest, kept = str(files(tmp_path, 3)), f"sqlite:{tmp_path}/state/state.db"
-    runs = [imported("apply", manifest, "--state", state) for state in ("memory:", "memory:", kept, kept, kept)]
+    manifest, text = str(files(tmp_path, 3)), f"sqlite:{tmp_path}/state/state.db"
+    runs = [imported("apply", manifest, "--state", state) for state in ("memory:", "memory:", text, text, text)]
     concludes = ["resource_api.cache.incremental_plan" in modules for modules in runs]
     assert concludes == [False, False, False, True, True]
 
@@ -450,11 +450,11 @@ def test_a_manifest_in_yaml_is_parsed_until_its_conclusion_is_cached(tmp_path: P
 @pytest.mark.usefixtures("_unmeasured")
 def test_certificates_without_changes_import_nothing_that_reads_them(tmp_path: Path) -> None:
     """What is in a key and in a certificate is known from the run before, by their contents."""
-    place, key = f"X509_certificate[{tmp_path}/site.pem]", f"{tmp_path}/site.key"
-    wanted = {f"X509_key[{key}]": {}, place: {"private_key": key, "subject": {"CN": "a"}, "ca_certificate": None}}
+    text, key = f"X509_certificate[{tmp_path}/site.pem]", f"{tmp_path}/site.key"
+    expected = {f"X509_key[{key}]": {}, text: {"private_key": key, "subject": {"CN": "a"}, "ca_certificate": None}}
     manifest = tmp_path / "site.json"
-    resources = {**wanted, f"File[{tmp_path}/fqdn]": {"content": "x"}}
-    manifest.write_text(json.dumps({"resources": resources, "outputs": {"serial": f"${{{place}.serial}}"}}))
+    resources = {**expected, f"File[{tmp_path}/fqdn]": {"content": "x"}}
+    manifest.write_text(json.dumps({"resources": resources, "outputs": {"serial": f"${{{text}.serial}}"}}))
     runs = [imported("apply", str(manifest), "--state", f"sqlite:{tmp_path}/state/state.db") for _ in range(3)]
     assert ["cryptography" in modules for modules in runs] == [True, True, False]
 
@@ -499,8 +499,8 @@ _MANY_HOSTS: Final = ("asyncio", "asyncssh", "resource_api.fleet", "resource_api
 @pytest.mark.parametrize("command", [("apply",), ("validate",), ("plan",)])
 def test_a_command_without_other_hosts_imports_nothing_for_them(command: tuple[str, ...], tmp_path: Path) -> None:
     """Neither what goes over hosts nor what connects to them."""
-    found = imported(*command, str(files(tmp_path, 3)), "--state", "memory:")
-    assert not [name for name in found if name.startswith(_MANY_HOSTS)]
+    result = imported(*command, str(files(tmp_path, 3)), "--state", "memory:")
+    assert not [name for name in result if name.startswith(_MANY_HOSTS)]
 
 
 def test_a_further_host_costs_few_calls_and_little_memory(tmp_path: Path) -> None:

@@ -48,26 +48,26 @@ PASSED, NOT_PASSED = "yes", "-"
 
 def passed_laws(reports: Iterator[Path]) -> Mapping[str, set[str]]:
     """Return type → the laws that it has passed, from reports of pytest. Raise ``ValueError`` for one that failed."""
-    found: dict[str, set[str]] = {name: set() for name in TYPES}
+    entries: dict[str, set[str]] = {name: set() for name in TYPES}
     for report in reports:
         for suite in JUnitXml.fromfile(str(report)):
             for case in suite:
                 module, _, name = case.classname.rpartition(".")
-                if any(isinstance(each, (Error, Failure)) for each in case.result):
+                if any(isinstance(item, (Error, Failure)) for item in case.result):
                     msg = f"{case.classname}.{case.name} has failed"
                     raise ValueError(msg)
-                if name.startswith("Test") and not any(isinstance(each, Skipped) for each in case.result):
+                if name.startswith("Test") and not any(isinstance(value, Skipped) for value in case.result):
                     tested = getattr(getattr(importlib.import_module(module), name), "type_name", "")
-                    found.get(tested, set()).add(case.name.partition("[")[0])
-    return found
+                    entries.get(tested, set()).add(case.name.partition("[")[0])
+    return entries
 
 
 def cells(name: str, laws: set[str]) -> dict[str, str]:
     """Return the row of a type: column → whether one of its laws is among those that were passed."""
-    found = {column: bool(laws.intersection(wanted)) for column, wanted in COLUMNS.items()}
+    entries = {column: bool(laws.intersection(expected)) for column, expected in COLUMNS.items()}
     facts = {"odd machine": name in odd_types(), "whole directory": _checks_directory(name)}
-    every = {**found, **facts, "killed anywhere": name in CASES}
-    return {column: PASSED if each else NOT_PASSED for column, each in every.items()}
+    every = {**entries, **facts, "killed anywhere": name in CASES}
+    return {column: PASSED if item else NOT_PASSED for column, item in every.items()}
 
 
 @cache
@@ -82,11 +82,11 @@ def _checks_directory(name: str) -> bool:
     return any("whole_directory" in path.read_text(encoding="utf-8") for path in code)
 
 
-def table(found: Mapping[str, Mapping[str, str]]) -> str:
+def table(mapping: Mapping[str, Mapping[str, str]]) -> str:
     """Return the rows as Markdown."""
     head = ["type", *cells("", set())]
     lines = [f"| {' | '.join(head)} |", f"| --- |{' --- |' * (len(head) - 1)}"]
-    for name, row in sorted(found.items()):
+    for name, row in sorted(mapping.items()):
         lines.append(f"| [{name}](reference/{name}.md) | {' | '.join(row.values())} |")
     return "\n".join(lines)
 
@@ -114,8 +114,8 @@ def main(names: Sequence[str]) -> None:
         subprocess.run([*words, "-k", laws, *tests], check=True, cwd=ROOT, env={**os.environ, DIRECTORY: directory})
         passed = passed_laws(Path(directory).glob("*.xml"))
     page = PAGE.read_text(encoding="utf-8")
-    kept = {name: {**cells(name, set()), **_laws(row)} for name, row in rows(page).items() if name in TYPES}
-    text = table({**kept, **{name: cells(name, passed[name]) for name in names}})
+    stored = {name: {**cells(name, set()), **_laws(row)} for name, row in rows(page).items() if name in TYPES}
+    text = table({**stored, **{name: cells(name, passed[name]) for name in names}})
     before, _, rest = page.partition(BEGIN)
     PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 

@@ -61,10 +61,10 @@ def _first(command: Sequence[str], but: Sequence[str]) -> int:
     code = subprocess.run(command, check=False).returncode
     _wait_for_all()
     after = _state(written, but)
-    found = list(_differences(before, after))
-    for line in found:
+    differences = list(_differences(before, after))
+    for line in differences:
         sys.stdout.write(f"{line}\n")
-    return code or bool(found)
+    return code or bool(differences)
 
 
 def _let_settings_be_changed() -> None:
@@ -72,9 +72,9 @@ def _let_settings_be_changed() -> None:
     subprocess.run(["umount", "--recursive", "/proc"], check=True)
     namespaces.mount("proc", "/proc")
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
-        place = line.split()[4]
-        if place.startswith("/sys"):
-            subprocess.run(["mount", "-o", "remount,bind,rw", place], check=True)
+        path = line.split()[4]
+        if path.startswith("/sys"):
+            subprocess.run(["mount", "-o", "remount,bind,rw", path], check=True)
 
 
 def _wait_for_all() -> None:
@@ -90,30 +90,30 @@ def _wait_for_all() -> None:
 
 def _state(written: int, but: Sequence[str]) -> Mapping[str, str]:
     """Return what the machine has now: what it is → its content."""
-    found = {f"mount {line}": "" for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()}
-    found |= {f"process {each.name}": _text(each / "cmdline") for each in Path("/proc").glob("[0-9]*")}
-    found |= {f"file {path}": str(about) for path, about in _files(written, but)}
+    entries = {f"mount {line}": "" for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()}
+    entries |= {f"process {entry.name}": _text(entry / "cmdline") for entry in Path("/proc").glob("[0-9]*")}
+    entries |= {f"file {path}": str(details) for path, details in _files(written, but)}
     for table in _TABLES:
-        found |= {f"{table} {line}": "" for line in _text(Path("/proc", table)).splitlines()}
+        entries |= {f"{table} {line}": "" for line in _text(Path("/proc", table)).splitlines()}
     # Those with processes belong to rehearsals elsewhere: here, all have ended.
     groups = Path("/sys/fs/cgroup").rglob("resource-api*/pids.current")
-    found |= {f"control group {each.parent}": "" for each in groups if _text(each).strip() == "0"}
+    entries |= {f"control group {group.parent}": "" for group in groups if _text(group).strip() == "0"}
     # What is behind the permissions: the user, the group, the kind and the name. Keyrings come and go with processes.
     keys = (line.split(maxsplit=5)[-1] for line in _text(Path("/proc/keys")).splitlines())
     # The manager of services of the machine itself, or of another namespace, gives each service a key of this name.
-    found |= {f"key {each}": "" for each in keys if " keyring " not in each and " invocation_id:" not in each}
-    found["names"] = str(os.uname())
-    return found | dict(_settings())
+    entries |= {f"key {key}": "" for key in keys if " keyring " not in key and " invocation_id:" not in key}
+    entries["names"] = str(os.uname())
+    return entries | dict(_settings())
 
 
 def _files(written: int, but: Sequence[str]) -> Iterator[tuple[str, Written]]:
     """Yield what is written; a directory in which something is written is there for that alone."""
-    found = written_files.read(written)
-    above = {path.rpartition("/")[0] for path in found}
-    for path, about in found.items():
-        expected = "/__pycache__" in path or any(path == each or path.startswith(f"{each}/") for each in but)
+    text = written_files.read(written)
+    above = {path.rpartition("/")[0] for path in text}
+    for path, details in text.items():
+        expected = "/__pycache__" in path or any(path == item or path.startswith(f"{item}/") for item in but)
         if path not in above and not expected:
-            yield path, about
+            yield path, details
 
 
 def _settings() -> Iterator[tuple[str, str]]:
@@ -132,11 +132,11 @@ def _text(path: Path) -> str:
 
 
 def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    for what in sorted(before.keys() | after.keys()):
-        if what not in after:
-            yield f"gone: {what}"
-        elif before.get(what) != after[what]:
-            yield f"{'changed' if what in before else 'new'}: {what}: {after[what]}".rstrip(": ")
+    for key in sorted(before.keys() | after.keys()):
+        if key not in after:
+            yield f"gone: {key}"
+        elif before.get(key) != after[key]:
+            yield f"{'changed' if key in before else 'new'}: {key}: {after[key]}".rstrip(": ")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,9 @@ DAMAGES: Final = (
 
 def mended(machine: Machine) -> list[str]:
     """Return the resources of those damages that are not on the machine, or no longer."""
-    return [each.resource for each in DAMAGES if machine.run("sh", "-c", each.mended, check=False).returncode == 0]
+    return [
+        damage.resource for damage in DAMAGES if machine.run("sh", "-c", damage.mended, check=False).returncode == 0
+    ]
 
 
 @contextmanager
@@ -71,7 +73,7 @@ def bare_machine(directory: Path, *packages: str) -> Iterator[Machine]:
     mounts = directory / "mounts"
     mounts.mkdir()
     services = ("postgresql", "postgresql@")
-    with started_machine(mounts, kept=services, network=False) as machine:
+    with started_machine(mounts, stored=services, network=False) as machine:
         machine.run("rm", "-f", "/usr/sbin/policy-rc.d", "/etc/motd")
         machine.run("cp", "-r", HOME, "/root/webserver")
         commit = "git -c user.name=ra -c user.email=ra@localhost"
@@ -86,5 +88,5 @@ def bare_machine(directory: Path, *packages: str) -> Iterator[Machine]:
 
 def page(machine: Machine, path: str = "/") -> str:
     """Return a page as a visitor sees it who trusts the authority of the site."""
-    place = ("--resolve", "www.example.org:443:127.0.0.1", f"https://www.example.org{path}")
-    return machine.run("curl", "-sSf", "--cacert", "/etc/ssl/web/ca.pem", *place).stdout
+    location = ("--resolve", "www.example.org:443:127.0.0.1", f"https://www.example.org{path}")
+    return machine.run("curl", "-sSf", "--cacert", "/etc/ssl/web/ca.pem", *location).stdout

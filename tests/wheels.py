@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 def build(directory: Path, name: str, version: str, *requirements: str) -> Path:
     """Write a wheel with one module, and return its path."""
-    about = f"{name}-{version}.dist-info"
-    needs = "".join(f"Requires-Dist: {each}\n" for each in requirements)
+    info = f"{name}-{version}.dist-info"
+    needs = "".join(f"Requires-Dist: {requirement}\n" for requirement in requirements)
     texts = {
         f"{name}.py": f"version = {version!r}\n",
-        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nProvides-Extra: more\n{needs}",
-        f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nProvides-Extra: more\n{needs}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    record = "".join(f"{path},,\n" for path in (*texts, f"{about}/RECORD"))
+    record = "".join(f"{path},,\n" for path in (*texts, f"{info}/RECORD"))
     wheel = directory / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
-        for path, text in {**texts, f"{about}/RECORD": record}.items():
+        for path, text in {**texts, f"{info}/RECORD": record}.items():
             archive.writestr(zipfile.ZipInfo(path), text)  # the time of a new ZipInfo is always the same
     return wheel

@@ -183,9 +183,9 @@ class Bench:
     def _enumerate(self) -> list[Point]:
         """Return the mutating calls of the run on the files of the machine."""
         self.reset()
-        done = self.again()
-        assert done.returncode == 0, done.stderr
-        return [point._replace(text=point.text.replace(str(self.place), "")) for point in done.points]
+        result = self.again()
+        assert result.returncode == 0, result.stderr
+        return [point._replace(text=point.text.replace(str(self.place), "")) for point in result.points]
 
     def sample(self, count: int) -> list[Point]:
         """Return the points to try: all, or ``count`` of them, always the same."""
@@ -197,15 +197,15 @@ class Bench:
         In parallel runs it is possible that the point is not reached.
         """
         self.reset()
-        done = self.again(point)
-        reached = done.returncode == -9 or (self.case.parallel > 1 and done.returncode == 0)
-        assert reached, f"{point} was not reached: {done.returncode} {done.stderr}"
+        result = self.again(point)
+        reached = result.returncode == -9 or (self.case.parallel > 1 and result.returncode == 0)
+        assert reached, f"{point} was not reached: {result.returncode} {result.stderr}"
 
     def kill_again(self, point: Point) -> bool:
         """Kill the run after a killed one, if it reaches that call; return whether it did."""
-        done = self.again(point)
-        assert done.returncode in {0, -9}, done.stderr
-        return done.returncode == -9
+        result = self.again(point)
+        assert result.returncode in {0, -9}, result.stderr
+        return result.returncode == -9
 
     def refuse(self, point: Point, error: str) -> Outcome:
         """Run with one call answered by an error instead of being executed."""
@@ -223,23 +223,23 @@ class Bench:
 
     def observe(self) -> Seen:
         """Return the observed machine."""
-        kept = frozenset(os.listdir(self.state.parent)) if self.state.parent.exists() else frozenset()  # noqa: PTH208
+        paths = frozenset(os.listdir(self.state.parent)) if self.state.parent.exists() else frozenset()  # noqa: PTH208
         state = SqliteStore(str(self.state)).load(StackName("crash", "default"))
-        return Seen(self.tree(), state, kept, self.case.random)
+        return Seen(self.tree(), state, paths, self.case.random)
 
     def tree(self) -> dict[str, Any]:
         """Return every name in the world with kind, permissions and content."""
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for path in self._names():
-            seen = path.lstat()
+            status = path.lstat()
             name = str(path.relative_to(self.world))
             content: object = os.readlink(path) if path.is_symlink() else None  # noqa: PTH115
-            if stat.S_ISREG(seen.st_mode):
+            if stat.S_ISREG(status.st_mode):
                 content = self.case.meaning(name, path.read_bytes())
-            found[name] = stat.filemode(seen.st_mode), seen.st_uid, seen.st_gid, content
+            entries[name] = stat.filemode(status.st_mode), status.st_uid, status.st_gid, content
         if self.case.observation:
-            found[""] = subprocess.run(self.case.observation, check=True, capture_output=True, text=True).stdout
-        return found
+            entries[""] = subprocess.run(self.case.observation, check=True, capture_output=True, text=True).stdout
+        return entries
 
     def stamps(self) -> dict[str, int]:
         """Return the time of the last change of each name in the world."""

@@ -190,7 +190,7 @@ def _checkout(revision: str) -> dict[str, Any]:
 
 def _group(link: str, *choices: str) -> dict[str, Any]:
     """Return a group of alternatives whose choices are programs in /bin; the last one has the highest priority."""
-    return {"link": f"/srv/{link}", "choices": {f"/bin/{each}": {"priority": n} for n, each in enumerate(choices)}}
+    return {"link": f"/srv/{link}", "choices": {f"/bin/{choice}": {"priority": n} for n, choice in enumerate(choices)}}
 
 
 def _rules(table: str, verdict: str = "accept") -> dict[str, Any]:

@@ -30,13 +30,13 @@ def hold(bench: Bench, point: object) -> None:
         raise
 
 
-def failed_clearly(bench: Bench, done: Outcome, point: object) -> None:
+def failed_clearly(bench: Bench, result: Outcome, point: object) -> None:
     """Check that a run with a fault either did everything or says why it did not, and is no report of a bug."""
-    assert done.returncode in {0, 1, 74}, f"{point}: {done.returncode} {done.stderr}"
-    assert "Traceback" not in done.stderr, f"{point}: {done.stderr}"
-    assert "this is a bug" not in done.stderr, f"{point}: {done.stderr}"
-    if done.returncode:
-        assert "Error: " in done.stderr, f"{point}: {done.stderr}"
+    assert result.returncode in {0, 1, 74}, f"{point}: {result.returncode} {result.stderr}"
+    assert "Traceback" not in result.stderr, f"{point}: {result.stderr}"
+    assert "this is a bug" not in result.stderr, f"{point}: {result.stderr}"
+    if result.returncode:
+        assert "Error: " in result.stderr, f"{point}: {result.stderr}"
     else:
         assert bench.tree() == bench.whole.tree, point
 
@@ -52,20 +52,20 @@ def lock_is_free(bench: Bench) -> None:
 def nothing_is_unknown(bench: Bench) -> Seen:
     """Check that state is valid, created resources are recorded or in doubt, and recorded ones were created."""
     SqliteStore(str(bench.state)).check()
-    seen = bench.observe()
+    observed = bench.observe()
     if bench.case.system or bench.case.observation:
-        return seen  # what a resource is there, only its provider can say
-    known = {*seen.state.records, *seen.state.intents}
-    paths = {f"{bench.world}/{name}" for name in seen.tree.keys() - bench.before.tree.keys()}
-    named = {name for _, name in known}
-    whole = {name for kind, name in known if kind == "archive"}
+        return observed  # what a resource is there, only its provider can say
+    declared = {*observed.state.records, *observed.state.intents}
+    paths = {f"{bench.world}/{name}" for name in observed.tree.keys() - bench.before.tree.keys()}
+    names = {name for _, name in declared}
+    whole = {name for kind, name in declared if kind == "archive"}
     paths -= {path for path in paths for name in whole if path.startswith(f"{name}/") or path == _record(name)}
-    unknown = {path for path in paths if path not in named and not _auxiliary(path, named)}
+    unknown = {path for path in paths if path not in names and not _auxiliary(path, names)}
     assert not unknown, f"made, and neither recorded nor in doubt: {unknown}"
-    for key, record in seen.state.records.items():
-        if record.is_ is not None and key not in seen.state.intents and key not in bench.before.state.records:
+    for key, record in observed.state.records.items():
+        if record.is_ is not None and key not in observed.state.intents and key not in bench.before.state.records:
             assert record.type == "errand" or os.path.lexists(record.name), f"recorded, not there: {record.reference}"
-    return seen
+    return observed
 
 
 def _record(name: str) -> str:
@@ -73,17 +73,17 @@ def _record(name: str) -> str:
     return str(Path(name).with_name(f".{Path(name).name}.archive~"))
 
 
-def _auxiliary(path: str, known: set[str]) -> bool:
+def _auxiliary(path: str, declared: set[str]) -> bool:
     """Return whether a provider keeps a file beside a resource, or has not finished it."""
-    return path.endswith(".resource-api~") or str(Path(path).with_suffix("")) in known
+    return path.endswith(".resource-api~") or str(Path(path).with_suffix("")) in declared
 
 
 def converges(bench: Bench, cut: Seen) -> None:
     """Check that the next run succeeds and names the interrupted resources, and that a second one changes nothing."""
     report, events = bench.run_in_process(bench.case.command)
     assert report.exit_code == 0, [str(line) for line in events]
-    named = {line.subject for line in events if CUT in line.text}
-    assert named == cut.doubts
+    subjects = {line.subject for line in events if CUT in line.text}
+    assert subjects == cut.doubts
     after = bench.observe()
     as_if_nothing_had_happened(bench, after)
     stamps = bench.stamps()
@@ -94,14 +94,14 @@ def converges(bench: Bench, cut: Seen) -> None:
     assert bench.observe().state == after.state
 
 
-def as_if_nothing_had_happened(bench: Bench, seen: Seen) -> None:
+def as_if_nothing_had_happened(bench: Bench, observed: Seen) -> None:
     """Check that world and records are those of an uninterrupted run, with nothing owed or in doubt."""
-    assert seen.tree == bench.whole.tree
-    assert seen.records == bench.whole.records
-    assert dict(seen.state.outputs) == dict(bench.whole.state.outputs)
-    assert not seen.state.owed
-    assert not seen.state.intents
-    assert not {name for name in seen.kept if not _KEPT.fullmatch(name)}
+    assert observed.tree == bench.whole.tree
+    assert observed.records == bench.whole.records
+    assert dict(observed.state.outputs) == dict(bench.whole.state.outputs)
+    assert not observed.state.owed
+    assert not observed.state.intents
+    assert not {name for name in observed.kept if not _KEPT.fullmatch(name)}
 
 
 def only_ours_goes(bench: Bench) -> None:

@@ -34,13 +34,13 @@ def make_image(memory: Path) -> Path:
 
 
 @contextmanager
-def mounted(image: Path, place: Path) -> Iterator[None]:
+def mounted(image: Path, path: Path) -> Iterator[None]:
     """Mount an image; it writes nothing by itself and flushes no file for a rename."""
-    subprocess.run(["mount", "-o", "loop,commit=600,noauto_da_alloc", str(image), str(place)], check=True)
+    subprocess.run(["mount", "-o", "loop,commit=600,noauto_da_alloc", str(image), str(path)], check=True)
     try:
         yield
     finally:
-        subprocess.run(["umount", str(place)], check=True)
+        subprocess.run(["umount", str(path)], check=True)
 
 
 @contextmanager
@@ -56,9 +56,9 @@ def mounted_machine(bench: Bench, image: Path) -> Iterator[None]:
                 system.uncover()
 
 
-def cut(place: Path, mode: int) -> None:
+def cut(path: Path, mode: int) -> None:
     """Stop a filesystem: 2 drops all that was not flushed, 1 writes names and sizes before."""
-    fd = os.open(place, os.O_RDONLY)
+    fd = os.open(path, os.O_RDONLY)
     try:
         fcntl.ioctl(fd, _SHUTDOWN, struct.pack("I", mode))
     finally:
@@ -86,8 +86,8 @@ def lost(bench: Bench, image: Path, point: Point | None, mode: int) -> Iterator[
         with mounted_machine(bench, disk):
             bench.reset()
             subprocess.run(["sync", "-f", str(bench.disk)], check=True)
-            done = bench.again(point)
-            assert done.returncode == (-9 if point else 0), f"{point}: {done.returncode} {done.stderr}"
+            result = bench.again(point)
+            assert result.returncode == (-9 if point else 0), f"{point}: {result.returncode} {result.stderr}"
             cut(bench.disk, mode)
         with copied(disk, "image-after") as after, mounted_machine(bench, after):
             yield
@@ -97,19 +97,19 @@ def lost(bench: Bench, image: Path, point: Point | None, mode: int) -> Iterator[
 def full(bench: Bench, *, kilobytes: int | None = None, inodes: int | None = None) -> Iterator[Callable[[], None]]:
     """Put the machine, before the run, into a filesystem with so much room; yield a function that gives it more."""
 
-    def mount(options: str, *what: str) -> None:
-        subprocess.run(["mount", "-o", f"{options},mode=755", *what, str(bench.disk)], check=True)
+    def mount(options: str, *subject: str) -> None:
+        subprocess.run(["mount", "-o", f"{options},mode=755", *subject, str(bench.disk)], check=True)
 
     room = "size=64m,nr_inodes=100000"
     mount(room, "-t", "tmpfs", "none")
     try:
         bench.reset()
-        used = os.statvfs(bench.disk)
+        consumed = os.statvfs(bench.disk)
         if kilobytes is not None:
-            blocks = max(1, used.f_blocks - used.f_bfree)  # no blocks would mean any number
-            mount(f"remount,size={blocks * used.f_frsize + (kilobytes << 10)}")
+            blocks = max(1, consumed.f_blocks - consumed.f_bfree)  # no blocks would mean any number
+            mount(f"remount,size={blocks * consumed.f_frsize + (kilobytes << 10)}")
         if inodes is not None:
-            mount(f"remount,nr_inodes={used.f_files - used.f_ffree + inodes}")
+            mount(f"remount,nr_inodes={consumed.f_files - consumed.f_ffree + inodes}")
         yield lambda: mount(f"remount,{room}")
     finally:
         if bench.case.system:

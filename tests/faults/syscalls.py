@@ -80,16 +80,16 @@ def install_filter() -> None:
     """
     opens = {number: kinds.index("o") for number, (_, kinds) in CALLS.items() if "o" in kinds}
     count, last = len(CALLS), len(CALLS) + 3 + 2 * len(opens)
-    checks = {number: count + 2 + 2 * place for place, number in enumerate(opens)}
+    checks = {number: count + 2 + 2 * index for index, number in enumerate(opens)}
     instructions = [(_LOAD, 0, 0, 0)]  # the number of the call
-    for place, number in enumerate(CALLS, 1):
-        instructions.append((_IF_EQUAL, checks.get(number, last) - place - 1, 0, number))
+    for path, number in enumerate(CALLS, 1):
+        instructions.append((_IF_EQUAL, checks.get(number, last) - path - 1, 0, number))
     instructions.append((_RETURN, 0, 0, _ALLOW))
     for number, argument in opens.items():
-        place = checks[number] + 1
-        instructions += [(_LOAD, 0, 0, 16 + 8 * argument), (_IF_ANY, last - place - 1, last - place - 2, MAKES)]
+        path = checks[number] + 1
+        instructions += [(_LOAD, 0, 0, 16 + 8 * argument), (_IF_ANY, last - path - 1, last - path - 2, MAKES)]
     instructions += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _TRACE)]
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in instructions))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in instructions))
     program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)
     if os.geteuid() != 0:

@@ -19,7 +19,7 @@ PLACES: Final = (
     *("/var/log", "/var/mail", "/var/spool/cron"),
 )
 #: Those whose changes are points; how often a log is written depends on the time.
-WATCHED: Final = tuple(place for place in PLACES if place != "/var/log")
+WATCHED: Final = tuple(path for path in PLACES if path != "/var/log")
 #: What programs need of /etc.
 _ETC: Final = """
     passwd group shadow gshadow subuid subgid login.defs nsswitch.conf hosts shells localtime ld.so.cache ld.so.conf
@@ -36,15 +36,15 @@ _PACKAGES: Final = {"ra-test-new": ("1.0",), "ra-test-kept": ("1.0", "1.1"), "ra
 
 def run(*argv: str | Path) -> str:
     """Run a program that must succeed and return its output."""
-    done = subprocess.run(argv, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, (argv, done.stderr)
-    return done.stdout
+    process = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert process.returncode == 0, (argv, process.stderr)
+    return process.stdout
 
 
 def furnish(world: Path) -> None:
     """Make the directories of the system in ``world``, cover the machine's with them, and fill the repository."""
-    for place in PLACES:
-        _twin(Path(place), world / place[1:])
+    for path in PLACES:
+        _twin(Path(path), world / path[1:])
     _twin(Path("/var/spool/cron/crontabs"), world / "var/spool/cron/crontabs")
     for name in _ETC:
         if Path("/etc", name).exists():
@@ -75,22 +75,22 @@ def furnish(world: Path) -> None:
 def cover(world: Path) -> None:
     """Mount the directories of ``world`` over those of the machine, instead of what covers them now."""
     uncover()
-    for place in PLACES:
-        bind(world / place[1:], place)
+    for path in PLACES:
+        bind(world / path[1:], path)
 
 
 def uncover() -> None:
     """Show the machine's own directories again."""
     mounted = {line.split()[4] for line in Path("/proc/thread-self/mountinfo").read_text().splitlines()}
-    for place in reversed(PLACES):
-        if place in mounted:
-            unmount(place)
+    for path in reversed(PLACES):
+        if path in mounted:
+            unmount(path)
 
 
-def _twin(place: Path, path: Path) -> None:
-    """Create an empty directory with the owner and permissions of ``place``."""
+def _twin(location: Path, path: Path) -> None:
+    """Create an empty directory with the owner and permissions of ``location``."""
     path.mkdir(parents=True, exist_ok=True)
-    status = place.stat()
+    status = location.stat()
     os.chown(path, status.st_uid, status.st_gid)
     path.chmod(stat.S_IMODE(status.st_mode))
 

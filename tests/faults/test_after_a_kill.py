@@ -41,7 +41,7 @@ def test_a_run_may_be_killed_while_it_recovers_from_a_kill(machine: Any) -> None
     for point in machine.sample(3):
         machine.kill(point)
         later = order.choices(machine.points, k=3)
-        reached += sum([machine.kill_again(each) for each in later])
+        reached += sum([machine.kill_again(item) for item in later])
         invariants.hold(machine, f"{point}, then {', '.join(map(str, later))}")
     assert reached
 

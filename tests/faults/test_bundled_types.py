@@ -127,19 +127,19 @@ def test_what_a_successful_run_has_done_survives_a_loss_of_power(bench: Bench, i
         with power.lost(bench, image, None, mode):
             if bench.case.start:
                 run(*bench.case.start)
-            kept = bench.observe()
-            assert kept.tree == bench.whole.tree
-            assert kept.records == bench.whole.records
+            stored = bench.observe()
+            assert stored.tree == bench.whole.tree
+            assert stored.records == bench.whole.records
 
 
 @on("room")
 def test_a_run_without_room_loses_nothing(bench: Bench) -> None:
     """Of bytes or of inodes; the next run with room converges. A sample has one of both, by turns of the types."""
-    rooms = [("kilobytes", each) for each in KILOBYTES] + [("inodes", each) for each in INODES]
+    rooms = [("kilobytes", kilobyte) for kilobyte in KILOBYTES] + [("inodes", inode) for inode in INODES]
     turn = SWEPT.index(bench.name) // len(OTHERS) % 2
     for resource, amount in rooms if WHOLE else [rooms[2 + turn * len(KILOBYTES)]]:
         with power.full(bench, **{resource: amount}) as make_room:
-            done = bench.again()
+            result = bench.again()
             make_room()
-            invariants.failed_clearly(bench, done, f"{amount} {resource}")
+            invariants.failed_clearly(bench, result, f"{amount} {resource}")
             invariants.hold(bench, f"{amount} {resource}")

@@ -19,24 +19,24 @@ MINE = {"etc/ours": "found here\n", "etc/near": "not ours\n", "etc/theirs": "the
 
 def thirty(word: str) -> dict[str, dict[str, Any]]:
     """Return thirty resources of three types in seven segments, with relationships and one refresh."""
-    found: dict[str, dict[str, Any]] = {"File[@/etc]": {"ensure": "directory", "mode": "0750"}}
-    found["File[@/etc/ours]"] = {"content": "found here\n"}
-    found["File[@/etc/near]"] = {"content": f"near {word}\n"}
-    found["File[@/d]"] = {"ensure": "directory"}
+    entries: dict[str, dict[str, Any]] = {"File[@/etc]": {"ensure": "directory", "mode": "0750"}}
+    entries["File[@/etc/ours]"] = {"content": "found here\n"}
+    entries["File[@/etc/near]"] = {"content": f"near {word}\n"}
+    entries["File[@/d]"] = {"ensure": "directory"}
     for number in range(6):
-        found[f"Thing[@/d/t{number}]"] = {"text": f"thing {number} {word}", "require": "File[@/d]"}
-    found["File[@/d/sum]"] = {"content": "${Thing[@/d/t5].text} ${File[@/etc/near].checksum}\n"}
+        entries[f"Thing[@/d/t{number}]"] = {"text": f"thing {number} {word}", "require": "File[@/d]"}
+    entries["File[@/d/sum]"] = {"content": "${Thing[@/d/t5].text} ${File[@/etc/near].checksum}\n"}
     for number in range(5):
-        found[f"File[@/d/f{number}]"] = {"content": f"file {number} {word}\n", "mode": "0640"}
-    found["File[@/d/link]"] = {"ensure": "link", "target": "f0"}
+        entries[f"File[@/d/f{number}]"] = {"content": f"file {number} {word}\n", "mode": "0640"}
+    entries["File[@/d/link]"] = {"ensure": "link", "target": "f0"}
     for number in range(6):
-        found[f"Thing[@/x{number}]"] = {"text": f"{word} {number}", "before": "File[@/conf]"}
-    found["File[@/conf]"] = {"content": f"conf {word}\n", "notify": "Daemon[@/daemon]"}
-    found["Daemon[@/daemon]"] = {"reads": ["@/conf"]}
-    found["Daemon[@/idle]"] = {}
+        entries[f"Thing[@/x{number}]"] = {"text": f"{word} {number}", "before": "File[@/conf]"}
+    entries["File[@/conf]"] = {"content": f"conf {word}\n", "notify": "Daemon[@/daemon]"}
+    entries["Daemon[@/daemon]"] = {"reads": ["@/conf"]}
+    entries["Daemon[@/idle]"] = {}
     for number in range(4):
-        found[f"File[@/late{number}]"] = {"content": f"late {word} {number}\n", "require": "Daemon[@/daemon]"}
-    return found
+        entries[f"File[@/late{number}]"] = {"content": f"late {word} {number}\n", "require": "Daemon[@/daemon]"}
+    return entries
 
 
 def sweep(bench: Any, count: int, *, floor: int) -> None:
@@ -80,17 +80,17 @@ def test_a_replacement_may_be_killed_at_any_system_call(bench: Make) -> None:
     """After the deletion the next run creates it, and it is ours as before."""
 
     def made(mode: str) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {"File[@/conf]": {"content": mode}}
+        entries: dict[str, dict[str, Any]] = {"File[@/conf]": {"content": mode}}
         for number in range(3):
-            found[f"Thing[@/r{number}]"] = {
+            entries[f"Thing[@/r{number}]"] = {
                 "text": f"text {number}",
                 "make": mode,
                 "lifecycle": {"replace": "delete_first"},
                 "notify": "Daemon[@/daemon]",
             }
-        found["Thing[@/found]"] = {"text": "there", "make": mode, "lifecycle": {"replace": "delete_first"}}
-        found["Daemon[@/daemon]"] = {"reads": ["@/conf", "@/r1"]}
-        return found
+        entries["Thing[@/found]"] = {"text": "there", "make": mode, "lifecycle": {"replace": "delete_first"}}
+        entries["Daemon[@/daemon]"] = {"reads": ["@/conf", "@/r1"]}
+        return entries
 
     first = made("0600")
     del first["Thing[@/found]"]
@@ -101,9 +101,9 @@ def test_a_replacement_may_be_killed_at_any_system_call(bench: Make) -> None:
 def test_a_create_first_replacement_may_be_killed_at_any_system_call(bench: Make) -> None:
     """The old one is finally deleted, wherever the run was killed."""
 
-    def moved(place: str) -> dict[str, dict[str, Any]]:
+    def moved(path: str) -> dict[str, dict[str, Any]]:
         return {
-            "Thing[site]": {"path": f"@/{place}", "text": place, "lifecycle": {"replace": "create_first"}},
+            "Thing[site]": {"path": f"@/{path}", "text": path, "lifecycle": {"replace": "create_first"}},
             "File[@/conf]": {"content": "${Thing[site].path}\n", "notify": "Daemon[@/daemon]"},
             "Daemon[@/daemon]": {"reads": ["@/conf"]},
         }

@@ -55,13 +55,13 @@ class Machine:
         manifest = {"project": "web", "resources": {f"Thing[{self.place}/t]": {"text": f"text {number}"}}}
         (self.home / "site" / "site.json").write_text(json.dumps(manifest))
         if self.kind == "bundle":
-            made = ["bundle", "make", "site", "-o", "site.bundle", "--generation", str(number)]
-            for words in (made, ["bundle", "sign", "site.bundle", "--key", "key"]):
+            created = ["bundle", "make", "site", "-o", "site.bundle", "--generation", str(number)]
+            for words in (created, ["bundle", "sign", "site.bundle", "--key", "key"]):
                 environment = {**self.environment, "RESOURCE_API_MODULE_PATH": ""}
                 assert command.run(words, cwd=self.home, env=environment).returncode == 0
             return
         settings = ("user.name=a", "user.email=a@b", "gpg.format=ssh", f"user.signingkey={self.home}/key")
-        git = ["git", "-C", str(self.home / "site"), *(word for each in settings for word in ("-c", each))]
+        git = ["git", "-C", str(self.home / "site"), *(word for setting in settings for word in ("-c", setting))]
         for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-S", "-m", str(number)]):
             subprocess.run([*git, *words], env=GIT, check=True, capture_output=True)
 
@@ -91,11 +91,11 @@ def test_the_run_after_a_kill_converges(memory: Path, kind: str, least: int) -> 
     for point in points:
         machine.reset()
         assert machine.run(point).returncode == -9, point
-        done = machine.run()
-        assert (done.returncode, machine.text) == (0, "text 2"), (point, done.stderr)
+        result = machine.run()
+        assert (result.returncode, machine.text) == (0, "text 2"), (point, result.stderr)
         (version,) = (machine.place / "agent" / "versions").iterdir()
         assert json.loads((version / "site.json").read_text())["project"] == "web", point
         status = command.run(["agent", "status", "--json"], cwd=machine.home, env=machine.environment)
         last = json.loads(status.stdout)["last"]
         assert (status.returncode, last["generation"], last["trust"]) == (0, 2, "verified"), (point, last)
-        assert all(json.loads(each.read_text()) for each in (machine.place / "agent" / "reports").glob("*.json")), point
+        assert all(json.loads(path.read_text()) for path in (machine.place / "agent" / "reports").glob("*.json")), point

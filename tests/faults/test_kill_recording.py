@@ -29,8 +29,8 @@ def test_a_kill_while_a_run_is_recorded_loses_at_most_its_record(bench: Make) ->
         assert not cut.state.owed, point
         assert all(json.loads(file.read_bytes()) for file in directory.glob("*.json")), point
         (machine.world / "t1").write_text("something else\n")
-        done = machine.again()
-        assert done.returncode == 0, (point, done.stderr)
-        assert "1 updated, 2 unchanged" in done.stdout, point
+        result = machine.again()
+        assert result.returncode == 0, (point, result.stderr)
+        assert "1 updated, 2 unchanged" in result.stdout, point
         assert machine.tree() == machine.whole.tree, point
         assert all(json.loads(file.read_bytes()) for file in directory.iterdir()), point

@@ -36,11 +36,11 @@ def test_a_killed_rename_leaves_one_stack_whose_loss_is_noticed(bench: Make) -> 
         (name,) = store.stacks()
         names.add(name.stack)
         assert store.load(name).records == whole.records, point
-        known = read_marker(str(machine.state))
-        assert known is not None
-        assert list(known.losses({})), point
-        done = machine.again() if name.stack == "default" else rename_back(machine)
-        assert done.returncode == 0, (point, done.stderr)
+        declared = read_marker(str(machine.state))
+        assert declared is not None
+        assert list(declared.losses({})), point
+        result = machine.again() if name.stack == "default" else rename_back(machine)
+        assert result.returncode == 0, (point, result.stderr)
     assert names == {"default", "live"}
 
 

@@ -25,8 +25,8 @@ def test_a_conclusion_is_saved_completely_or_not_at_all(bench: Make) -> None:
         for count in (0, 0, 1, 0, 0):
             if count:
                 (machine.world / "f4").write_text("something else\n")
-            done = machine.again()
-            assert done.returncode == 0, (point, done.stderr)
+            result = machine.again()
+            assert result.returncode == 0, (point, result.stderr)
             updated = f"{count} updated, " if count else ""
-            assert f" s: {updated}{10 - count} unchanged." in done.stdout, point
+            assert f" s: {updated}{10 - count} unchanged." in result.stdout, point
             assert machine.tree() == machine.whole.tree, point

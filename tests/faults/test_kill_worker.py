@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def leaves(*numbers: int, **more: str) -> dict[str, dict[str, Any]]:
     """Return leaves, a text for each, and a service that reads one of them."""
-    found: dict[str, dict[str, Any]] = {
+    entries: dict[str, dict[str, Any]] = {
         f"Leaf[@/leaf{number}]": {"text": f"leaf {number}", "notify": "Daemon[@/daemon]"} for number in numbers
     }
-    found |= {f"Leaf[@/{name}]": {"text": text} for name, text in more.items()}
-    return {**found, "Daemon[@/daemon]": {"reads": [f"@/leaf{numbers[0]}"]}}
+    entries |= {f"Leaf[@/{name}]": {"text": text} for name, text in more.items()}
+    return {**entries, "Daemon[@/daemon]": {"reads": [f"@/leaf{numbers[0]}"]}}
 
 
 def test_a_run_with_workers_may_be_killed_at_any_system_call(bench: Make) -> None:

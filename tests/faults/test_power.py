@@ -35,9 +35,9 @@ def test_the_result_of_a_successful_run_survives_a_loss_of_power(bench: Make, me
     for point in chain([None], machine.sample(3)):
         with power.lost(machine, image, point, mode):
             if point is None:
-                kept = machine.observe()
-                assert kept.tree == machine.whole.tree
-                assert kept.records == machine.whole.records
+                stored = machine.observe()
+                assert stored.tree == machine.whole.tree
+                assert stored.records == machine.whole.records
             invariants.hold(machine, f"a loss of power, mode {mode}, at {point or 'the end'}")
 
 

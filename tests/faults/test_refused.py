@@ -32,11 +32,11 @@ def test_a_refused_system_call_ends_the_run_and_loses_nothing(bench: Make, error
     assert len(machine.points) >= FLOOR
     codes = set()
     for point in machine.sample(3):
-        done = machine.refuse(point, error)
-        codes.add(done.returncode)
-        assert done.returncode in {0, 74}, f"{point}: {done.stderr}"
-        if done.returncode:
-            assert str(machine.state.parent) in done.stderr.splitlines()[-1], f"{point}: {done.stderr}"
+        result = machine.refuse(point, error)
+        codes.add(result.returncode)
+        assert result.returncode in {0, 74}, f"{point}: {result.stderr}"
+        if result.returncode:
+            assert str(machine.state.parent) in result.stderr.splitlines()[-1], f"{point}: {result.stderr}"
         else:
             assert machine.tree() == machine.whole.tree, point
         invariants.hold(machine, f"{point} refused with {error}")
@@ -50,9 +50,9 @@ def test_a_full_disk_ends_the_run_and_the_next_run_with_space_converges(bench: M
     codes = []
     for kilobytes in (0, 4, 16, 40, 80, 120, 160):
         with private_mounts(), power.full(machine, kilobytes=kilobytes) as make_room:
-            done = machine.again()
+            result = machine.again()
             make_room()
-            invariants.failed_clearly(machine, done, f"{kilobytes} KiB")
+            invariants.failed_clearly(machine, result, f"{kilobytes} KiB")
             invariants.hold(machine, f"{kilobytes} KiB")
-        codes.append(done.returncode)
+        codes.append(result.returncode)
     assert codes.count(74) >= 3, codes

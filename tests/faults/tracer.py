@@ -101,7 +101,7 @@ def run(
     if not texts[2]:
         raise subprocess.TimeoutExpired([*arguments], timeout, texts[0], f"{texts[1]} {status}")
     code, points, reached = json.loads(texts[2])
-    return Outcome(code, texts[0], texts[1], [Point(*each) for each in points], reached)
+    return Outcome(code, texts[0], texts[1], [Point(*item) for item in points], reached)
 
 
 def _leave(work: Callable[[], None]) -> None:
@@ -203,7 +203,7 @@ class _Trace:
         _ptrace(_GETREGS, task, ctypes.byref(registers))
         call, kinds = CALLS[registers[_NUMBER]]
         try:
-            paths = list(_paths(task, kinds, [registers[place] for place in _ARGUMENTS]))
+            paths = list(_paths(task, kinds, [registers[argument] for argument in _ARGUMENTS]))
         except ProcessLookupError:
             return
         if not any(path == root or path.startswith(f"{root}/") for path in paths for root in self._watched):
@@ -228,9 +228,9 @@ class _Trace:
 
 def _paths(task: int, kinds: str, arguments: Sequence[int]) -> Iterator[str]:
     """Yield the paths that a call names, from its arguments; none for an open that makes nothing."""
-    for place, kind in enumerate(kinds):
+    for index, kind in enumerate(kinds):
         if kind in "oh":
-            flags = arguments[place] if kind == "o" else int.from_bytes(_memory(task, arguments[place], 8), "little")
+            flags = arguments[index] if kind == "o" else int.from_bytes(_memory(task, arguments[index], 8), "little")
             if not flags & MAKES:
                 return
     base = "cwd"
@@ -248,8 +248,8 @@ def _paths(task: int, kinds: str, arguments: Sequence[int]) -> Iterator[str]:
 def _link(task: int, name: str) -> str:
     """Return what a descriptor or the working directory of a process is: ``socket:`` for any socket, empty for none."""
     try:
-        found = os.readlink(f"/proc/{task}/{name}")  # noqa: PTH115 - text in, text out
-        return "socket:" if found.startswith("socket:") else found
+        result = os.readlink(f"/proc/{task}/{name}")  # noqa: PTH115 - text in, text out
+        return "socket:" if result.startswith("socket:") else result
     except FileNotFoundError:
         return ""
 

@@ -60,10 +60,10 @@ _NAMESPACES: Final = "--mount --pid --fork --uts --ipc --net --kill-child --prop
 
 def tree(suite: str) -> Path:
     """Return the tree of a Debian; where it is not there yet it is made, which takes a minute."""
-    made = ROOT / ".venv" / "debian" / suite
-    if not made.exists():
-        subprocess.run([ROOT / ".ci" / "bare-debian", suite, made], check=True)
-    return made
+    path = ROOT / ".venv" / "debian" / suite
+    if not path.exists():
+        subprocess.run([ROOT / ".ci" / "bare-debian", suite, path], check=True)
+    return path
 
 
 class Bare:
@@ -102,17 +102,17 @@ class Bare:
             command,
             self._generation,
             payload=self._archive.digest,
-            documents=[jobs.document_fields(each) for each in read],
+            documents=[jobs.document_fields(item) for item in read],
             files=job_inputs.file_contents(read, {}),
             host={"name": "bare", "groups": [], "address": "192.0.2.1"},
             options=options,
         )
         return sent_documents(connections, Host("bare"), with_id(job))
 
-    def _interpreter(self, *given: str) -> str:
+    def _interpreter(self, *text: str) -> str:
         """Return the path of a program that starts Python there."""
-        places = map(str, (tree(self.suite), self._directory / "mounts", self._directory / "kept"))
-        words = shlex.join([*places, *given])
+        paths = map(str, (tree(self.suite), self._directory / "mounts", self._directory / "kept"))
+        words = shlex.join([*paths, *text])
         program = self._directory / "python"
         program.write_text(f'#!/bin/sh\nexec unshare {_NAMESPACES} sh -c {shlex.quote(_ENTER)} sh {words} "$@"\n')
         program.chmod(0o755)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that all tests of the process share; each takes addresses of its own."""
-    with started_server(tmp_path_factory.mktemp("sshd"), tmp_path_factory.getbasetemp()) as found:
-        yield found
+    with started_server(tmp_path_factory.mktemp("sshd"), tmp_path_factory.getbasetemp()) as result:
+        yield result
 
 
 @pytest.fixture

@@ -118,8 +118,8 @@ class Faults:
 
 def know(server: Server, file: Path) -> None:
     """Write a file of known hosts in which one address has no key."""
-    known = f"[127.*]:{server.port},![127.4.9.2]:{server.port},127.4.9.9 {server.host_key}\n"
-    file.write_text(known, encoding="ascii")
+    text = f"[127.*]:{server.port},![127.4.9.2]:{server.port},127.4.9.9 {server.host_key}\n"
+    file.write_text(text, encoding="ascii")
 
 
 def ssh_host(server: Server, name: str, number: int) -> Host:
@@ -156,8 +156,8 @@ class Proxy:
         """End it."""
         self._control.send(b"e")
         self._thread.join()
-        for each in (*self._pairs, self._listener, self._control, self._controlled):
-            each.close()
+        for item in (*self._pairs, self._listener, self._control, self._controlled):
+            item.close()
 
     def _serve(self) -> None:
         while True:
@@ -176,11 +176,11 @@ class Proxy:
                 self._pass_on(ready[0])
 
     def _pass_on(self, end: socket.socket) -> None:
-        other = self._pairs[end]
+        second = self._pairs[end]
         try:
             data = end.recv(65536)
-            if data and not self._cut & {end, other}:
-                other.sendall(data)
+            if data and not self._cut & {end, second}:
+                second.sendall(data)
         except OSError:
             data = b""
         if not data:
@@ -196,8 +196,8 @@ class Proxy:
             self._close(there)
 
     def _close(self, end: socket.socket) -> None:
-        for each in (end, self._pairs.get(end)):
-            if each is not None and self._pairs.pop(each, None) is not None:
-                self._counts.pop(each, None)
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", int(self._reset), 0))
-                each.close()
+        for item in (end, self._pairs.get(end)):
+            if item is not None and self._pairs.pop(item, None) is not None:
+                self._counts.pop(item, None)
+                item.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", int(self._reset), 0))
+                item.close()

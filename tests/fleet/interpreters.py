@@ -21,17 +21,17 @@ _OLDEST_SYNTAX: Final = 6
 @cache
 def interpreters() -> dict[tuple[int, int], str]:
     """Return the path of an interpreter of each version from 3.6 on; that of the tests is among them."""
-    found = {sys.version_info[:2]: sys.executable}
+    entries = {sys.version_info[:2]: sys.executable}
     # Directories called shims hold scripts of pyenv, which look for an interpreter each time.
-    places = [Path(each) for each in os.get_exec_path() if not each.endswith("/shims")]
-    places += [Path("/usr/bin"), Path("/usr/local/bin"), *sorted(Path.home().glob(".pyenv/versions/*/bin"))]
+    paths = [Path(item) for item in os.get_exec_path() if not item.endswith("/shims")]
+    paths += [Path("/usr/bin"), Path("/usr/local/bin"), *sorted(Path.home().glob(".pyenv/versions/*/bin"))]
     for minor in range(_OLDEST_SYNTAX, 30):
-        for path in (f"{place}/python3.{minor}" for place in places):
+        for path in (f"{location}/python3.{minor}" for location in paths):
             if os.access(path, os.X_OK):
-                found.setdefault((3, minor), path)
+                entries.setdefault((3, minor), path)
     if _UNPACKED.exists():
-        found.setdefault(NEWEST, str(_UNPACKED))
-    return dict(sorted(found.items()))
+        entries.setdefault(NEWEST, str(_UNPACKED))
+    return dict(sorted(entries.items()))
 
 
 def new_enough() -> list[str]:
@@ -46,4 +46,4 @@ def too_old() -> list[str]:
 
 def name(path: str) -> str:
     """Return ``3.13``, for the names of tests."""
-    return next("{}.{}".format(*version) for version, each in interpreters().items() if each == path)
+    return next("{}.{}".format(*version) for version, interpreter in interpreters().items() if interpreter == path)

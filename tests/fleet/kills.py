@@ -55,7 +55,7 @@ class Rounds:
         """Run some rounds; raise ``AssertionError`` unless every effect was done exactly once."""
         kinds = ("controller", "connection", "run")
         for number in range(rounds):
-            names = [f"{number}-{each}" for each in range(_EACH)]
+            names = [f"{number}-{index}" for index in range(_EACH)]
             kind = kinds[number % len(kinds)]
             controller = self._start(names)
             if kind == "controller" and number % 2:
@@ -76,8 +76,8 @@ class Rounds:
             assert ended == "ended 0", (number, kind, ended)
             effects = Counter(self.trial.effects("web1"))
             assert all(count == 1 for count in effects.values()), (number, kind, effects.most_common(3))
-            place = self.trial.place("web1")
-            assert [name for name in names if not Path(place, name).exists()] == [], (number, kind)
+            path = self.trial.place("web1")
+            assert [name for name in names if not Path(path, name).exists()] == [], (number, kind)
 
     def _start(self, names: list[str]) -> Controller:
         """Start a process that takes a job to the host and says how it has ended."""
@@ -136,9 +136,9 @@ class Controller:
     def end(self) -> str:
         """Wait for its end and return what it has written."""
         with os.fdopen(self._result, encoding="utf-8") as file:
-            found = file.read()
+            text = file.read()
         os.waitpid(self._pid, 0)
-        return found
+        return text
 
 
 def _ended(payloads: Archives, host: Host, job: HostJob, home: Path) -> str:
@@ -170,16 +170,16 @@ def _name(pid: int) -> str:
 def _main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        for each in ("server", "shared/trial", "home/.ssh"):
-            (directory / each).mkdir(parents=True)
+        for word in ("server", "shared/trial", "home/.ssh"):
+            (directory / word).mkdir(parents=True)
         with started_server(directory / "server", directory / "shared") as server:
             server.known_hosts(directory / "home/.ssh/known_hosts")
             prepared = trial(directory / "shared/trial", directory / "payload")
             seed, transport = [*arguments[1:], *("0", LIBRARY)[len(arguments) - 1 :]]
             rounds = Rounds(server, prepared, directory / "home", int(seed), transport)
             rounds.run(int(arguments[0]))
-            done = len(prepared.effects("web1"))
-            sys.stdout.write(f"{dict(rounds.kills)}: {done} effects, each once\n")
+            count = len(prepared.effects("web1"))
+            sys.stdout.write(f"{dict(rounds.kills)}: {count} effects, each once\n")
 
 
 if __name__ == "__main__":

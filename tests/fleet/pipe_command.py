@@ -39,27 +39,27 @@ class Homes:
             self._ready.append(end_event(host.name, UNREACHABLE, error=f"connection refused ({host.name}:22)"))
             return
         if host.name.startswith("liar"):
-            lies = [HostEvent(host.name, each) for each in json.loads(os.environ["LIES"])]
+            lies = [HostEvent(host.name, document) for document in json.loads(os.environ["LIES"])]
             self._ready += [end_event(host.name, ENDED, 0), *reversed(lies)]
             return
         home = self._directory / host.name
         home.mkdir(exist_ok=True)
         environment = {**os.environ, "HOST_HOME": str(home), "XDG_STATE_HOME": str(home)}
-        made = PipeConnections(
+        pipe_connections = PipeConnections(
             self._payloads,
             cache=os.environ.get("HOST_CACHE") or str(self._directory / "cache"),
             environment=environment,
         )
-        self._connections[host.name] = made
-        made.start(host, job)
+        self._connections[host.name] = pipe_connections
+        pipe_connections.start(host, job)
 
     def next_event(self, seconds: float | None) -> HostEvent | None:
         """Return the next event of any host."""
         if self._ready:
             return self._ready.pop()
         share = (seconds or 0.2) / max(1, len(self._connections))
-        for name, each in list(self._connections.items()):
-            if (event := each.next_event(share)) is not None:
+        for name, item in list(self._connections.items()):
+            if (event := item.next_event(share)) is not None:
                 if event.document["type"] == "end":
                     self._connections.pop(name).close()
                 return event
@@ -76,8 +76,8 @@ class Homes:
 
     def close(self) -> None:
         """Close all channels."""
-        for each in self._connections.values():
-            each.close()
+        for connection in self._connections.values():
+            connection.close()
 
 
 if __name__ == "__main__":

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 def sent_documents(connections: PipeConnections, host: Host, job: HostJob) -> list[Mapping[str, Any]]:
     """Return the documents of all events of a host for a job; the last is its end. The connections are closed."""
-    found: list[Mapping[str, Any]] = []
+    entries: list[Mapping[str, Any]] = []
     try:
         connections.start(host, job)
         while (event := connections.next_event(60)) is not None:
-            found.append(event.document)
+            entries.append(event.document)
             if event.document["type"] == "end":
-                return found
+                return entries
     finally:
         connections.close()
-    msg = f"no end came after {found[-3:]}"
+    msg = f"no end came after {entries[-3:]}"
     raise AssertionError(msg)

@@ -139,13 +139,16 @@ class Server:
 
     def processes(self, address: str) -> list[int]:
         """Return the processes that a connection to an address has started."""
-        found = []
+        entries = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 variables = (process / "environ").read_bytes().split(b"\0")
-                if any(each.startswith(b"SSH_CONNECTION=") and f" {address} ".encode() in each for each in variables):
-                    found.append(int(process.name))
-        return found
+                if any(
+                    variable.startswith(b"SSH_CONNECTION=") and f" {address} ".encode() in variable
+                    for variable in variables
+                ):
+                    entries.append(int(process.name))
+        return entries
 
     def profile(self, address: str, text: str) -> None:
         """Have the login shell of a host read these lines."""
@@ -215,9 +218,9 @@ def _keygen(*arguments: str) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
+    with socket.socket() as result:
+        result.bind(("127.0.0.1", 0))
+        port: int = result.getsockname()[1]
     return port
 
 

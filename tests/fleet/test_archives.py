@@ -87,10 +87,10 @@ def boot(
     python: str, cache_directory: Path, archives: list[archives.SentArchive], raw: list[bytes] | None = None
 ) -> tuple[int, str]:
     """Run the first program with these archives, up to the job; return its exit code and standard error."""
-    sent = b"".join(b"%d\n%b" % (len(data), data) for data in raw or [each.raw for each in archives])
-    arguments = boot_arguments((each.digest for each in archives), str(cache_directory))
-    done = start(python, arguments, sent)
-    return done.returncode, done.stderr.decode()
+    sent = b"".join(b"%d\n%b" % (len(data), data) for data in raw or [archive.raw for archive in archives])
+    arguments = boot_arguments((item.digest for item in archives), str(cache_directory))
+    result = start(python, arguments, sent)
+    return result.returncode, result.stderr.decode()
 
 
 def modules_archive(top: Path) -> Iterator[str]:
@@ -105,12 +105,12 @@ def test_it_is_small_and_always_the_same(sent: archives.SentArchive, tmp_path: P
     """At most 800 KiB; made again it has the same bytes; it is kept, but not where others can open it."""
     assert len(sent.raw) <= LIMIT
     assert archives.package_archive(str(tmp_path / "a")) == sent
-    (kept,) = (tmp_path / "a").iterdir()
-    assert kept.stat().st_mode & 0o777 == 0o600
+    (path,) = (tmp_path / "a").iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
     began = time.process_time()
     assert archives.package_archive(str(tmp_path / "a")) == sent
     assert time.process_time() - began < 0.2
-    kept.write_bytes(b"of others")
+    path.write_bytes(b"of others")
     (tmp_path / "a").chmod(0o755)
     assert archives.package_archive(str(tmp_path / "a")) == sent
 
@@ -131,20 +131,20 @@ for name in {sorted(set(modules_archive(unpacked)) - without)!r}:
 assert all("site-packages" not in (getattr(each, "__file__", None) or "") for each in sys.modules.values())
 """
     bare = [python, "-W", "error", "-I", "-S", "-c", code]
-    done = subprocess.run(bare, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(bare, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
 
 
 def test_every_import_in_it_can_be_satisfied(unpacked: Path) -> None:
     """Also one within a function: by the standard library or by the archive, but for what is known to be optional."""
-    missing, known = [], {*sys.stdlib_module_names, *OPTIONAL, *ONE_OF, "lib"}
+    missing, declared = [], {*sys.stdlib_module_names, *OPTIONAL, *ONE_OF, "lib"}
     for path in sorted(unpacked.rglob("*.py")):
         relative = path.relative_to(unpacked).as_posix()
         if relative.startswith(("packaging/", "structlog/", "sh")):
             continue
         for name in imports(path):
             top = name.partition(".")[0]
-            if top in known or (relative, name) in NEVER:
+            if top in declared or (relative, name) in NEVER:
                 continue
             if not is_in(unpacked, name):
                 missing.append((relative, name))
@@ -195,11 +195,11 @@ def test_an_older_interpreter_is_told_what_is_needed(
     sent: archives.SentArchive, tmp_path: Path, python: str, before: str
 ) -> None:
     """One sentence, and nothing is written; by this interpreter as if it were one, and by real ones that are here."""
-    done = start(python, archives.boot_arguments([sent.digest], str(tmp_path / "cache")), before=before)
+    result = start(python, archives.boot_arguments([sent.digest], str(tmp_path / "cache")), before=before)
     version = "3.9" if before else interpreters.name(python)
-    said = rf"needs Python 3\.11 or later; this is {re.escape(version)}\.\d+\n"
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert re.fullmatch(said, done.stderr.decode()), done.stderr
+    text = rf"needs Python 3\.11 or later; this is {re.escape(version)}\.\d+\n"
+    assert (result.returncode, result.stdout) == (1, b"")
+    assert re.fullmatch(text, result.stderr.decode()), result.stderr
     assert not (tmp_path / "cache").exists()
 
 
@@ -218,12 +218,12 @@ def test_half_of_a_standard_library_is_not_enough(
     """As Debian's python3-minimal has it: found before the job is asked for, and said in one sentence."""
     arguments = archives.boot_arguments([sent.digest], str(tmp_path / "cache"))
     without = f"import sys; sys.modules['{missing}'] = None; "
-    done = start(python, arguments, b"%d\n%b" % (len(sent.raw), sent.raw), before=without)
-    assert (done.returncode, b'"have"' in done.stdout) == (1, False)
+    result = start(python, arguments, b"%d\n%b" % (len(sent.raw), sent.raw), before=without)
+    assert (result.returncode, b'"have"' in result.stdout) == (1, False)
     channel = HostChannel("web1", with_id(HostJob("plan", 1, payload=sent.digest)), lambda _: b"")
-    (end,) = channel.close(done.stderr.decode().splitlines()[-1])
-    said = r"needs all of Python's standard library \(Debian: the package python3\): [^\n]+"
-    assert re.fullmatch(said, end.document["error"])
+    (end,) = channel.close(result.stderr.decode().splitlines()[-1])
+    message = r"needs all of Python's standard library \(Debian: the package python3\): [^\n]+"
+    assert re.fullmatch(message, end.document["error"])
     assert end.document["status"] == "unreachable"
 
 
@@ -244,8 +244,8 @@ def test_an_archive_is_unpacked_once_for_one_user_alone(
     assert (cache_directory / program.digest / "0/providers/x").stat().st_mode & 0o777 == 0o700
     assert {path.name for path in cache_directory.iterdir()} == {sent.digest, program.digest}
     arguments = archives.boot_arguments([sent.digest, program.digest], str(cache_directory))
-    done = start(python, arguments)
-    assert done.stdout == b'RApi {"kind":"have","digests":""}\n'
+    result = start(python, arguments)
+    assert result.stdout == b'RApi {"kind":"have","digests":""}\n'
 
 
 @everywhere
@@ -262,13 +262,13 @@ def test_a_cache_that_others_can_open_or_a_link_is_refused(
 ) -> None:
     """Nothing in it is read."""
     cache_directory = tmp_path / "cache"
-    why = f"{cache_directory}: must be a directory that only its owner can open, and no link\n"
+    text = f"{cache_directory}: must be a directory that only its owner can open, and no link\n"
     cache_directory.mkdir(mode=0o755)
-    assert boot(python, cache_directory, [sent]) == (1, why)
+    assert boot(python, cache_directory, [sent]) == (1, text)
     cache_directory.rmdir()
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     cache_directory.symlink_to(tmp_path / "elsewhere")
-    assert boot(python, cache_directory, [sent]) == (1, why)
+    assert boot(python, cache_directory, [sent]) == (1, text)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
@@ -278,8 +278,8 @@ def test_a_cache_of_another_user_is_refused(sent: archives.SentArchive, tmp_path
     cache_directory = tmp_path / "cache"
     cache_directory.mkdir(mode=0o700)
     os.chown(cache_directory, 65534, 65534)
-    code, why = boot(python, cache_directory, [sent])
-    assert (code, why.endswith(": must be a directory that only its owner can open, and no link\n")) == (1, True)
+    code, reason = boot(python, cache_directory, [sent])
+    assert (code, reason.endswith(": must be a directory that only its owner can open, and no link\n")) == (1, True)
 
 
 @pytest.mark.parametrize("damage", ["empty", "missing"])
@@ -305,8 +305,8 @@ def test_bytecode_that_a_kill_has_left_half_written_is_no_damage(
     directory.mkdir(exist_ok=True)
     (directory / "__init__.cpython-311.pyc.140234").write_bytes(b"half")
     arguments = archives.boot_arguments([sent.digest], str(unpacked.parent))
-    done = start(python, arguments)
-    assert done.stdout == b'RApi {"kind":"have","digests":""}\n'
+    result = start(python, arguments)
+    assert result.stdout == b'RApi {"kind":"have","digests":""}\n'
 
 
 def test_first_runs_side_by_side_do_not_disturb_each_other(
@@ -319,11 +319,11 @@ def test_first_runs_side_by_side_do_not_disturb_each_other(
         subprocess.Popen([python, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(4)
     ]
-    for each in runs:  # none has it before all have asked for it
-        assert each.stdout is not None
-        assert b'"need"' in each.stdout.readline()
-    for each in runs:
-        out, error = each.communicate(data)
+    for run in runs:  # none has it before all have asked for it
+        assert run.stdout is not None
+        assert b'"need"' in run.stdout.readline()
+    for item in runs:
+        out, error = item.communicate(data)
         assert (out.splitlines()[-1], error) == (b'RApi {"kind":"have","digests":""}', b"")
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [sent.digest]
 
@@ -333,8 +333,8 @@ def test_a_link_is_not_followed(sent: archives.SentArchive, unpacked: Path, tmp_
     """One in place of what was unpacked is neither executed nor written to."""
     unpacked.rename(tmp_path / "elsewhere")
     unpacked.symlink_to(tmp_path / "elsewhere")
-    code, why = boot(python, tmp_path / "cache", [sent])
-    assert (code, why.startswith("cache: [Errno 20] Not a directory: ")) == (1, True)
+    code, reason = boot(python, tmp_path / "cache", [sent])
+    assert (code, reason.startswith("cache: [Errno 20] Not a directory: ")) == (1, True)
     assert {path.name for path in (tmp_path / "cache").iterdir()} == {unpacked.name}
 
 
@@ -343,8 +343,8 @@ def test_a_full_disk_is_said_and_leaves_nothing(sent: archives.SentArchive, tmp_
     """The first program ends with the system's reason, and what it was writing; the next one begins anew."""
     arguments = archives.boot_arguments([sent.digest], str(tmp_path / "cache"))
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
-    done = start(python, arguments, b"%d\n%b" % (len(sent.raw), sent.raw), before=limited)
-    assert (done.returncode, done.stderr) == (1, b"cache: [Errno 27] File too large\n")
+    result = start(python, arguments, b"%d\n%b" % (len(sent.raw), sent.raw), before=limited)
+    assert (result.returncode, result.stderr) == (1, b"cache: [Errno 27] File too large\n")
     assert list((tmp_path / "cache").iterdir()) == []
 
 
@@ -358,11 +358,11 @@ def test_modules_are_what_a_module_path_has(tmp_path: Path) -> None:
     for name in ("types/a.py", "lib/b/c.py", "types/__pycache__/a.pyc", "types/.hidden", "notes.txt", "providers.yaml"):
         (tmp_path / "first" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "first" / name).write_text(name)
-    found = archives.modules_archive([str(tmp_path), str(tmp_path / "first")], read)
-    wanted = {f"1/{name}": SentFile(name.encode()) for name in ("types/a.py", "lib/b/c.py", "providers.yaml")}
-    assert found == make_archive(wanted)
-    assert found is not None
-    assert found.digest == sha256(found.raw).hexdigest()
+    archive = archives.modules_archive([str(tmp_path), str(tmp_path / "first")], read)
+    expected = {f"1/{name}": SentFile(name.encode()) for name in ("types/a.py", "lib/b/c.py", "providers.yaml")}
+    assert archive == make_archive(expected)
+    assert archive is not None
+    assert archive.digest == sha256(archive.raw).hexdigest()
 
 
 def test_modules_have_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,8 +378,8 @@ def test_modules_have_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_first_answer_is_a_frame(sent: archives.SentArchive, tmp_path: Path, python: str) -> None:
     """It names what is needed by digest."""
     arguments = archives.boot_arguments([sent.digest, "0" * 64], str(tmp_path / "cache"))
-    done = start(python, arguments)
-    first = done.stdout.splitlines()[0]
+    result = start(python, arguments)
+    first = result.stdout.splitlines()[0]
     assert json.loads(first.removeprefix(b"RApi ")) == {"kind": "need", "digests": f"{sent.digest} {'0' * 64}"}
 
 

@@ -31,9 +31,9 @@ def _connect(home: Path, *hosts: Host) -> list[str]:
 
     async def ask(connections: AsyncsshTransport, host: Host) -> str:
         connection = await connections.connect(host)
-        done = await connection.run("echo $USER ${SSH_CONNECTION% *}")
+        result = await connection.run("echo $USER ${SSH_CONNECTION% *}")
         connection.close()
-        user, *_, address = str(done.stdout).split()
+        user, *_, address = str(result.stdout).split()
         return f"{user}@{address}"
 
     async def ask_all() -> list[str]:
@@ -47,8 +47,8 @@ def _connect(home: Path, *hosts: Host) -> list[str]:
 
 
 def _host(server: Server, address: str, **fields: Any) -> Host:
-    given = {"port": server.port, "user": "deploy", "identity": str(server.identity), **fields}
-    return Host("web1", address, **given)
+    arguments = {"port": server.port, "user": "deploy", "identity": str(server.identity), **fields}
+    return Host("web1", address, **arguments)
 
 
 def _configure(home: Path, text: str) -> None:
@@ -170,7 +170,7 @@ def test_a_port_without_a_server_is_named(home: Path, server: Server, monkeypatc
 @contextmanager
 def resetting(after: int) -> Iterator[tuple[int, list[int]]]:
     """Accept connections, read some bytes of each and reset it; yield the port, and a list that grows with each."""
-    seen: list[int] = []
+    observed: list[int] = []
 
     def serve() -> None:
         while True:
@@ -178,7 +178,7 @@ def resetting(after: int) -> Iterator[tuple[int, list[int]]]:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            seen.append(len(seen))
+            observed.append(len(observed))
             connection.recv(after or 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             connection.close()
@@ -187,7 +187,7 @@ def resetting(after: int) -> Iterator[tuple[int, list[int]]]:
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        yield listener.getsockname()[1], seen
+        yield listener.getsockname()[1], observed
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
@@ -283,13 +283,13 @@ def agent(server: Server, tmp_path: Path) -> Iterator[str]:
     process = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL)
     try:
         for _ in range(200):
-            done = subprocess.run(
+            completed = subprocess.run(
                 ["ssh-add", "-q", str(server.identity)],
                 env={"SSH_AUTH_SOCK": path, "PATH": "/usr/bin:/bin"},
                 check=False,
                 capture_output=True,
             )
-            if done.returncode == 0:
+            if completed.returncode == 0:
                 break
         yield path
     finally:

@@ -137,10 +137,10 @@ _DEFERRED: Final = "deferred: "
 def bare(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bare:
     """Return a host of each Debian."""
     tree(request.param)
-    made = Bare(request.param, tmp_path_factory.mktemp(request.param))
+    created = Bare(request.param, tmp_path_factory.mktemp(request.param))
     for name, text in FILES.items():
-        (made.state / name).write_text(text)
-    return made
+        (created.state / name).write_text(text)
+    return created
 
 
 def typed(reference: str) -> str:
@@ -150,7 +150,7 @@ def typed(reference: str) -> str:
 
 def of(events: list[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
     """Return the events of one type."""
-    return [each for each in events if each["type"] == kind]
+    return [event for event in events if event["type"] == kind]
 
 
 def test_every_type_has_a_resource_here() -> None:
@@ -175,8 +175,8 @@ def test_every_fact_is_known(bare: Bare) -> None:
     outputs = "".join(f"  {name}: ${{facts.{name}}}\n" for name in Facts().names())
     events = bare.events("apply", f"project: facts\noutputs:\n{outputs}")
     assert events[-1]["code"] == 0, events
-    (found,) = of(events, "outputs")
-    facts = found["outputs"]
+    (row,) = of(events, "outputs")
+    facts = row["outputs"]
     assert sorted(facts) == Facts().names()
     assert (facts["os"]["name"], facts["os"]["distro"]["codename"]) == ("Debian", bare.suite)
     assert facts["processors"]["count"] > 0
@@ -185,15 +185,17 @@ def test_every_fact_is_known(bare: Bare) -> None:
 
 def test_every_type_reads_a_resource_or_says_what_is_missing(bare: Bare) -> None:
     """In one sentence; what a change would need is a warning of the plan."""
-    lines = "".join(f"  {each}\n" for each in RESOURCES.values())
+    lines = "".join(f"  {resource}\n" for resource in RESOURCES.values())
     config = "providers: {http_resource: {config: {url: 'http://127.0.0.1:9', path: /hosts}}}"
     events = bare.events("plan", f"project: bare\n{config}\nresources:\n{lines}")
     (planned,) = of(events, "result")
     steps = planned["document"]["steps"]
-    assert {typed(each["reference"]) for each in steps} == TYPES
-    refused = {typed(step["reference"]): why for step in steps for why in step["reasons"] if why.startswith(_DEFERRED)}
-    assert {name: why.removeprefix(_DEFERRED) for name, why in refused.items()} == REFUSED
-    assert {typed(each["reference"]): each["message"] for each in of(events, "diagnostic")} == MISSING
+    assert {typed(item["reference"]) for item in steps} == TYPES
+    refused = {
+        typed(step["reference"]): reason for step in steps for reason in step["reasons"] if reason.startswith(_DEFERRED)
+    }
+    assert {name: error.removeprefix(_DEFERRED) for name, error in refused.items()} == REFUSED
+    assert {typed(value["reference"]): value["message"] for value in of(events, "diagnostic")} == MISSING
     assert events[-1]["code"] == 0
 
 
@@ -201,11 +203,11 @@ def test_every_type_lists_its_resources_or_says_why_not(bare: Bare) -> None:
     """The one that lacks a program is an error of one sentence; the others are listed, or cannot be anywhere."""
     events = bare.events("resource", every_type=True, log_level="info")
     (listed,) = of(events, "result")
-    assert {typed(each["reference"]) for each in listed["document"]} >= PRESENT
-    said = {each["subject"]: each["message"] for each in of(events, "log") if each["level"] != "info"}
-    assert said == {"apt_key": f"apt_key: {REFUSED['apt_key']}"}
-    left_out = [each["message"] for each in of(events, "log") if each["level"] == "info"]
-    assert all(re.fullmatch(r"is left out: [^\[]+", each) for each in left_out), left_out
+    assert {typed(item["reference"]) for item in listed["document"]} >= PRESENT
+    message = {value["subject"]: value["message"] for value in of(events, "log") if value["level"] != "info"}
+    assert message == {"apt_key": f"apt_key: {REFUSED['apt_key']}"}
+    left_out = [entry["message"] for entry in of(events, "log") if entry["level"] == "info"]
+    assert all(re.fullmatch(r"is left out: [^\[]+", element) for element in left_out), left_out
 
 
 def test_functions_say_which_module_they_need(bare: Bare) -> None:
@@ -234,7 +236,7 @@ def test_debians_own_libraries_are_enough_for_types_that_need_some(bare: Bare) -
     manifest = (
         "project: libraries\nvalues:\n  text: {invoke: template, with: {source: hi}}\n"
         "outputs: {text: '${values.text}', memory: '${facts.memory.system}'}\nresources:\n"
-        + "".join(f"  {each}\n" for each in declared)
+        + "".join(f"  {item}\n" for item in declared)
     )
     first, second = (bare.events("apply", manifest, libraries=True) for _ in range(2))
     (summary,), (outputs,) = of(first, "summary"), of(first, "outputs")

@@ -72,7 +72,7 @@ class Fleet:
 
     def run(self, *words: str, **environment: str) -> Outcome:
         """Give a command, and compare its JSON with its schema."""
-        done = subprocess.run(
+        process = subprocess.run(
             self.command(*words),
             cwd=self.home,
             env=self.environment | environment,
@@ -81,9 +81,9 @@ class Fleet:
             timeout=60,
             check=False,
         )
-        assert "Traceback" not in done.stderr, done.stderr
-        json_schemas.check(words, done.stdout, done.returncode)
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        assert "Traceback" not in process.stderr, process.stderr
+        json_schemas.check(words, process.stdout, process.returncode)
+        return Outcome(process.returncode, process.stdout, process.stderr)
 
     def content(self, host: str) -> str:
         """Return what a host's file holds; empty: there is none."""
@@ -110,9 +110,9 @@ def without_times(text: str) -> str:
 
 def test_apply_shows_equal_hosts_once_and_the_rest_is_done_again(fleet: Fleet) -> None:
     """A canary, the others folded, the one that could not be reached last; `--rerun` takes that one alone."""
-    done = fleet.run("apply", "site.yaml", "--on", "web,gone1,db1", "--batches", "1,100%", "--stop-after", "1")
-    assert done.code == 1
-    assert without_times(done.out).splitlines() == [
+    result = fleet.run("apply", "site.yaml", "--on", "web,gone1,db1", "--batches", "1,100%", "--stop-after", "1")
+    assert result.code == 1
+    assert without_times(result.out).splitlines() == [
         "web1:",
         f"  Notice: File[{fleet.place}/web1.conf]: created",
         "Batch 1 of 2: 1 host, 1 changed. 4 hosts follow.",
@@ -130,18 +130,18 @@ def test_apply_shows_equal_hosts_once_and_the_rest_is_done_again(fleet: Fleet) -
             " Run RUN; --rerun RUN does the rest."
         ),
     ]
-    assert done.err == ""
+    assert result.err == ""
     assert fleet.content("web3") == "role front password nothing\n"
     assert fleet.content("db1") == "role db password correct-horse\n"
     again = fleet.run("apply", "site.yaml", "--rerun", "last", "--json")
-    assert [(each["host"], each["status"]) for each in again.events("host_end")] == [("gone1", "unreachable")]
+    assert [(event["host"], event["status"]) for event in again.events("host_end")] == [("gone1", "unreachable")]
     assert again.events()[-1]["hosts"] == {
         **dict.fromkeys(("changed", "unchanged", "failed", "refused", "untouched"), 0),
         "unreachable": 1,
     }
-    other = fleet.run("apply", "site.yaml", "--rerun", "last", "-i", "role=x")
-    assert other.code == 65
-    assert without_times(other.err) == (
+    second = fleet.run("apply", "site.yaml", "--rerun", "last", "-i", "role=x")
+    assert second.code == 65
+    assert without_times(second.err) == (
         "Error: --rerun RUN: the manifest, an input or the module path is not what that run had;"
         " without --rerun, --on names the hosts\n"
     )
@@ -156,9 +156,9 @@ def test_apply_shows_equal_hosts_once_and_the_rest_is_done_again(fleet: Fleet) -
 def test_a_host_whose_run_fails_is_an_exception_beside_the_others(fleet: Fleet) -> None:
     """Its errors stand under its name, the others go on; a failed canary leaves them untouched."""
     (fleet.place / "web2.conf").mkdir()
-    done = fleet.run("apply", "site.yaml", "--on", "web", "--detailed-exitcodes")
-    assert done.code == 6
-    lines = done.out.splitlines()
+    result = fleet.run("apply", "site.yaml", "--on", "web", "--detailed-exitcodes")
+    assert result.code == 6
+    lines = result.out.splitlines()
     assert lines[:3] == [
         "web1,web3 (2 hosts):" if "web1,web3" in lines[0] else "web[1,3] (2 hosts):",
         f"  Notice: File[{fleet.place}/${{host.name}}.conf]: created",
@@ -191,9 +191,9 @@ def test_a_plan_of_each_host_is_saved_and_carried_out(fleet: Fleet) -> None:
     single = fleet.run("apply", "plans/web1.json", "--on", "web1")
     assert single.code == 64
     assert "is the plan of one machine" in single.err
-    done = fleet.run("apply", "plans", "--on", "web[1:2]")
-    assert done.code == 0, done
-    assert "Applied to 2 hosts" in done.out
+    result = fleet.run("apply", "plans", "--on", "web[1:2]")
+    assert result.code == 0, result
+    assert "Applied to 2 hosts" in result.out
     assert fleet.content("web2") == "role front\n"
 
 
@@ -219,11 +219,11 @@ def test_a_plan_that_cannot_be_saved_is_the_reason_why_the_run_ends(fleet: Fleet
     """The hosts that have not answered say it too."""
     (fleet.home / "site.yaml").write_text("project: web\n")
     (fleet.home / "plans" / "web1.json").mkdir(parents=True)
-    done = fleet.run("plan", "site.yaml", "--on", "web1", "-o", "plans")
-    assert done.code == 1
-    why = "cannot save the plan to plans/web1.json: neither a file nor a link, so it cannot be replaced"
-    assert done.err == f"Error: {why}\n"
-    assert f"this run was ended: {why}" in done.out
+    result = fleet.run("plan", "site.yaml", "--on", "web1", "-o", "plans")
+    assert result.code == 1
+    reason = "cannot save the plan to plans/web1.json: neither a file nor a link, so it cannot be replaced"
+    assert result.err == f"Error: {reason}\n"
+    assert f"this run was ended: {reason}" in result.out
 
 
 def test_saved_plans_are_for_the_hosts_of_the_inventory_in_the_working_directory(fleet: Fleet) -> None:
@@ -231,15 +231,15 @@ def test_saved_plans_are_for_the_hosts_of_the_inventory_in_the_working_directory
     resource = f"File[{fleet.place}/${{host.name}}.conf]"
     (fleet.home / "site.yaml").write_text(f"project: web\nresources: {{'{resource}': {{}}}}\n")
     assert fleet.run("plan", "site.yaml", "--on", "web", "-o", "plans").code == 0
-    done = fleet.run("apply", "plans", "--on", "web")
-    assert done.code == 0, done
-    assert "Applied to 3 hosts" in done.out
+    result = fleet.run("apply", "plans", "--on", "web")
+    assert result.code == 0, result
+    assert "Applied to 3 hosts" in result.out
 
 
 def test_commands_that_read_answer_for_all_hosts(fleet: Fleet) -> None:
     """Folded as a run is; with JSON each answer has its host."""
-    done = fleet.run("validate", "site.yaml", "--on", "web")
-    assert done.out.splitlines()[:2] == ["web[1:3] (3 hosts):", "  valid: 1 resource."]
+    result = fleet.run("validate", "site.yaml", "--on", "web")
+    assert result.out.splitlines()[:2] == ["web[1:3] (3 hosts):", "  valid: 1 resource."]
     (answer,) = fleet.run("plan", "site.yaml", "--on", "db1", "--json").events("result")
     assert answer["host"] == "db1"
     assert answer["document"]["summary"]["created"] == 1
@@ -253,14 +253,14 @@ def test_a_refresh_shows_what_it_shows_without_hosts(fleet: Fleet) -> None:
     site.write_text(site.read_text().replace("role: ${inputs.role}", f"sum: '${{File[{file}].checksum}}'"))
     assert fleet.run("apply", "site.yaml", "--on", "web1", **state).code == 0
     file.write_text("spoilt\n")
-    done = fleet.run("refresh", "site.yaml", "--on", "web1", "--noop", **state)
-    host, reference, *lines = done.out.splitlines()
-    assert (host, reference) == ("web1:", f"  <= File[{file}]"), done
+    result = fleet.run("refresh", "site.yaml", "--on", "web1", "--noop", **state)
+    host, reference, *lines = result.out.splitlines()
+    assert (host, reference) == ("web1:", f"  <= File[{file}]"), result
     assert any("content" in line for line in lines), lines
     assert "  Changes to outputs:" in lines
-    done = fleet.run("refresh", "site.yaml", "--on", "web1", **state)
-    assert done.out.splitlines()[:3] == [host, reference, "  Changes to outputs:"]
-    assert "content" not in done.out
+    result = fleet.run("refresh", "site.yaml", "--on", "web1", **state)
+    assert result.out.splitlines()[:3] == [host, reference, "  Changes to outputs:"]
+    assert "content" not in result.out
 
 
 @pytest.mark.parametrize(
@@ -282,11 +282,11 @@ def test_a_document_of_another_form_is_an_error_of_its_host_alone(
     file = f"  File[{fleet.place}/${{host.name}}.conf]: {{content: x}}\n"
     (fleet.home / "site.yaml").write_text(f"project: web\nresources:\n{file}")
     assert fleet.run("apply", "site.yaml", "--on", "web1").code == 0
-    done = fleet.run(*words.split(), "--on", "liar1,web1", LIES=json.dumps([sent]))
-    assert done.code in {0, 1}, done.err
-    assert f"it sent {error}" in done.out + done.err
-    assert "2 hosts" in done.out.splitlines()[-1]
-    assert f"{int('no event' in error)} failed, 0 unreachable" in done.out.splitlines()[-1]
+    result = fleet.run(*words.split(), "--on", "liar1,web1", LIES=json.dumps([sent]))
+    assert result.code in {0, 1}, result.err
+    assert f"it sent {error}" in result.out + result.err
+    assert "2 hosts" in result.out.splitlines()[-1]
+    assert f"{int('no event' in error)} failed, 0 unreachable" in result.out.splitlines()[-1]
 
 
 def test_a_wrong_manifest_touches_no_host(fleet: Fleet) -> None:
@@ -311,9 +311,9 @@ def test_a_wrong_manifest_touches_no_host(fleet: Fleet) -> None:
 def test_between_batches_a_command_gets_the_report_and_may_stop_the_run(fleet: Fleet) -> None:
     """Its exit code is the reason that is given."""
     between = "cat > batch.json; exit 3"
-    done = fleet.run("apply", "site.yaml", "--on", "web", "--batches", "1", "--between", between)
-    assert done.code == 1
-    assert done.err == "Warning: stopped: --between has ended with exit code 3\n"
+    result = fleet.run("apply", "site.yaml", "--on", "web", "--batches", "1", "--between", between)
+    assert result.code == 1
+    assert result.err == "Warning: stopped: --between has ended with exit code 3\n"
     report = json.loads((fleet.home / "batch.json").read_text())
     assert (report["batch"], report["batches"], report["hosts"], report["left"]) == (1, 3, {"changed": 1}, 2)
     assert not fleet.content("web2")
@@ -321,13 +321,13 @@ def test_between_batches_a_command_gets_the_report_and_may_stop_the_run(fleet: F
 
 def test_every_line_is_prefixed_where_all_are_asked_for(fleet: Fleet) -> None:
     """An address that is nearly a name of the inventory is named."""
-    done = fleet.run("apply", "site.yaml", "--on", "web1,wbe", "-v")
-    lines = done.err.splitlines()
+    result = fleet.run("apply", "site.yaml", "--on", "web1,wbe", "-v")
+    lines = result.err.splitlines()
     assert "Warning: 'wbe' is in no inventory and taken as an address; did you mean 'web'?" in lines
     several = fleet.run("apply", "site.yaml", "--on", "web[8:9]", "--noop").err
     assert several == "Warning: 'web[8:9]' are in no inventory: addresses; did you mean 'web'?\n"
     assert f"web1: Notice: File[{fleet.place}/web1.conf]: created" in lines
-    assert "\nApplied to 2 hosts" in done.out
+    assert "\nApplied to 2 hosts" in result.out
 
 
 def test_an_inventory_that_is_a_program_is_executed(fleet: Fleet) -> None:
@@ -354,9 +354,9 @@ def test_an_inventory_that_others_can_change_is_a_warning_and_with_programs_an_e
     """It says on which machines this user's rights are used."""
     inventory = fleet.home / "hosts.yaml"
     inventory.chmod(0o666)
-    done = fleet.run("validate", "site.yaml", "--on", "web1")
-    assert done.code == 0
-    assert "hosts.yaml: Warning: others can change this inventory" in done.err
+    result = fleet.run("validate", "site.yaml", "--on", "web1")
+    assert result.code == 0
+    assert "hosts.yaml: Warning: others can change this inventory" in result.err
     inventory.write_text("hosts: {web1: {inputs: {role: {command: id}}}}\n")
     refused = fleet.run("validate", "site.yaml", "--on", "web1")
     assert refused.code == 65
@@ -364,7 +364,7 @@ def test_an_inventory_that_others_can_change_is_a_warning_and_with_programs_an_e
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "why"),
+    ("words", "code", "reason"),
     [
         ("apply site.yaml --batches 1", 64, "--batches needs --on"),
         ("apply site.yaml --on web[3:1]", 64, "--on: 'web[3:1]': '3:1' ends before it begins"),
@@ -385,14 +385,14 @@ def test_an_inventory_that_others_can_change_is_a_warning_and_with_programs_an_e
         ("plan site.yaml --on web -o site.yaml/such", 64, "-o site.yaml/such: with --on this is a directory of plans"),
     ],
 )
-def test_wrong_usage_touches_no_host(fleet: Fleet, words: str, code: int, why: str) -> None:
+def test_wrong_usage_touches_no_host(fleet: Fleet, words: str, code: int, reason: str) -> None:
     """It is said what is wrong, by the exit code too."""
-    done = fleet.run(*words.split())
-    assert (done.code, why in done.err) == (code, True), done
+    result = fleet.run(*words.split())
+    assert (result.code, reason in result.err) == (code, True), result
 
 
 @pytest.mark.parametrize(
-    ("where", "name"),
+    ("location", "name"),
     [
         ("web,!wbe3", "wbe3"),
         ("web1,web&wep", "wep"),
@@ -403,11 +403,11 @@ def test_wrong_usage_touches_no_host(fleet: Fleet, words: str, code: int, why: s
         ("web&!web9", "web9"),
     ],
 )
-def test_an_exclusion_that_leaves_nothing_out_is_a_warning(fleet: Fleet, where: str, name: str | None) -> None:
+def test_an_exclusion_that_leaves_nothing_out_is_a_warning(fleet: Fleet, location: str, name: str | None) -> None:
     """What is known and merely not selected is none."""
-    done = fleet.run("validate", "site.yaml", "--on", where)
-    wanted = f"Warning: --on: '{name}' after ! or & is neither in an inventory nor selected"
-    assert (wanted in done.err, "after ! or &" in done.err) == (name is not None, name is not None), done
+    result = fleet.run("validate", "site.yaml", "--on", location)
+    text = f"Warning: --on: '{name}' after ! or & is neither in an inventory nor selected"
+    assert (text in result.err, "after ! or &" in result.err) == (name is not None, name is not None), result
 
 
 def test_a_report_of_many_hosts_names_their_project(fleet: Fleet) -> None:
@@ -437,7 +437,11 @@ def test_an_interrupt_starts_no_further_host_and_every_host_is_reported(fleet: F
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
-    ends = {each["host"]: each["status"] for each in map(json.loads, out.splitlines()) if each["type"] == "host_end"}
+    ends = {
+        document["host"]: document["status"]
+        for document in map(json.loads, out.splitlines())
+        if document["type"] == "host_end"
+    }
     assert ends == {"web1": "changed", "web2": "untouched", "web3": "untouched"}
     assert json.loads(out.splitlines()[-1])["stop"] == "interrupted"
     assert "no further host is started" in err
@@ -478,7 +482,7 @@ def test_a_second_interrupt_ends_hosts_after_their_step_and_a_third_leaves_them(
             assert words in process.stderr.readline()
         out, _ = process.communicate(timeout=30)
     assert process.returncode == 143
-    (end,) = (each for each in map(json.loads, out.splitlines()) if each["type"] == "host_end")
+    (end,) = (document for document in map(json.loads, out.splitlines()) if document["type"] == "host_end")
     assert end["status"] == "failed"
     assert end["error"].startswith("in doubt: ")
 
@@ -486,10 +490,10 @@ def test_a_second_interrupt_ends_hosts_after_their_step_and_a_third_leaves_them(
 def test_a_host_that_is_told_to_end_because_of_its_time_says_so(fleet: Fleet) -> None:
     """The reason stands there, and no advice to press a key that nobody at the host has."""
     (fleet.home / "site.yaml").write_text("project: web\nresources:\n  Exec[sleep 3]: {}\n  Exec[true]: {}\n")
-    done = fleet.run("apply", "site.yaml", "--on", "web1", "--host-timeout", "2")
-    assert done.code == 1
-    assert "  Warning: interrupted: finishing the current step\n" in done.out
-    assert "  Error: told to end after 2 s, see --host-timeout\n" in done.out
+    result = fleet.run("apply", "site.yaml", "--on", "web1", "--host-timeout", "2")
+    assert result.code == 1
+    assert "  Warning: interrupted: finishing the current step\n" in result.out
+    assert "  Error: told to end after 2 s, see --host-timeout\n" in result.out
 
 
 class Asked:
@@ -513,13 +517,13 @@ class Asked:
             command, cwd=fleet.home, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
         ) as process:
             os.close(theirs)
-            self.raw, left = "", list(answers)
+            self.raw, remaining = "", list(answers)
             with suppress(OSError):  # nobody has the terminal any more
                 while piece := os.read(ours, 65536):
                     self.raw += piece.decode()
-                    if left and self.raw.endswith("[no]: "):
+                    if remaining and self.raw.endswith("[no]: "):
                         meanwhile()
-                        if isinstance(answer := left.pop(0), str):
+                        if isinstance(answer := remaining.pop(0), str):
                             os.write(ours, f"{answer}\n".encode())
                         else:
                             process.send_signal(answer)
@@ -530,20 +534,20 @@ class Asked:
 def test_between_batches_a_person_is_asked(fleet: Fleet) -> None:
     """Only yes is yes; the progress stands on one line."""
     batches = ("apply", "site.yaml", "--on", "web", "--batches", "1", "--pause")
-    done = Asked(fleet, *batches, answers=["yes", "maybe"])
-    assert done.code == 1
-    assert "2 hosts follow. Go on? Only 'yes' is accepted [no]: yes" in done.raw
-    assert "Warning: stopped: the answer was no" in done.raw
-    assert "0/3 done, 1 running, 0 failed, 0 s" in done.raw
+    result = Asked(fleet, *batches, answers=["yes", "maybe"])
+    assert result.code == 1
+    assert "2 hosts follow. Go on? Only 'yes' is accepted [no]: yes" in result.raw
+    assert "Warning: stopped: the answer was no" in result.raw
+    assert "0/3 done, 1 running, 0 failed, 0 s" in result.raw
     assert (bool(fleet.content("web2")), bool(fleet.content("web3"))) == (True, False)
 
 
 def test_an_interrupt_is_an_answer(fleet: Fleet) -> None:
     """The run stops at once, as one that is interrupted; nobody has to press Enter."""
     batches = ("apply", "site.yaml", "--on", "web", "--batches", "1", "--pause")
-    done = Asked(fleet, *batches, answers=[signal.SIGINT])
-    assert done.code == 130
-    assert "Warning: stopped: interrupted" in done.raw
+    result = Asked(fleet, *batches, answers=[signal.SIGINT])
+    assert result.code == 130
+    assert "Warning: stopped: interrupted" in result.raw
     assert (bool(fleet.content("web1")), bool(fleet.content("web2"))) == (True, False)
 
 
@@ -556,9 +560,9 @@ def test_destroy_shows_the_plan_of_all_hosts_and_asks(fleet: Fleet) -> None:
     assert "Plan: 1 to delete" in refused.raw
     assert "Delete 1 resource of project web, stack default, on 1 host? Only 'yes' is accepted [no]:" in refused.raw
     assert fleet.content("web1")
-    done = Asked(fleet, "destroy", "site.yaml", "--on", "web1", "--state", state, answers=["yes"])
-    assert done.code == 0
-    assert "Destroyed on 1 host" in done.raw
+    result = Asked(fleet, "destroy", "site.yaml", "--on", "web1", "--state", state, answers=["yes"])
+    assert result.code == 0
+    assert "Destroyed on 1 host" in result.raw
     assert not fleet.content("web1")
     assert "[no]" not in Asked(fleet, "destroy", "site.yaml", "--on", "web1", "--state", state, answers=[]).raw
 
@@ -579,9 +583,9 @@ def test_a_host_deletes_only_what_was_confirmed(fleet: Fleet, change: str) -> No
             (fleet.place / "web1.conf").unlink()
             (fleet.place / "web1.conf").mkdir()
 
-    done = Asked(fleet, "destroy", "site.yaml", *words, "--detailed-exitcodes", answers=["yes"], meanwhile=meanwhile)
-    assert done.code == 65, done.raw
-    assert "refused: the plan is stale: " in done.raw
+    result = Asked(fleet, "destroy", "site.yaml", *words, "--detailed-exitcodes", answers=["yes"], meanwhile=meanwhile)
+    assert result.code == 65, result.raw
+    assert "refused: the plan is stale: " in result.raw
     assert (fleet.place / "web1.conf").exists()
 
 
@@ -590,8 +594,8 @@ def test_saved_destructions_of_hosts_are_applied(fleet: Fleet) -> None:
     words = ("--on", "web1", "--state", f"sqlite:{fleet.home}/state.db")
     assert fleet.run("apply", "site.yaml", *words).code == 0
     for command in (("destroy",), ("plan", "--destroy")):
-        done = fleet.run(command[0], "site.yaml", *command[1:], *words, "-o", "plans")
-        assert (done.code, "Plan: 1 to delete" in done.out) == (0, True), done
+        result = fleet.run(command[0], "site.yaml", *command[1:], *words, "-o", "plans")
+        assert (result.code, "Plan: 1 to delete" in result.out) == (0, True), result
         assert fleet.content("web1")
     assert fleet.run("apply", "plans", *words).code == 0
     assert not fleet.content("web1")
@@ -599,19 +603,19 @@ def test_saved_destructions_of_hosts_are_applied(fleet: Fleet) -> None:
 
 def test_what_hosts_would_delete_is_added_up_in_the_question() -> None:
     """Whatever a host has sent in the place of a plan; those that would do nothing are not counted."""
-    shown = ShownPlans()
+    shown_plans = ShownPlans()
     for number in range(3):
         counts = {"deleted": number, "forgotten": 1 if number == 2 else 0}
-        shown.add(f"web{number}", {"project": "web", "steps": [], "summary": counts})
+        shown_plans.add(f"web{number}", {"project": "web", "steps": [], "summary": counts})
     for answer in (
         [],
         None,
         {"summary": {"deleted": "many", "forgotten": -1}, "steps": [3], "project": 7},
         {"steps": 1},
     ):
-        shown.add("odd", answer)
-    assert shown.question("live") == "Delete 3 resources and forget 1 of project web, stack live, on 2 hosts?"
-    assert set(shown.confirmed) == {"web0", "web1", "web2", "odd"}
+        shown_plans.add("odd", answer)
+    assert shown_plans.question("live") == "Delete 3 resources and forget 1 of project web, stack live, on 2 hosts?"
+    assert set(shown_plans.confirmed) == {"web0", "web1", "web2", "odd"}
 
 
 @pytest.fixture
@@ -634,9 +638,9 @@ def test_an_encrypted_inventory_may_hold_secrets(fleet: Fleet, key: x25519.Ident
     (fleet.home / name).write_bytes(pyrage.encrypt(hosts.encode(), [key.to_public()]))
     options = () if name.startswith("hosts") else ("--hosts", name)
     words = ("apply", "site.yaml", "--on", "web1,web2,db1", *options)
-    done = fleet.run(*words, "--inputs-key", "age:key", WORD="of-web2")
-    assert done.code == 0, done.err
-    assert "correct-horse" not in done.out + done.err
+    result = fleet.run(*words, "--inputs-key", "age:key", WORD="of-web2")
+    assert result.code == 0, result.err
+    assert "correct-horse" not in result.out + result.err
     passwords = [fleet.content(host).split()[-1] for host in inputs]
     assert passwords == ["correct-horse", "of-web2", "of-db1"]
     assert fleet.run(*words).code == 64
@@ -655,15 +659,15 @@ def test_sources_in_files_of_inputs_are_read_here(fleet: Fleet, key: x25519.Iden
     assert fleet.content("web1") == "role front password of-all\n"
     assert fleet.content("db1") == "role db password correct-horse\n"
     (fleet.home / "i.yaml").write_text("password: {file: nosuch}")
-    done = fleet.run("apply", "site.yaml", "--on", "web1,db1", "--inputs", "i.yaml", **environment)
-    assert done.code == 65
-    assert "i.yaml:1:1: input 'password': nosuch: No such file or directory" in done.err
+    result = fleet.run("apply", "site.yaml", "--on", "web1,db1", "--inputs", "i.yaml", **environment)
+    assert result.code == 65
+    assert "i.yaml:1:1: input 'password': nosuch: No such file or directory" in result.err
 
 
 def test_two_inventories_beside_a_manifest_are_refused(fleet: Fleet, key: x25519.Identity) -> None:
     """A plain one and an encrypted one; the option names the one that is meant."""
     (fleet.home / "hosts.yaml.age").write_bytes(pyrage.encrypt(INVENTORY.encode(), [key.to_public()]))
-    done = fleet.run("apply", "site.yaml", "--on", "web1")
-    assert done.code == 65
-    assert "hosts.yaml.age: stands beside hosts.yaml" in done.err
+    result = fleet.run("apply", "site.yaml", "--on", "web1")
+    assert result.code == 65
+    assert "hosts.yaml.age: stands beside hosts.yaml" in result.err
     assert fleet.run("apply", "site.yaml", "--on", "web1", "--hosts", "hosts.yaml").code == 0

@@ -60,17 +60,17 @@ class Desk:
         """Run the command and return its exit code, stdout and stderr; ``answer`` is typed on a terminal."""
         options = {"cwd": self.home, "env": self.environment, "text": True, "timeout": 50}
         if answer is None:
-            done = command.run(arguments, **options)
-            json_schemas.check(arguments, done.stdout, done.returncode)
-            return done.returncode, done.stdout, done.stderr
+            process = command.run(arguments, **options)
+            json_schemas.check(arguments, process.stdout, process.returncode)
+            return process.returncode, process.stdout, process.stderr
         ours, theirs = pty.openpty()
         try:
             os.write(ours, answer.encode() + b"\n")
-            done = command.run(arguments, stdin=theirs, **options)
+            process = command.run(arguments, stdin=theirs, **options)
         finally:
             os.close(ours)
             os.close(theirs)
-        return done.returncode, done.stdout, done.stderr
+        return process.returncode, process.stdout, process.stderr
 
     @property
     def known_hosts(self) -> str:
@@ -86,8 +86,8 @@ def desk(home: Path, server: Server, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def _fingerprint(server: Server) -> str:
-    done = subprocess.run(["ssh-keygen", "-lf", str(server.keys / "host.pub")], check=True, capture_output=True)
-    return done.stdout.split()[1].decode()
+    process = subprocess.run(["ssh-keygen", "-lf", str(server.keys / "host.pub")], check=True, capture_output=True)
+    return process.stdout.split()[1].decode()
 
 
 def test_hosts_are_listed_with_the_way_to_them(desk: Desk) -> None:
@@ -107,18 +107,18 @@ def test_hosts_are_listed_with_the_way_to_them(desk: Desk) -> None:
     long = f"a{'b' * 60}.example.org"
     assert desk.run("hosts", "list", long)[1] == f"host{' ' * (len(long) - 4)}  address\n{long}  root@{long}:{port}\n"
     _, out, _ = desk.run("hosts", "list", "--json")
-    assert [each["name"] for each in json.loads(out)] == ["web1", "web2", "db1", "gone", "v6"]
+    assert [document["name"] for document in json.loads(out)] == ["web1", "web2", "db1", "gone", "v6"]
 
 
 def test_where_a_password_is_is_listed_as_an_inventory_has_it(desk: Desk) -> None:
     """In one form: a path from here on, and the words of a program; with the name of the host."""
     (desk.home / "site").mkdir()
     sources = [{"file": "of/${host.name}"}, {"command": "pass 'web 2'"}, {"command": ["pass", "${host.name} x"]}]
-    hosts = {f"h{number}": {"become_password": each} for number, each in enumerate(sources)}
+    hosts = {f"h{number}": {"become_password": source} for number, source in enumerate(sources)}
     (desk.home / "site" / "hosts.yaml").write_text(json.dumps({"hosts": hosts}))
     code, out, _ = desk.run("hosts", "list", "--json", "--hosts", "site/hosts.yaml")
     listed = [{"file": "site/of/h0"}, {"command": "pass 'web 2'"}, {"command": "pass 'h2 x'"}]
-    assert (code, [each["become_password"] for each in json.loads(out)]) == (0, listed)
+    assert (code, [document["become_password"] for document in json.loads(out)]) == (0, listed)
 
 
 def test_without_an_inventory_hosts_are_named(desk: Desk) -> None:
@@ -136,14 +136,14 @@ def test_a_key_is_recorded_after_a_question(desk: Desk) -> None:
     (desk.home / ".ssh" / "known_hosts").write_text("other ssh-ed25519 AAAA")
     key = _fingerprint(desk.server)
     code, out, err = desk.run("hosts", "trust", "web", answer="yes")
-    shown = [f"web{n}: 127.6.0.{n}:{desk.server.port} ssh-ed25519 {key}" for n in (1, 2)]
-    assert (code, out.splitlines()) == (0, [*shown, "Recorded 2 keys."])
+    output = [f"web{n}: 127.6.0.{n}:{desk.server.port} ssh-ed25519 {key}" for n in (1, 2)]
+    assert (code, out.splitlines()) == (0, [*output, "Recorded 2 keys."])
     assert err == "Trust these 2 keys? Only 'yes' is accepted [no]: "
     assert desk.known_hosts == "other ssh-ed25519 AAAA\n" + "".join(
         f"[127.6.0.{n}]:{desk.server.port} {desk.server.host_key}\n" for n in (1, 2)
     )
     code, out, err = desk.run("hosts", "trust", "web1", answer="no")
-    assert (code, out, err) == (0, f"{shown[0]} (known)\n", "")
+    assert (code, out, err) == (0, f"{output[0]} (known)\n", "")
 
 
 def test_a_key_that_is_not_trusted_is_not_recorded(desk: Desk) -> None:
@@ -157,10 +157,10 @@ def test_scripts_say_which_key_is_right(desk: Desk) -> None:
     """A host with another key is refused, one that is not reached is named, and the others are recorded."""
     key = _fingerprint(desk.server)
     code, out, _ = desk.run("hosts", "trust", "web1", "gone", "--yes", "--fingerprint", key, "--json")
-    found = {each["host"]: each for each in json.loads(out)}
+    entries = {document["host"]: document for document in json.loads(out)}
     assert code == 1
-    assert (found["web1"]["status"], found["web1"]["fingerprint"]) == ("recorded", key)
-    assert (found["gone"]["status"], found["gone"]["error"]) == ("unreachable", "connection refused (127.6.0.4:1)")
+    assert (entries["web1"]["status"], entries["web1"]["fingerprint"]) == ("recorded", key)
+    assert (entries["gone"]["status"], entries["gone"]["error"]) == ("unreachable", "connection refused (127.6.0.4:1)")
     code, out, _ = desk.run("hosts", "trust", "web2", "--yes", "--fingerprint", "SHA256:x")
     assert (code, out) == (1, f"web2: not trusted: its key {key} is not among the given fingerprints\n")
     assert desk.known_hosts.count("\n") == 1
@@ -185,8 +185,8 @@ def test_a_key_that_is_revoked_is_never_trusted(desk: Desk, pattern: str) -> Non
     code, out, _ = desk.run("hosts", "trust", "web1", "--yes", "--fingerprint", key)
     assert (code, desk.known_hosts) == (1, line)
     assert out == f"web1: not trusted: its key {key} is revoked: a line @revoked in a file of known hosts has it\n"
-    done = desk.run("plan", "site.yaml", "--on", "web1")
-    assert "web1:\n  Error: unreachable: its host key is refused: host key is revoked" in done[1]
+    result = desk.run("plan", "site.yaml", "--on", "web1")
+    assert "web1:\n  Error: unreachable: its host key is refused: host key is revoked" in result[1]
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,10 @@ def test_descriptors_bound_the_hosts_side_by_side(desk: Desk) -> None:
     desk.write(**{f"far{number}": {"address": "127.6.1.1", "port": 1} for number in range(4)})
     words = ("-m", "resource_api", "apply", "site.yaml", "--on", "far[0:3]")
     limited = ["prlimit", "--nofile=70:70", sys.executable, *words]
-    done = subprocess.run(limited, cwd=desk.home, env=desk.environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "Warning: only 3 hosts side by side: this process may not open more files; see ulimit -n" in done.stderr
-    assert "4 unreachable" in done.stdout
+    process = subprocess.run(limited, cwd=desk.home, env=desk.environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    assert "Warning: only 3 hosts side by side: this process may not open more files; see ulimit -n" in process.stderr
+    assert "4 unreachable" in process.stdout
 
 
 def test_without_the_library_it_is_said_how_to_install_it(desk: Desk) -> None:

@@ -64,17 +64,17 @@ class Machine:
         return str(self.directory / name)
 
     def job(
-        self, command: str = "apply", *, site: str | None = "site.yaml", generation: int = 1, **given: Any
+        self, command: str = "apply", *, site: str | None = "site.yaml", generation: int = 1, **arguments: Any
     ) -> HostJob:
         """Return a job for the manifest."""
         read = [] if site is None else job_inputs.read_documents(str(self.directory / site))
-        inputs: Mapping[str, Any] = given.pop("inputs", {})
-        options = {"state": f"sqlite:{self.directory}/state/state.db", **given}
+        inputs: Mapping[str, Any] = arguments.pop("inputs", {})
+        options = {"state": f"sqlite:{self.directory}/state/state.db", **arguments}
         job = HostJob(
             command,
             generation,
             payload=self.archive.digest,
-            documents=[jobs.document_fields(each) for each in read],
+            documents=[jobs.document_fields(item) for item in read],
             files=job_inputs.file_contents(read, inputs),
             inputs=inputs,
             host=HOST,
@@ -88,18 +88,18 @@ class Machine:
             PipeConnections(Archives(self.archive), cache=self.cache), Host("web1", python=python), job
         )
 
-    def result(self, command: str, **given: Any) -> Any:
+    def result(self, command: str, **arguments: Any) -> Any:
         """Return the document of a command that reads."""
-        found = self.documents(self.job(command, **given))
-        assert found[-1]["code"] == 0, found
-        return next(each["document"] for each in found if each["type"] == "result")
+        documents = self.documents(self.job(command, **arguments))
+        assert documents[-1]["code"] == 0, documents
+        return next(item["document"] for item in documents if item["type"] == "result")
 
     def refusal(self, job: HostJob) -> tuple[int, str]:
         """Return the exit code and the first problem of a job that was refused."""
-        found = self.documents(job)
-        assert found[-1]["status"] == "refused", found
-        refused = next(each for each in found if each["type"] == "refused")
-        assert refused["exit_code"] == found[-1]["code"]
+        documents = self.documents(job)
+        assert documents[-1]["status"] == "refused", documents
+        refused = next(item for item in documents if item["type"] == "refused")
+        assert refused["exit_code"] == documents[-1]["code"]
         return refused["exit_code"], refused["problems"][0]["message"]
 
 
@@ -110,25 +110,25 @@ def machine(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine
     return Machine(tmp_path, package_archive(str(shared / "payload")), str(shared / "cache"))
 
 
-def summary(found: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+def summary(mapping: list[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the summary of a run."""
-    return next(each for each in found if each["type"] == "summary")
+    return next(item for item in mapping if item["type"] == "summary")
 
 
 def test_every_command_answers_as_it_does_here(machine: Machine) -> None:
     """An apply, and then every other command about what it did."""
     inputs = {"greeting": TextInput("good day"), "size": TextInput("3"), "password": FileInput("s3cret-value")}
-    done = machine.documents(machine.job(inputs=inputs))
+    documents = machine.documents(machine.job(inputs=inputs))
     assert machine.motd.read_text() == "web1 10.0.0.1 eu good day 3\n"
-    assert summary(done)["created"] == 1
-    assert "s3cret-value" not in str(done)
+    assert summary(documents)["created"] == 1
+    assert "s3cret-value" not in str(documents)
     assert machine.result("validate", inputs=inputs) == {"valid": True, "resources": 1, "diagnostics": []}
     assert [step["action"] for step in machine.result("plan", inputs=inputs)["steps"]] == ["same"]
     assert machine.result("output", site=None) == {"where": str(machine.motd), "secret": "<sensitive>"}
     assert machine.result("output", site=None, name="where") == str(machine.motd)
-    assert [each["reference"] for each in machine.result("state", site=None, subcommand="list")] == ["File[good day]"]
+    assert [item["reference"] for item in machine.result("state", site=None, subcommand="list")] == ["File[good day]"]
     assert machine.result("state", site=None, subcommand="check")["found"][0].endswith("state.db: every row is intact")
-    assert [each["command"] for each in machine.result("state", site=None, subcommand="history")] == ["apply"]
+    assert [value["command"] for value in machine.result("state", site=None, subcommand="history")] == ["apply"]
     wrong = machine.job("state", site=None, subcommand="rm")
     assert machine.refusal(wrong) == (64, "'state rm' cannot be asked of other hosts")
     machine.motd.unlink()
@@ -153,9 +153,9 @@ def test_the_documents_are_those_of_the_command(machine: Machine) -> None:
     local = run(["apply", site, "--json", "--state", "memory:"], cwd=machine.directory, env={}, text=True)
     assert local.returncode == 0, local.stderr
     machine.motd.unlink()
-    found = machine.documents(machine.job(state="memory:"))
-    shown = [json.loads(line) for line in local.stdout.splitlines()]
-    assert [_timeless(each) for each in found[1:-1]] == [_timeless(each) for each in shown]
+    documents = machine.documents(machine.job(state="memory:"))
+    output = [json.loads(line) for line in local.stdout.splitlines()]
+    assert [_timeless(item) for item in documents[1:-1]] == [_timeless(value) for value in output]
 
 
 def _timeless(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,10 +166,10 @@ def test_resources_are_listed_selected_and_changed(machine: Machine) -> None:
     """By name, by pattern and by filter; a change is verified and shown."""
     (root,) = machine.result("resource", site=None, type_name="user", name="root")
     assert (root["title"], root["uid"]) == ("root", 0)
-    found = machine.result("resource", site=None, type_name="user", name="ro*", filters=["uid < 1"])
-    assert [each["title"] for each in found] == ["root"]
+    result = machine.result("resource", site=None, type_name="user", name="ro*", filters=["uid < 1"])
+    assert [item["title"] for item in result] == ["root"]
     both = machine.result("resource", site=None, type_name="user,group")
-    assert {"User[root]", "Group[root]"} <= {each["reference"] for each in both}
+    assert {"User[root]", "Group[root]"} <= {value["reference"] for value in both}
     config = machine.job("resource", site=None, type_name="user", config=["a=b"])
     assert machine.refusal(config) == (
         64,
@@ -194,13 +194,13 @@ def test_a_job_is_done_once(machine: Machine) -> None:
     machine.motd.unlink()
     again = machine.documents(job)
     assert not machine.motd.exists()
-    assert [each for each in again if each["type"] in {"step_end", "summary"}] == [
-        each for each in first if each["type"] in {"step_end", "summary"}
+    assert [item for item in again if item["type"] in {"step_end", "summary"}] == [
+        value for value in first if value["type"] in {"step_end", "summary"}
     ]
     older = "a newer job was given to this host: generation 5, and this one has 4; nothing was done"
     assert machine.refusal(machine.job(generation=4)) == (75, older)
-    other = "another job of this generation was given to this host, as where two names select it; nothing was done"
-    assert machine.refusal(machine.job(generation=5, inputs={"greeting": "bye"})) == (75, other)
+    second = "another job of this generation was given to this host, as where two names select it; nothing was done"
+    assert machine.refusal(machine.job(generation=5, inputs={"greeting": "bye"})) == (75, second)
     assert not machine.motd.exists()
     assert machine.documents(machine.job(generation=6))[-1]["code"] == 0
     assert machine.motd.exists()
@@ -221,7 +221,7 @@ def test_a_job_waits_for_another_one_of_its_stack(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    ("content", "reason"),
     [
         ("{", "it is damaged, or others can write to it; remove it, and every job is taken as a new one"),
         (
@@ -230,12 +230,12 @@ def test_a_job_waits_for_another_one_of_its_stack(machine: Machine) -> None:
         ),
     ],
 )
-def test_a_damaged_journal_is_not_guessed(machine: Machine, content: str, why: str) -> None:
+def test_a_damaged_journal_is_not_guessed(machine: Machine, content: str, reason: str) -> None:
     """Nothing is done; the message says what to do."""
     machine.documents(machine.job(generation=1))
     journal = machine.directory / "state" / "jobs" / "web--default.json"
     journal.write_text(content)
-    assert machine.refusal(machine.job(generation=2)) == (74, f"{journal}: {why}")
+    assert machine.refusal(machine.job(generation=2)) == (74, f"{journal}: {reason}")
 
 
 def test_a_journal_that_others_can_open_is_refused(machine: Machine) -> None:
@@ -252,8 +252,8 @@ def test_a_journal_that_others_can_open_is_refused(machine: Machine) -> None:
 def test_a_problem_has_the_place_in_the_file_that_was_sent(machine: Machine) -> None:
     """File, line and column of a YAML file are known where there is no YAML."""
     machine.write("project: web\nresources:\n  File[/x]:\n    content: [1]\n")
-    found = machine.documents(machine.job())
-    (problem,) = next(each["problems"] for each in found if each["type"] == "refused")
+    documents = machine.documents(machine.job())
+    (problem,) = next(item["problems"] for item in documents if item["type"] == "refused")
     assert (problem["file"], problem["line"], problem["column"]) == (str(machine.directory / "site.yaml"), 4, 5)
 
 
@@ -313,10 +313,10 @@ def test_assets_and_archives_come_from_where_the_job_does(machine: Machine) -> N
 def test_a_text_that_is_too_long_for_an_event_is_cut(machine: Machine) -> None:
     """The run is carried out and told; only what is shown is cut."""
     machine.write(f"project: web\nresources:\n  File[{machine.motd}]:\n    content: {'é' * 400_000}\n")
-    found = machine.documents(machine.job())
-    assert found[-1]["code"] == 0, found
+    documents = machine.documents(machine.job())
+    assert documents[-1]["code"] == 0, documents
     assert machine.motd.stat().st_size == 800_000
-    assert "… (400000 characters)" in str(found)
+    assert "… (400000 characters)" in str(documents)
 
 
 def test_a_run_goes_on_when_nobody_reads_it(machine: Machine) -> None:
@@ -350,16 +350,16 @@ def test_types_use_the_libraries_of_the_host(machine: Machine) -> None:
     setting = f"  Toml_setting[{path}:a]: {{value: 2}}\n"
     machine.write(f"project: web\nresources:\n{setting}outputs: {{memory: '${{facts.memory}}'}}\n")
     libraries.chmod(0o777)
-    found = machine.documents(machine.job(), str(environment / "bin" / "python"))
-    assert "needs the Python module tomlkit (pip install 'resource-api[settings]'): " in str(found)
+    documents = machine.documents(machine.job(), str(environment / "bin" / "python"))
+    assert "needs the Python module tomlkit (pip install 'resource-api[settings]'): " in str(documents)
     libraries.chmod(0o755)
-    found = machine.documents(machine.job(generation=2), str(environment / "bin" / "python"))
-    assert (summary(found)["updated"], path.read_text()) == (1, "# kept\na = 2\n"), found
+    documents = machine.documents(machine.job(generation=2), str(environment / "bin" / "python"))
+    assert (summary(documents)["updated"], path.read_text()) == (1, "# kept\na = 2\n"), documents
 
 
 def test_bundled_types_are_read_as_they_are_here(machine: Machine) -> None:
     """With nothing but what was sent; every type with ``FAULTS_ALL_POINTS``, otherwise the quick ones."""
     chosen = ["--all"] if os.environ.get("FAULTS_ALL_POINTS") else [QUICK]
     local = run(["resource", *chosen, "--json"], cwd=machine.directory, env={}, text=True)
-    asked = {"every_type": True} if chosen == ["--all"] else {"type_name": QUICK}
-    assert machine.result("resource", site=None, **asked) == json.loads(local.stdout)
+    requested = {"every_type": True} if chosen == ["--all"] else {"type_name": QUICK}
+    assert machine.result("resource", site=None, **requested) == json.loads(local.stdout)

@@ -60,9 +60,9 @@ def prepared(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     return trial(tmp_path, shared / "payload"), str(shared / "cache")
 
 
-def run_to_end(made: Trial, cache: str, job: HostJob) -> Mapping[str, object]:
+def run_to_end(trial: Trial, cache: str, job: HostJob) -> Mapping[str, object]:
     """Carry a job out and return its end."""
-    connections = PipeConnections(made.payloads, cache=cache)
+    connections = PipeConnections(trial.payloads, cache=cache)
     try:
         connections.start(Host("web1"), job)
         while (event := connections.next_event(60)) is not None:
@@ -74,60 +74,60 @@ def run_to_end(made: Trial, cache: str, job: HostJob) -> Mapping[str, object]:
     raise AssertionError(msg)
 
 
-def check(made: Trial, cache: str, job: HostJob) -> None:
+def check(trial: Trial, cache: str, job: HostJob) -> None:
     """Deliver the same job again, and then a newer one: all is there, and no effect was done twice."""
-    assert run_to_end(made, cache, job)["code"] == 0
-    later = made.job(RESOURCES, generation=2, lock_timeout=60.0)
-    assert run_to_end(made, cache, later)["code"] == 0
-    place = Path(made.place("web1"))
-    assert all((place / name).exists() for name in RESOURCES)
-    effects = made.effects("web1")
+    assert run_to_end(trial, cache, job)["code"] == 0
+    later = trial.job(RESOURCES, generation=2, lock_timeout=60.0)
+    assert run_to_end(trial, cache, later)["code"] == 0
+    path = Path(trial.place("web1"))
+    assert all((path / name).exists() for name in RESOURCES)
+    effects = trial.effects("web1")
     assert len(effects) == len(set(effects)), effects
 
 
 @pytest.mark.parametrize("last", POINTS)
-@pytest.mark.parametrize("what", ["process", "channel"])
-def test_a_host_or_its_channel_is_killed(prepared: tuple[Trial, str], what: str, last: int) -> None:
+@pytest.mark.parametrize("subject", ["process", "channel"])
+def test_a_host_or_its_channel_is_killed(prepared: tuple[Trial, str], subject: str, last: int) -> None:
     """After any event of the first run: the job that is delivered again resolves what was in doubt."""
-    made, cache = prepared
-    job = made.job(RESOURCES, lock_timeout=60.0)
-    connections = PipeConnections(made.payloads, cache=cache)
+    created, cache = prepared
+    job = created.job(RESOURCES, lock_timeout=60.0)
+    connections = PipeConnections(created.payloads, cache=cache)
     connections.start(Host("web1"), job)
     for _ in range(last + 1):
         event = connections.next_event(60)
         assert event is not None
     assert event.document["type"] != "end", "there are more points than events"
-    if what == "process":
+    if subject == "process":
         with suppress(KeyError):  # it has ended before its events were read
             os.kill(connections.pid("web1"), signal.SIGKILL)
     else:
         connections.abandon("web1")
     connections.close()
-    check(made, cache, job)
+    check(created, cache, job)
 
 
 @pytest.mark.parametrize("last", POINTS if WHOLE else (6,))
 def test_whoever_asked_is_killed(prepared: tuple[Trial, str], last: int) -> None:
     """The host ends its run by itself; the same job finds it done, or waits for it."""
-    made, cache = prepared
-    job = made.job(RESOURCES, lock_timeout=60.0)
+    created, cache = prepared
+    job = created.job(RESOURCES, lock_timeout=60.0)
     paths = []
-    for archive in (made.package, made.modules):
-        path = Path(made.directory, archive.digest)
+    for archive in (created.package, created.modules):
+        path = Path(created.directory, archive.digest)
         path.write_bytes(archive.raw)
         paths.append(str(path))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", CONTROLLER, cache, str(last), *paths], input=jobs.encode(job), cwd=ROOT, check=False
     )
-    assert done.returncode == -signal.SIGKILL
-    check(made, cache, job)
+    assert process.returncode == -signal.SIGKILL
+    check(created, cache, job)
 
 
 def test_the_points_are_all_events_of_a_run(prepared: tuple[Trial, str]) -> None:
     """No event of the run that is killed is left out."""
-    made, cache = prepared
-    connections = PipeConnections(made.payloads, cache=cache)
-    connections.start(Host("web1"), made.job(RESOURCES))
+    created, cache = prepared
+    connections = PipeConnections(created.payloads, cache=cache)
+    connections.start(Host("web1"), created.job(RESOURCES))
     count, began = 0, time.monotonic()
     while (event := connections.next_event(60)) is not None and event.document["type"] != "end":
         count += 1

@@ -71,22 +71,22 @@ def _run(
 
 
 async def _move(process: RemoteProcess, launch: Launch) -> dict[str, Any] | str:
-    seen = b""
+    observed = b""
     while not launch.problem:
         data = await process.read()
         if not data:
             return launch.reason(await process.exit_code())
         launch.receive(data)
-        if b"RApi {" not in seen and b"RApi {" in seen + data:
+        if b"RApi {" not in observed and b"RApi {" in observed + data:
             await process.write(_EVERY_BYTE)
-        seen += data
+        observed += data
         with suppress(ConnectionLost):  # then it says why
             for part in launch.take():
                 await process.write(part)
-        if seen.endswith(b"}\n") and b'"uid"' in seen:
-            told: dict[str, Any] = json.loads(seen.splitlines()[-1])
-            assert bytes.fromhex(told["job"]) == _EVERY_BYTE
-            return told
+        if observed.endswith(b"}\n") and b'"uid"' in observed:
+            document: dict[str, Any] = json.loads(observed.splitlines()[-1])
+            assert bytes.fromhex(document["job"]) == _EVERY_BYTE
+            return document
     return launch.problem
 
 
@@ -100,8 +100,8 @@ async def _read_errors(process: RemoteProcess, launch: Launch) -> None:
 
 
 def _host(server: Server, address: str, **fields: Any) -> Host:
-    given = {"port": server.port, "user": "deploy", "identity": str(server.identity), **fields}
-    return Host("web1", address, **given)
+    arguments = {"port": server.port, "user": "deploy", "identity": str(server.identity), **fields}
+    return Host("web1", address, **arguments)
 
 
 @pytest.fixture(params=["asyncssh", "ssh"])
@@ -114,9 +114,9 @@ def test_without_become_the_user_runs_the_program(home: Path, server: Server) ->
     """Its arguments and its input arrive as they are, whatever its login prints before."""
     printed = "echo 'RApi is not here'; printf '\\033]0;title\\007'; echo '[resource-api] Password:' >&2"
     server.profile("127.2.0.1", printed)
-    told = _run(home, _host(server, "127.2.0.1"))
-    assert isinstance(told, dict)
-    assert (told["uid"], told["arguments"]) == (USERS["deploy"], ["a b", "c"])
+    messages = _run(home, _host(server, "127.2.0.1"))
+    assert isinstance(messages, dict)
+    assert (messages["uid"], messages["arguments"]) == (USERS["deploy"], ["a b", "c"])
 
 
 @pytest.mark.parametrize("become", ["sudo", "doas"])
@@ -125,9 +125,9 @@ def test_root_is_become_with_a_password_where_one_is_asked_for(
     home: Path, reached: Callable[..., Host], become: str, user: str, password: str | None
 ) -> None:
     """A password that nobody asks for is not sent: it would be read as a part of the job."""
-    told = _run(home, reached("127.2.0.2", user=user, become=become), password)
-    assert isinstance(told, dict), told
-    assert (told["uid"], told["home"]) == (0, "/root")
+    messages = _run(home, reached("127.2.0.2", user=user, become=become), password)
+    assert isinstance(messages, dict), messages
+    assert (messages["uid"], messages["home"]) == (0, "/root")
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_who_may_not_become_root_is_said_why(
 
 def test_an_interpreter_can_be_named(home: Path, server: Server) -> None:
     """The path of the inventory is used and nothing else is looked for."""
-    told = _run(home, _host(server, "127.2.0.5", python="/usr/bin/python3"))
-    assert isinstance(told, dict)
-    assert told["exe"] == "/usr/bin/python3"
+    messages = _run(home, _host(server, "127.2.0.5", python="/usr/bin/python3"))
+    assert isinstance(messages, dict)
+    assert messages["exe"] == "/usr/bin/python3"
     problem = _run(home, _host(server, "127.2.0.5", python="/opt/python"))
     assert problem == "/opt/python: there is no such program here"
 
@@ -183,15 +183,15 @@ def test_a_runtime_is_sent_once_and_runs_the_program(home: Path, server: Server,
     sent: list[int] = []
 
     def find(machine: HostPlatform) -> tuple[str, bytes] | None:
-        found = runtimes.find(machine)
-        assert found is not None
-        sent.append(len(found[1]))
-        return found[0], found[1] if len(sent) == 1 else b"not sent"
+        result = runtimes.find(machine)
+        assert result is not None
+        sent.append(len(result[1]))
+        return result[0], result[1] if len(sent) == 1 else b"not sent"
 
     for _ in range(2):
-        told = _run(home, _host(server, "127.2.0.7"), runtime=find)
-        assert isinstance(told, dict), told
-        assert told["exe"].startswith("/hosts/127.2.0.7/deploy/.cache/resource-api/runtime-")
+        messages = _run(home, _host(server, "127.2.0.7"), runtime=find)
+        assert isinstance(messages, dict), messages
+        assert messages["exe"].startswith("/hosts/127.2.0.7/deploy/.cache/resource-api/runtime-")
     mode = server.path("/hosts/127.2.0.7/deploy/.cache/resource-api").stat().st_mode
     assert mode & 0o777 == 0o700
 
@@ -221,13 +221,13 @@ def test_a_runtime_for_a_full_disk_is_refused(home: Path, server: Server, runtim
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of Debian, its library and what both are linked with, as an archive that can lie anywhere."""
     script = "import sys, sysconfig; print(sys.version_info[1], sysconfig.get_path('stdlib'))"
-    done = subprocess.run(["/usr/bin/python3", "-I", "-c", script], check=True, capture_output=True, text=True)
-    minor, library = done.stdout.split()
+    process = subprocess.run(["/usr/bin/python3", "-I", "-c", script], check=True, capture_output=True, text=True)
+    minor, library = process.stdout.split()
     path = tmp_path_factory.mktemp("runtime") / "python.tar"
 
     def kept(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
         left_out = ("__pycache__", "/test", "dist-packages", "config-", "sitecustomize")
-        return None if any(each in info.name for each in left_out) or info.issym() else info
+        return None if any(item in info.name for item in left_out) or info.issym() else info
 
     with tarfile.open(path, "w") as file:
         file.add(f"/usr/bin/python3.{minor}", f"python/bin/python3.{minor}")
@@ -241,9 +241,9 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def runtimes(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> PythonRuntimes:
     """A directory to which the archive was added."""
-    found = PythonRuntimes(str(tmp_path_factory.mktemp("runtimes")))
-    found.add(str(archive))
-    return found
+    python_runtimes = PythonRuntimes(str(tmp_path_factory.mktemp("runtimes")))
+    python_runtimes.add(str(archive))
+    return python_runtimes
 
 
 def test_what_a_runtime_fits_is_read_from_it(runtimes: PythonRuntimes) -> None:
@@ -295,10 +295,10 @@ def _tar(path: Path, members: dict[str, bytes]) -> str:
 )
 def test_what_is_no_runtime_is_refused(tmp_path: Path, members: dict[str, bytes], message: str) -> None:
     """The message says what is missing; nothing is added."""
-    found = PythonRuntimes(str(tmp_path / "runtimes"))
+    python_runtimes = PythonRuntimes(str(tmp_path / "runtimes"))
     with pytest.raises(UsageError, match=message):
-        found.add(_tar(tmp_path / "python.tar.xz", members))
+        python_runtimes.add(_tar(tmp_path / "python.tar.xz", members))
     (tmp_path / "text").write_text("no archive")
     with pytest.raises(UsageError, match="is no archive that can be used"):
-        found.add(str(tmp_path / "text"))
-    assert found.all() == []
+        python_runtimes.add(str(tmp_path / "text"))
+    assert python_runtimes.all() == []

@@ -50,8 +50,8 @@ def _said(home: Path, host: Host, **environment: str) -> str:
 
 
 def _host(server: Server, address: str, **fields: Any) -> Host:
-    given = {"port": server.port, "user": "deploy", "identity": str(server.identity), "transport": "ssh", **fields}
-    return Host("web1", address, **given)
+    arguments = {"port": server.port, "user": "deploy", "identity": str(server.identity), "transport": "ssh", **fields}
+    return Host("web1", address, **arguments)
 
 
 def _configure(home: Path, text: str) -> None:
@@ -213,10 +213,10 @@ def test_nothing_is_left_of_a_connection(
 
 def _processes(address: str) -> list[int]:
     """Return the processes of ``ssh`` that lead to an address."""
-    found = []
+    entries = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
-            if words[0].endswith(b"ssh") and any(address.encode() in each for each in words):
-                found.append(int(process.name))
-    return found
+            if words[0].endswith(b"ssh") and any(address.encode() in word for word in words):
+                entries.append(int(process.name))
+    return entries

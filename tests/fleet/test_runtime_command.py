@@ -47,15 +47,15 @@ class Desk:
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         """Run ``hosts runtime`` and return its exit code, stdout and stderr."""
-        given = ("hosts", "runtime", *arguments)
+        options = ("hosts", "runtime", *arguments)
         environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "XDG_STATE_HOME": str(self.state)}
-        done = command.run(given, cwd=self.directory, env=environment, text=True, timeout=50)
-        json_schemas.check(given, done.stdout, done.returncode)
-        return done.returncode, done.stdout, done.stderr
+        process = command.run(options, cwd=self.directory, env=environment, text=True, timeout=50)
+        json_schemas.check(options, process.stdout, process.returncode)
+        return process.returncode, process.stdout, process.stderr
 
     def kept(self) -> list[str]:
         """Return the names of the files that are kept."""
-        return sorted(each.name for each in self.state.rglob("*.*"))
+        return sorted(path.name for path in self.state.rglob("*.*"))
 
 
 def _link(name: str, target: str) -> tarfile.TarInfo:
@@ -67,12 +67,12 @@ def _link(name: str, target: str) -> tarfile.TarInfo:
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     """A desk that keeps no runtime; where root keeps them is a directory of its own."""
-    found = Desk(tmp_path)
+    result = Desk(tmp_path)
     with ExitStack() as stack:
         if os.geteuid() == 0:
             stack.enter_context(private_mounts())
-            bind(found.state, "/var/lib")
-        yield found
+            bind(result.state, "/var/lib")
+        yield result
 
 
 def test_interpreters_are_added_once_and_listed(desk: Desk) -> None:
@@ -86,11 +86,11 @@ def test_interpreters_are_added_once_and_listed(desk: Desk) -> None:
     code, newer, _ = desk.run("add", desk.archive("new.tar.gz", 13), "--json")
     assert code == 0
     listed = json.loads(desk.run("list", "--json")[1])
-    assert [each["python"] for each in listed] == ["3.13", "3.11"]
+    assert [item["python"] for item in listed] == ["3.13", "3.11"]
     assert listed[0] == json.loads(newer)
     assert desk.run("list")[1].splitlines()[1] == added.strip()
     assert len(desk.kept()) == 4
-    assert all(each.stat().st_mode & 0o077 == 0 for each in desk.state.rglob("*.*"))
+    assert all(path.stat().st_mode & 0o077 == 0 for path in desk.state.rglob("*.*"))
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_a_hostile_archive_is_refused(
     desk: Desk, name: str, members: list[tarfile.TarInfo], code: int, message: str
 ) -> None:
     """What leaves the directory in which it is unpacked is named, and nothing is kept."""
-    found = desk.run("add", desk.archive("python.tar.gz", 12, *members))
-    assert (found[0], message in found[2]) == (code, True), (name, found)
+    result = desk.run("add", desk.archive("python.tar.gz", 12, *members))
+    assert (result[0], message in result[2]) == (code, True), (name, result)
     assert desk.kept() == []
 
 
@@ -123,6 +123,6 @@ def test_what_is_no_runtime_is_refused(desk: Desk) -> None:
         (desk.archive("older.tar.gz", 9), 64, "older.tar.gz: has Python 3.9; hosts need 3.11 or later"),
         ("missing.tar.gz", 64, "'missing.tar.gz' does not exist"),
     ):
-        found = desk.run("add", name)
-        assert (found[0], message in found[2]) == (code, True), found
+        result = desk.run("add", name)
+        assert (result[0], message in result[2]) == (code, True), result
     assert desk.kept() == []

@@ -37,24 +37,24 @@ def prepared(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
 def connections(prepared: Trial, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshConnections]:
     """Connections that give up a silent host early."""
     monkeypatch.setattr("resource_api.fleet.transport.KEEPALIVE_SECONDS", 0.5)
-    found = SshConnections(prepared.payloads, environment={"HOME": str(home)}, transports=["asyncssh", "ssh"])
-    yield found
-    found.close()
+    ssh_connections = SshConnections(prepared.payloads, environment={"HOME": str(home)}, transports=["asyncssh", "ssh"])
+    yield ssh_connections
+    ssh_connections.close()
 
 
 def _take(
     connections: SshConnections, names: set[str], proxies: Mapping[str, Proxy]
 ) -> dict[str, list[Mapping[str, Any]]]:
     """Return the documents of each host, up to its end; cut the connection of one whose job is being done."""
-    found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in names}
+    entries: dict[str, list[Mapping[str, Any]]] = {name: [] for name in names}
     until = time.monotonic() + PATIENCE
-    while names - {name for name, all_ in found.items() if all_ and all_[-1]["type"] == "end"}:
+    while names - {name for name, all_ in entries.items() if all_ and all_[-1]["type"] == "end"}:
         event = connections.next_event(until - time.monotonic())
-        assert event is not None, {name: all_[-1:] for name, all_ in found.items()}
-        found[event.host].append(event.document)
+        assert event is not None, {name: all_[-1:] for name, all_ in entries.items()}
+        entries[event.host].append(event.document)
         if event.document["type"] == "step_start" and event.host in proxies:
             proxies[event.host].cut()
-    return found
+    return entries
 
 
 @pytest.mark.parametrize("transport", _ENDS)
@@ -70,21 +70,21 @@ def test_each_fault_has_one_clear_end_and_harms_no_otherssh_host(
         hosts |= {name: ssh_host(server, name, number) for number, name in enumerate(_GOOD)}
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for name, host in hosts.items():
-            place = "wait" if name.endswith("in its job") else ""
-            declared = {"a": {"wait": "/nonexistent"} if place else {}}
+            path = "wait" if name.endswith("in its job") else ""
+            declared = {"a": {"wait": "/nonexistent"} if path else {}}
             (home.parent / "trial" / name).mkdir(exist_ok=True)
             connections.start(host, prepared.job(declared, host=name))
-        found = _take(connections, set(hosts), faults.proxies)
+        result = _take(connections, set(hosts), faults.proxies)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert {name: found[name][-1]["code"] for name in _GOOD} == dict.fromkeys(_GOOD, 0)
-    assert all(document.get("message") != "mine" for name in _GOOD for document in found[name])
+    assert {name: result[name][-1]["code"] for name in _GOOD} == dict.fromkeys(_GOOD, 0)
+    assert all(document.get("message") != "mine" for name in _GOOD for document in result[name])
     wrong = {
-        name: found[name][-1]
+        name: result[name][-1]
         for name, (status, text) in ends.items()
-        if (found[name][-1]["status"], text in str(found[name][-1]["error"])) != (status, True)
+        if (result[name][-1]["status"], text in str(result[name][-1]["error"])) != (status, True)
     }
     assert wrong == {}
-    assert all(str(found[name][-1]["error"]).isprintable() for name in ends)
+    assert all(str(result[name][-1]["error"]).isprintable() for name in ends)
     assert grown < 48 << 10, grown
 
 
@@ -124,6 +124,6 @@ def test_the_clock_of_a_host_decides_nothing(server: Server, prepared: Trial, co
     library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
     server.profile(host.address, f"export LD_PRELOAD={library} FAKETIME=-3000d DONT_FAKE_MONOTONIC=1")
     connections.start(host, prepared.job({"a": {}}, host="late"))
-    found = _take(connections, {"late"}, {})["late"]
-    assert found[-1]["code"] == 0
-    assert found[0]["timestamp"] < "2020"
+    late = _take(connections, {"late"}, {})["late"]
+    assert late[-1]["code"] == 0
+    assert late[0]["timestamp"] < "2020"

@@ -92,7 +92,7 @@ def test_secrets_are_nowhere_but_in_memory(server: Server, home: Path, transport
         assert [server.path(door).read_text() for door in doors] == [
             sha256(secret.encode()).hexdigest() for secret in _SECRETS.values()
         ]
-    found = {
+    entries = {
         "processes": b"".join(running),
         "capture": capture.read_bytes(),
         "report": (site / "out").read_bytes() + (site / "err").read_bytes(),
@@ -100,14 +100,14 @@ def test_secrets_are_nowhere_but_in_memory(server: Server, home: Path, transport
         "files there": _changed(server),
         "files here": _files_since(home.parent, since, without={site / "secrets", site / "password"}),
     }
-    connections = [each for each in running if b"RApi-connected" in each and b"%d\0" % server.port in each]
+    connections = [item for item in running if b"RApi-connected" in item and b"%d\0" % server.port in item]
     assert bool(connections) == (transport == "ssh")
-    for place, control in (("processes", b"-I"), ("capture", b"SSH-2.0-"), ("report", b"<sensitive>")):
-        assert control in found[place], place
-    for place in ("archives", "files there", "files here"):
-        assert len(found[place]) > 10_000, place
-    canaries = [each.encode() for each in (*_SECRETS.values(), PASSWORD)]
-    assert [(place, each) for place, data in found.items() for each in canaries if each in data] == []
+    for word, control in (("processes", b"-I"), ("capture", b"SSH-2.0-"), ("report", b"<sensitive>")):
+        assert control in entries[word], word
+    for word in ("archives", "files there", "files here"):
+        assert len(entries[word]) > 10_000, word
+    canaries = [value.encode() for value in (*_SECRETS.values(), PASSWORD)]
+    assert [(name, canary) for name, data in entries.items() for canary in canaries if canary in data] == []
 
 
 _ADDRESSES: Final = {"web1": "127.8.0.1", "web2": "127.8.0.2", "db1": "127.8.0.3"}
@@ -159,8 +159,8 @@ def _captured(file: Path, port: int) -> Iterator[None]:
             yield
             time.sleep(0.3)
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=20)
-            assert re.search(rb"\n0 packets dropped by kernel", said), said
+            _, message = process.communicate(timeout=20)
+            assert re.search(rb"\n0 packets dropped by kernel", message), message
         finally:
             process.kill()
 
@@ -168,25 +168,25 @@ def _captured(file: Path, port: int) -> Iterator[None]:
 def _waiting(out: Path) -> set[str]:
     """Return the hosts whose provider has begun."""
     lines = [json.loads(line) for line in out.read_text().splitlines() if line.endswith("}")]
-    return {each["host"] for each in lines if each["type"] == "log" and "the code is" in each["message"]}
+    return {item["host"] for item in lines if item["type"] == "log" and "the code is" in item["message"]}
 
 
 def _processes() -> list[bytes]:
     """Return the arguments of every process, here and on the hosts, and their environments."""
-    found = []
+    entries = []
     for process in Path("/proc").glob("[0-9]*"):
         for name in ("cmdline", "environ"):
             with suppress(OSError):
-                found.append((process / name).read_bytes())
-    return found
+                entries.append((process / name).read_bytes())
+    return entries
 
 
 def _changed(server: Server) -> bytes:
     """Return the content of every file that was written on the hosts, where a run may write at all."""
-    places = ["/hosts", "/var", "/run", "/tmp", "/home"]  # noqa: S108 - looked at
-    listed = server.run("find", *places, "-type", "f", "-newer", "/stamp").stdout.splitlines()
+    paths = ["/hosts", "/var", "/run", "/tmp", "/home"]  # noqa: S108 - looked at
+    listed = server.run("find", *paths, "-type", "f", "-newer", "/stamp").stdout.splitlines()
     here = os.fspath(server.log.parents[1])
-    return b"".join(server.path(each).read_bytes() for each in listed if not each.startswith(here))
+    return b"".join(server.path(item).read_bytes() for item in listed if not item.startswith(here))
 
 
 def _unpacked(server: Server) -> bytes:
@@ -198,12 +198,12 @@ def _unpacked(server: Server) -> bytes:
 
 def _files_since(directory: Path, since: float, without: set[Path]) -> bytes:
     """Return the content of files that were written here, also unpacked, without those that are the secrets."""
-    found = []
+    entries = []
     for file in directory.rglob("*"):
         if not file.is_file() or file.stat().st_mtime < since or without & {file, *file.parents}:
             continue
         data = file.read_bytes()
-        found.append(data)
+        entries.append(data)
         with suppress(zlib.error):
-            found.append(zlib.decompress(data))
-    return b"".join(found)
+            entries.append(zlib.decompress(data))
+    return b"".join(entries)

@@ -55,8 +55,8 @@ def main() -> int:
     os.nice(19)
     names = options.target or list(TARGETS)
     outcomes = [_fuzz(TARGETS[name], options.seconds / len(names), options.results) for name in names]
-    print(f"{sum(each.inputs for each in outcomes)} inputs in {sum(each.seconds for each in outcomes):.0f} s")
-    return int(any(each.findings for each in outcomes))
+    print(f"{sum(outcome.inputs for outcome in outcomes)} inputs in {sum(item.seconds for item in outcomes):.0f} s")
+    return int(any(value.findings for value in outcomes))
 
 
 def _fuzz(target: Target, seconds: float, results: Path | None) -> Outcome:
@@ -65,10 +65,10 @@ def _fuzz(target: Target, seconds: float, results: Path | None) -> Outcome:
     inputs, began, suspects = 0, time.monotonic(), list[Path]()
     with tempfile.TemporaryDirectory(prefix="fuzz-") as directory:
         for phase, share in phases.items():
-            place = Path(directory) / phase
-            place.mkdir()
-            inputs += _run_phase(phase, target, max(1, round(seconds * share / sum(phases.values()))), place)
-            suspects += place.glob("input-*")
+            location = Path(directory) / phase
+            location.mkdir()
+            inputs += _run_phase(phase, target, max(1, round(seconds * share / sum(phases.values()))), location)
+            suspects += location.glob("input-*")
         spent = time.monotonic() - began
         findings = {key: text for path in suspects for key, text in _decide(target, path, Path(directory)).items()}
     for key, text in findings.items():
@@ -85,32 +85,35 @@ def _applies(phase: str, target: Target) -> bool:
     return {"generate": target.generate is not None, "grow": target.grows}.get(phase, True)
 
 
-def _run_phase(phase: str, target: Target, seconds: int, place: Path) -> int:
+def _run_phase(phase: str, target: Target, seconds: int, location: Path) -> int:
     """Run a phase until its time is over, again after each crash; return the number of inputs."""
     end, inputs = time.monotonic() + seconds, 0
-    while (left := end - time.monotonic()) > 1 or not inputs:
-        own = place / f"run{time.monotonic_ns()}"
-        own.mkdir()
-        with (own / "log").open("wb") as log:
+    while (remaining := end - time.monotonic()) > 1 or not inputs:
+        file = location / f"run{time.monotonic_ns()}"
+        file.mkdir()
+        with (file / "log").open("wb") as log:
             code = _run_child(
-                ["tests.fuzz.phases", phase, target.name, str(max(1, round(left))), str(own)], left, own, log
+                ["tests.fuzz.phases", phase, target.name, str(max(1, round(remaining))), str(file)],
+                remaining,
+                file,
+                log,
             )
-        count, last = read_notes(own)
+        count, last = read_notes(file)
         inputs += count
         if code:
-            (own / "input-last").write_bytes(last)
-        for path in own.glob("input-*"):
-            path.rename(place / f"{path.name}-{own.name}")
+            (file / "input-last").write_bytes(last)
+        for path in file.glob("input-*"):
+            path.rename(location / f"{path.name}-{file.name}")
         if not count:
-            print((own / "log").read_text(errors="replace")[-2000:], file=sys.stderr)
+            print((file / "log").read_text(errors="replace")[-2000:], file=sys.stderr)
             msg = f"{phase} of {target.name} ended with {code} before the first input"
             raise SystemExit(msg)
     return inputs
 
 
-def _run_child(words: list[str], seconds: float, own: Path, log: object) -> int:
+def _run_child(words: list[str], seconds: float, private: Path, log: object) -> int:
     """Run a module in a process, kill it with what it has started if it does not end; remove its files in memory."""
-    environment = {**os.environ, "TMPDIR": str(own), "PYTHONHASHSEED": "0"}
+    environment = {**os.environ, "TMPDIR": str(private), "PYTHONHASHSEED": "0"}
     child = subprocess.Popen(
         [sys.executable, "-m", *words], cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
     )
@@ -134,12 +137,12 @@ def _decide(target: Target, path: Path, directory: Path) -> dict[str, str]:
         code = _run_child(["tests.fuzz.verdict", target.name, str(path), str(smaller)], 60, directory, file)
     lines = log.read_text(errors="replace").splitlines()
     try:
-        found = json.loads(lines[-1]) if not code else [f"ends with {code}", "\n".join(lines[-30:])]
+        document = json.loads(lines[-1]) if not code else [f"ends with {code}", "\n".join(lines[-30:])]
     except (ValueError, IndexError):
-        found = [f"ends with {code}", "\n".join(lines[-30:])]
-    if found is None:
+        document = [f"ends with {code}", "\n".join(lines[-30:])]
+    if document is None:
         return {}
-    finding, data = Finding(*found), smaller.read_bytes()
+    finding, data = Finding(*document), smaller.read_bytes()
     (CORPUS / target.name).mkdir(parents=True, exist_ok=True)
     (CORPUS / target.name / f"found-{hashlib.sha256(data).hexdigest()[:12]}").write_bytes(data)
     return {finding.key: finding.text}
@@ -147,12 +150,12 @@ def _decide(target: Target, path: Path, directory: Path) -> dict[str, str]:
 
 def _read_results(path: Path) -> dict[str, tuple[int, float]]:
     """Return the sums of inputs and seconds by target."""
-    found = dict.fromkeys(TARGETS, (0, 0.0))
+    result = dict.fromkeys(TARGETS, (0, 0.0))
     for line in path.read_text(encoding="utf-8").splitlines():
-        each = Outcome(**json.loads(line))
-        inputs, seconds = found[each.name]
-        found[each.name] = inputs + each.inputs, seconds + each.seconds
-    return found
+        outcome = Outcome(**json.loads(line))
+        inputs, seconds = result[outcome.name]
+        result[outcome.name] = inputs + outcome.inputs, seconds + outcome.seconds
+    return result
 
 
 def _with_table(page: str, results: dict[str, tuple[int, float]]) -> str:
@@ -164,12 +167,12 @@ def _with_table(page: str, results: dict[str, tuple[int, float]]) -> str:
     sums = [0, 0.0, 0, 0]
     for name, (inputs, seconds) in results.items():
         corpus = list(TARGETS[name].corpus())
-        found = sum(path.name.startswith("found-") for path in corpus)
+        count = sum(path.name.startswith("found-") for path in corpus)
         broken = sum(judge(TARGETS[name], path.read_bytes()) is not None for path in corpus)
-        figures = [inputs, seconds, found, broken]
-        sums = [total + each for total, each in zip(sums, figures, strict=True)]
-        rows.append([f"`{name}`", TARGETS[name].reads, *(f"{each:,.0f}" for each in figures)])
-    rows.append(["all", "", *(f"{each:,.0f}" for each in sums)])
+        figures = [inputs, seconds, count, broken]
+        sums = [total + figure for total, figure in zip(sums, figures, strict=True)]
+        rows.append([f"`{name}`", TARGETS[name].reads, *(f"{item:,.0f}" for item in figures)])
+    rows.append(["all", "", *(f"{value:,.0f}" for value in sums)])
     table = "\n".join([BEGIN, *(f"| {' | '.join(row)} |" for row in rows), END])
     return re.sub(f"{BEGIN}.*{END}", lambda _: table, page, flags=re.DOTALL)
 

@@ -56,11 +56,11 @@ class Notes:
         """Judge an input, and keep it if it is the first that breaks a law in this way."""
         self._notes[_HEAD.size : _HEAD.size + len(data)] = data
         _HEAD.pack_into(self._notes, 0, self._count, len(data))
-        found = judge(target, data, slow)
+        result = judge(target, data, slow)
         self._count += 1
         _HEAD.pack_into(self._notes, 0, self._count, len(data))
-        if found is not None and found.key not in self._keys:
-            self._keys.add(found.key)
+        if result is not None and result.key not in self._keys:
+            self._keys.add(result.key)
             (self.directory / f"input-{hashlib.sha256(data).hexdigest()[:16]}").write_bytes(data)
 
 
@@ -106,8 +106,8 @@ def _instrument_loaded(atheris: Any) -> None:
     """Instrument the functions of bundled providers, which are loaded by path."""
     for module in list(sys.modules.values()):
         if module.__name__.startswith("resource_api.providers"):
-            for found in [each for each in vars(module).values() if isinstance(each, type | types.FunctionType)]:
-                functions = vars(found).values() if isinstance(found, type) else [found]
+            for row in [var for var in vars(module).values() if isinstance(var, type | types.FunctionType)]:
+                functions = vars(row).values() if isinstance(row, type) else [row]
                 for function in functions:
                     if isinstance(function, types.FunctionType) and function.__module__ == module.__name__:
                         atheris.instrument_func(function)

@@ -74,44 +74,46 @@ def target(
 
 def judge(tested: Target, data: bytes, slow: float = SLOW) -> Finding | None:
     """Return which law an input breaks; None for none. ``slow``: seconds of processor time of one reading."""
-    found, seconds = _attempt(tested, data)
-    if found is None and seconds > slow * tested.readings and len(data) < LARGEST:
+    result, seconds = _attempt(tested, data)
+    if result is None and seconds > slow * tested.readings and len(data) < LARGEST:
         # A busy machine slows a process down: what counts is the faster of two attempts.
         seconds = min(seconds, _attempt(tested, data)[1])
         if seconds > slow * tested.readings:
             return Finding("slow", f"{seconds:.1f} s for {len(data)} bytes")
-    return found
+    return result
 
 
 def _attempt(tested: Target, data: bytes) -> tuple[Finding | None, float]:
     """Return what an input breaks, without regard to time, and the seconds of processor time that it took."""
-    start, found = time.process_time(), None
+    start, result = time.process_time(), None
     try:
         tested.check(data)
     except ResourceAPIError as error:
-        found = _flaw(error)
+        result = _flaw(error)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001 - whatever else arrives is a finding
-        found = _finding(error)
-    return found, time.process_time() - start
+        result = _finding(error)
+    return result, time.process_time() - start
 
 
 def _finding(error: BaseException) -> Finding:
     """Return an exception as a finding; its key is its class and the innermost frame of the project."""
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if str(ROOT) in each.filename]
-    place = frames[-1] if frames else None
-    where = f"{Path(place.filename).relative_to(ROOT)}:{place.name}" if place else "?"
-    what = re.sub(r"\d+|'.*'", "", str(error).split("\n")[0])[:60] if isinstance(error, AssertionError) else ""
-    return Finding(f"{type(error).__name__} {where} {what}".strip(), "".join(traceback.format_exception(error)))
+    frames = [item for item in traceback.extract_tb(error.__traceback__) if str(ROOT) in item.filename]
+    path = frames[-1] if frames else None
+    text = f"{Path(path.filename).relative_to(ROOT)}:{path.name}" if path else "?"
+    subject = re.sub(r"\d+|'.*'", "", str(error).split("\n")[0])[:60] if isinstance(error, AssertionError) else ""
+    return Finding(f"{type(error).__name__} {text} {subject}".strip(), "".join(traceback.format_exception(error)))
 
 
 def _flaw(error: ResourceAPIError) -> Finding | None:
     """Return what is wrong with the text of a refusal: none is empty, and the problems of a file name it."""
-    lines: list[Any] = [str(each) for each in error.problems] if isinstance(error, ManifestError) else [str(error)]
+    lines: list[Any] = (
+        [str(problem) for problem in error.problems] if isinstance(error, ManifestError) else [str(error)]
+    )
     for line in lines:
         if not line.strip():
             return Finding(f"an empty message {type(error).__name__}", repr(error))
-    if isinstance(error, ManifestError) and any(not (each.file or each.reference) for each in error.problems):
+    if isinstance(error, ManifestError) and any(not (item.file or item.reference) for item in error.problems):
         return Finding("a problem without a place", str(error)[:300])
     return None

@@ -36,7 +36,7 @@ def test_no_input_of_the_corpus_breaks_a_law(name: str) -> None:
         warnings.simplefilter("ignore")
         broken = {path.name: judge(TARGETS[name], path.read_bytes(), SLOW) for path in TARGETS[name].corpus()}
     assert broken
-    assert {path: found for path, found in broken.items() if found} == {}
+    assert {path: row for path, row in broken.items() if row} == {}
 
 
 def test_every_directory_of_the_corpus_belongs_to_a_target() -> None:
@@ -71,9 +71,9 @@ BROKEN: Final[dict[str, tuple[Callable[[bytes], object], str]]] = {
 def test_a_broken_law_is_found(law: str) -> None:
     """An exception that is not ours, a law of the target's own, a message that says nothing, too much time."""
     check, key = BROKEN[law]
-    found = judge(_target(check), b"x", slow=0.01)
-    assert found is not None
-    assert key in found.key
+    result = judge(_target(check), b"x", slow=0.01)
+    assert result is not None
+    assert key in result.key
 
 
 def test_a_refusal_with_a_place_is_no_finding() -> None:

@@ -67,17 +67,17 @@ class Provider(BaseProvider):
                 if change.should["ensure"] == "absent":
                     self.stored.pop(name, None)
                 else:
-                    kept = {key: value for key, value in change.should.items() if key not in {"force", "pin"}}
-                    self.stored[name] = {**self.stored.get(name, {}), **kept}
+                    stored = {key: value for key, value in change.should.items() if key not in {"force", "pin"}}
+                    self.stored[name] = {**self.stored.get(name, {}), **stored}
 
 
 @cache
 def registry(*, bundled: bool = True) -> Registry:
     """Return a registry with the types of the fuzz targets, and with the bundled ones unless nothing may be changed."""
-    found = Registry.from_path(MODULES, bundled=bundled)
-    found.register_type(TYPE)
-    found.register_provider("thing", Provider)
-    return found
+    path = Registry.from_path(MODULES, bundled=bundled)
+    path.register_type(TYPE)
+    path.register_provider("thing", Provider)
+    return path
 
 
 @cache
@@ -86,10 +86,10 @@ def bundled_provider(name: str, implementation: str = "") -> Any:
     return sys.modules[registry().provider(name, implementation=implementation).__module__]
 
 
-def _pool(found: Registry) -> Any:
+def _pool(registry: Registry) -> Any:
     from resource_api.plugins.provider_pool import ProviderPool
 
-    return ProviderPool(found, RunContext(Log("off")))
+    return ProviderPool(registry, RunContext(Log("off")))
 
 
 def runtime(*, bundled: bool = False, state: str = "memory:") -> Runtime:

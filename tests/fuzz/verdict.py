@@ -21,11 +21,11 @@ def main(name: str, path: str, smaller: str) -> None:
     warnings.simplefilter("ignore")
     target, data = TARGETS[name], Path(path).read_bytes()
     judge(target, b"", 60)
-    if (found := judge(target, data)) is not None and found.key != "slow":
-        data = _shrunk(name, data, found.key)
-        found = judge(target, data)
+    if (result := judge(target, data)) is not None and result.key != "slow":
+        data = _shrunk(name, data, result.key)
+        result = judge(target, data)
     Path(smaller).write_bytes(data)
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 def _shrunk(name: str, data: bytes, key: str) -> bytes:

@@ -119,15 +119,15 @@ class Box:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def store(self, kind: str, things: dict[str, Any]) -> None:
+    def store(self, kind: str, objects: dict[str, Any]) -> None:
         """Make resources exist before a run."""
-        self.write(f"{kind}.json", json.dumps(things))
+        self.write(f"{kind}.json", json.dumps(objects))
 
     def stored(self, kind: str) -> dict[str, Any]:
         """Return the existing resources."""
         path = self.path / f"{kind}.json"
-        things: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        return things
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return document
 
     def calls(self, kind: str, method: str) -> list[list[str]]:
         """Return the names in every call of a provider's method so far."""
@@ -142,12 +142,12 @@ class Box:
 
     def run(self, *arguments: str, **options: Any) -> Done:
         """Run the command in the box; ``options`` are those of ``subprocess.run``."""
-        done = command.run(arguments, cwd=self.path, env=self.env, **options)
-        return Done(done.returncode, done.stdout or b"", done.stderr or b"")
+        process = command.run(arguments, cwd=self.path, env=self.env, **options)
+        return Done(process.returncode, process.stdout or b"", process.stderr or b"")
 
     def run_shell(self, line: str) -> Done:
         """Run a line of bash in the box, in which ``"$@"`` is the command."""
-        done = subprocess.run(
+        process = subprocess.run(
             ["bash", "-c", line, "bash", *self.command],
             cwd=self.path,
             env=self.env,
@@ -155,12 +155,12 @@ class Box:
             timeout=50,
             capture_output=True,
         )
-        return Done(done.returncode, done.stdout, done.stderr)
+        return Done(process.returncode, process.stdout, process.stderr)
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         """Start the command in the box, to send it signals."""
-        given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen([*self.command, *arguments], cwd=self.path, env=self.env, **{**given, **options})
+        declared: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen([*self.command, *arguments], cwd=self.path, env=self.env, **{**declared, **options})
 
 
 @pytest.fixture(scope="session", autouse=True)

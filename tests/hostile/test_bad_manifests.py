@@ -145,14 +145,14 @@ def validate(box: Box, file: str, text: str | bytes) -> Done:
 @pytest.mark.parametrize(("file", "name", "text"), CORPUS, ids=[f"{file[5:]}: {name}" for file, name, _ in CORPUS])
 def test_an_invalid_manifest_is_an_error_with_a_position(box: Box, file: str, name: str, text: str | bytes) -> None:
     """Exit code 65, within two seconds of processor time, without a traceback; nothing in it is executed."""
-    done = validate(box, file, text)
-    assert done.code in ({0, 65} if name in FINE else {65}), (done.code, done.text[-500:])
-    assert "Traceback" not in done.text
+    result = validate(box, file, text)
+    assert result.code in ({0, 65} if name in FINE else {65}), (result.code, result.text[-500:])
+    assert "Traceback" not in result.text
     assert not (box.path / "pwned").exists()
-    if done.code:
-        lines = done.text.splitlines()
+    if result.code:
+        lines = result.text.splitlines()
         assert lines
-        assert len(done.text) < 20_000
+        assert len(result.text) < 20_000
         assert re.match(rf"(\S*/)?{re.escape(file)}(:\d+:\d+)?: ", lines[0]) or "include" in name, lines[0]
         assert name in PLACELESS or re.match(r"\S+:\d+:\d+: ", lines[0]), lines[0]
 
@@ -172,10 +172,10 @@ PLACELESS: Final = {
 @pytest.mark.parametrize("name", PYTHON)
 def test_an_invalid_python_manifest_is_an_error_with_its_file(box: Box, name: str) -> None:
     """An exception in the author's code is reported with its file."""
-    done = validate(box, "site.py", PYTHON[name])
-    assert done.code == 65, (done.code, done.text[-500:])
-    assert "Traceback" not in done.text
-    assert "site.py" in done.text.splitlines()[0]
+    result = validate(box, "site.py", PYTHON[name])
+    assert result.code == 65, (result.code, result.text[-500:])
+    assert "Traceback" not in result.text
+    assert "site.py" in result.text.splitlines()[0]
 
 
 @pytest.mark.parametrize(
@@ -184,10 +184,10 @@ def test_an_invalid_python_manifest_is_an_error_with_its_file(box: Box, name: st
 def test_a_path_that_is_no_readable_file_is_an_error(box: Box, path: str) -> None:
     """A manifest that is missing, a directory, a device, or of an unknown kind."""
     (box.path / "site.txt").write_text("resources: {}\n")
-    done = box.run("validate", path)
-    assert done.code in {64, 65}, (done.code, done.text)
-    assert "Traceback" not in done.text
-    assert done.text.count("\n") <= 3
+    result = box.run("validate", path)
+    assert result.code in {64, 65}, (result.code, result.text)
+    assert "Traceback" not in result.text
+    assert result.text.count("\n") <= 3
 
 
 def test_invalid_manifests_are_reported_as_json(box: Box) -> None:
@@ -195,13 +195,13 @@ def test_invalid_manifests_are_reported_as_json(box: Box) -> None:
     box.write("site.yaml", "resources:\n  Good[a]: {sise: 1}\n  Good[b]: {colour: 1}\n")
     for command in ("validate", "plan"):
         document = json.loads(box.run(command, "site.yaml", "--json").out)
-        assert [(each["line"], each["reference"]) for each in document["diagnostics"]] == [
+        assert [(diagnostic["line"], diagnostic["reference"]) for diagnostic in document["diagnostics"]] == [
             (2, "Good[a]"),
             (3, "Good[b]"),
         ]
-    done = box.run("apply", "site.yaml", "--json")
-    assert [event["type"] for event in done.events] == ["diagnostic", "diagnostic", "summary"]
-    assert done.events[-1]["exit_code"] == 65
+    result = box.run("apply", "site.yaml", "--json")
+    assert [event["type"] for event in result.events] == ["diagnostic", "diagnostic", "summary"]
+    assert result.events[-1]["exit_code"] == 65
 
 
 def test_a_long_chain_is_compiled_without_recursion(box: Box) -> None:
@@ -210,12 +210,17 @@ def test_a_long_chain_is_compiled_without_recursion(box: Box) -> None:
     box.manifest(chain)
     assert box.run("validate", "site.json").code == 0
     box.manifest({**chain, "Good[0]": {"require": "Good[9999]"}})
-    done = box.run("validate", "site.json", "--json")
-    assert done.code == 65
-    (found,) = json.loads(done.out)["diagnostics"]
-    assert (found["file"], found["line"], found["column"], found["reference"]) == ("site.json", 1, 16, "Good[0]")
-    assert found["message"].startswith("dependency cycle: Good[0] => Good[1] => ")
-    assert found["message"].endswith("Good[9999] => Good[0]")
+    result = box.run("validate", "site.json", "--json")
+    assert result.code == 65
+    (diagnostic,) = json.loads(result.out)["diagnostics"]
+    assert (diagnostic["file"], diagnostic["line"], diagnostic["column"], diagnostic["reference"]) == (
+        "site.json",
+        1,
+        16,
+        "Good[0]",
+    )
+    assert diagnostic["message"].startswith("dependency cycle: Good[0] => Good[1] => ")
+    assert diagnostic["message"].endswith("Good[9999] => Good[0]")
 
 
 TEN_TIMES: Final = {
@@ -234,11 +239,11 @@ def test_values_that_expand_too_far_are_refused_at_once(box: Box, form: str, sta
         values[f"v{number}"] = TEN_TIMES[form](f"${{values.v{number - 1}}}")
     body = {"values": values, "resources": {"Good[other]": {}, "Good[a]": {"tree": "${values.v10}"}}}
     box.write("site.json", json.dumps(body, indent=0))
-    done = box.run("validate", "site.json", processor_seconds=5)
-    assert done.code == 65
-    assert "site.json:" in done.text
+    result = box.run("validate", "site.json", processor_seconds=5)
+    assert result.code == 65
+    assert "site.json:" in result.text
     if form != "titles":
-        assert re.search(r"site.json:\d+:\d+: .*values that refer to each other expand beyond the limit", done.text)
+        assert re.search(r"site.json:\d+:\d+: .*values that refer to each other expand beyond the limit", result.text)
 
 
 def test_many_values_that_each_expand_far_are_refused_at_once(box: Box) -> None:
@@ -246,17 +251,17 @@ def test_many_values_that_each_expand_far_are_refused_at_once(box: Box) -> None:
     values = {"text": "x" * 60_000, "half": "${values.text}" * 30, "most": "${values.half}" * 15}
     values |= {f"v{number}": "a${values.most}" for number in range(200)}
     box.write("site.json", json.dumps({"values": values, "resources": {}}))
-    done = box.run("validate", "site.json", processor_seconds=5)
-    assert done.code == 65
-    assert "site.json:1:" in done.text
-    assert "${values.most}: values that refer to each other expand beyond the limit" in done.text
+    result = box.run("validate", "site.json", processor_seconds=5)
+    assert result.code == 65
+    assert "site.json:1:" in result.text
+    assert "${values.most}: values that refer to each other expand beyond the limit" in result.text
 
 
 @pytest.mark.parametrize("kilobytes", [20_000, 24_000, 28_000])
 def test_too_little_memory_is_no_bug(box: Box, kilobytes: int) -> None:
     """It says so, also where not even the modules can be loaded, and is not to be reported."""
-    done = box.run_shell(f'ulimit -v {kilobytes}; exec "$@" plan site.json')
-    assert (done.code, done.text) == (1, "Error: out of memory; give this command more, then run it again\n")
+    result = box.run_shell(f'ulimit -v {kilobytes}; exec "$@" plan site.json')
+    assert (result.code, result.text) == (1, "Error: out of memory; give this command more, then run it again\n")
 
 
 IMPORT_WITHOUT_MEMORY: Final = """
@@ -277,8 +282,11 @@ main()
 def test_a_module_that_cannot_be_found_for_want_of_memory_is_no_bug() -> None:
     """The import system lists directories, which fails with an error of the operating system."""
     command = [sys.executable, "-c", IMPORT_WITHOUT_MEMORY]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
-    assert (done.returncode, done.stderr) == (1, "Error: out of memory; give this command more, then run it again\n")
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (process.returncode, process.stderr) == (
+        1,
+        "Error: out of memory; give this command more, then run it again\n",
+    )
 
 
 def test_no_text_of_a_manifest_is_evaluated(box: Box) -> None:
@@ -295,9 +303,9 @@ def test_no_text_of_a_manifest_is_evaluated(box: Box) -> None:
 def test_any_bytes_are_a_manifest_or_an_error(box: Box, seed: int) -> None:
     """Valid manifests with parts cut, doubled and replaced by noise, many in one process."""
     box.write("mutants.py", MUTANTS)
-    done = box.run_shell(f'"$1" -P mutants.py {seed} 300')
-    assert done.code == 0, done.err.decode()[-2000:]
-    assert int(done.out) > 0
+    result = box.run_shell(f'"$1" -P mutants.py {seed} 300')
+    assert result.code == 0, result.err.decode()[-2000:]
+    assert int(result.out) > 0
 
 
 MUTANTS: Final = '''

@@ -165,13 +165,13 @@ GOOD: Final = {"before": {"size": 1}, "after": {"size": 2}, "dependent": {"size"
 def apply(box: Box, case: str, features: str) -> Done:
     """Apply the manifest with a bad provider; stdout is always JSON, and no traceback is shown."""
     box.bad(case, *features.split())
-    done = box.run("apply", "site.json", "--json")
-    assert done.events[-1]["type"] == "summary"
-    assert [event["type"] for event in done.events].count("summary") == 1
-    assert done.events[-1]["exit_code"] == done.code
-    assert "Traceback" not in done.text
-    assert "a bug in resource-api" not in done.text
-    return done
+    result = box.run("apply", "site.json", "--json")
+    assert result.events[-1]["type"] == "summary"
+    assert [event["type"] for event in result.events].count("summary") == 1
+    assert result.events[-1]["exit_code"] == result.code
+    assert "Traceback" not in result.text
+    assert "a bug in resource-api" not in result.text
+    return result
 
 
 @pytest.mark.parametrize("strict", ["warning", "off"])
@@ -179,10 +179,10 @@ def apply(box: Box, case: str, features: str) -> Done:
 def test_what_cannot_be_recorded_is_refused_at_any_strictness(box: Box, case: str, strict: str) -> None:
     """Its resource fails alone, before anything of it is recorded."""
     box.bad(case)
-    done = box.run("apply", "site.json", "--json", "--strict", strict)
-    assert (done.code, done.steps["Bad[b]"]["status"]) == (1, "failed")
-    assert "that cannot be recorded" in done.steps["Bad[b]"]["error"]
-    assert done.steps["Bad[c]"]["status"] == "success"
+    result = box.run("apply", "site.json", "--json", "--strict", strict)
+    assert (result.code, result.steps["Bad[b]"]["status"]) == (1, "failed")
+    assert "that cannot be recorded" in result.steps["Bad[b]"]["error"]
+    assert result.steps["Bad[c]"]["status"] == "success"
 
 
 def test_every_bad_provider_is_tested() -> None:
@@ -200,19 +200,21 @@ def test_every_bad_provider_is_tested() -> None:
 def test_a_faulty_provider_fails_alone(box: Box, case: str) -> None:
     """With reference and reason; every good resource converges; unreadable resources are never set."""
     expected = FAILING[case]
-    done = apply(box, case, expected.features)
-    assert done.code == 1
-    failed = {reference for reference, step in done.steps.items() if step["status"] == "failed"}
+    result = apply(box, case, expected.features)
+    assert result.code == 1
+    failed = {reference for reference, step in result.steps.items() if step["status"] == "failed"}
     assert failed == {f"Bad[{name}]" for name in expected.fails}
     for reference in failed:
-        assert expected.says in done.steps[reference]["error"]
-        assert any(expected.says in line for line in done.text.splitlines() if line.startswith(f"Error: {reference}: "))
+        assert expected.says in result.steps[reference]["error"]
+        assert any(
+            expected.says in line for line in result.text.splitlines() if line.startswith(f"Error: {reference}: ")
+        )
     dependent = "a" in expected.fails
-    assert (done.steps["Good[dependent]"]["status"] == "skipped") is dependent
+    assert (result.steps["Good[dependent]"]["status"] == "skipped") is dependent
     assert box.stored("good") == {name: GOOD[name] for name in GOOD if name != "dependent" or not dependent}
     stored = box.stored("bad")
     assert all(stored[name] == AFTER[name] for name in AFTER if name not in expected.fails)
-    assert done.events[-1]["failed"] == len(expected.fails)
+    assert result.events[-1]["failed"] == len(expected.fails)
     if case in UNREADABLE:
         assert not {name for names in box.calls("bad", "set") for name in names} & set(expected.fails)
 
@@ -220,8 +222,8 @@ def test_a_faulty_provider_fails_alone(box: Box, case: str) -> None:
 @pytest.mark.parametrize("case", HARMLESS)
 def test_an_unusual_but_correct_provider_converges(box: Box, case: str) -> None:
     """Each effect happens once, whatever the provider does to the process."""
-    done = apply(box, case, HARMLESS[case])
-    assert (done.code, box.stored("bad"), box.stored("good")) == (0, AFTER, GOOD), done.text
+    result = apply(box, case, HARMLESS[case])
+    assert (result.code, box.stored("bad"), box.stored("good")) == (0, AFTER, GOOD), result.text
     assert [len(names) for names in box.calls("good", "set")] == [1, 2]
     assert len(box.calls("bad", "set")) == (2 if case == "status_twice" else 1)
 
@@ -230,22 +232,22 @@ def test_an_unusual_but_correct_provider_converges(box: Box, case: str) -> None:
 def test_a_provider_that_cannot_be_loaded_changes_nothing(box: Box, case: str) -> None:
     """The line of the resource and the faulty file are named."""
     expected = REFUSED[case]
-    done = apply(box, case, expected.features)
-    assert done.code == 65
-    found = {event["reference"]: event for event in done.events if event["type"] == "diagnostic"}
-    assert {f"Bad[{name}]" for name in expected.fails} <= found.keys()
+    result = apply(box, case, expected.features)
+    assert result.code == 65
+    entries = {event["reference"]: event for event in result.events if event["type"] == "diagnostic"}
+    assert {f"Bad[{name}]" for name in expected.fails} <= entries.keys()
     for name in expected.fails:
-        assert expected.says in found[f"Bad[{name}]"]["message"]
-        assert found[f"Bad[{name}]"]["line"] == 1
-        assert any(expected.says in line for line in done.text.splitlines() if f"Bad[{name}]: " in line)
+        assert expected.says in entries[f"Bad[{name}]"]["message"]
+        assert entries[f"Bad[{name}]"]["line"] == 1
+        assert any(expected.says in line for line in result.text.splitlines() if f"Bad[{name}]: " in line)
     assert box.stored("good") == {}
     assert box.calls("bad", "set") == []
 
 
 def test_only_the_file_that_cannot_be_loaded_is_reported(box: Box) -> None:
     """References to its resources are not errors too."""
-    done = apply(box, "load_raises", "")
-    assert {event["reference"] for event in done.events if event["type"] == "diagnostic"} == {
+    result = apply(box, "load_raises", "")
+    assert {event["reference"] for event in result.events if event["type"] == "diagnostic"} == {
         f"Bad[{name}]" for name in "abcd"
     }
 
@@ -253,30 +255,30 @@ def test_only_the_file_that_cannot_be_loaded_is_reported(box: Box) -> None:
 @pytest.mark.parametrize("case", ENDING)
 def test_a_base_exception_ends_the_run_in_order(box: Box, case: str) -> None:
     """The bad resource has failed with its reason, later steps are skipped, finished ones stay."""
-    done = apply(box, case, "")
-    assert done.code == 1
-    assert done.steps["Good[before]"]["status"] == "success"
-    assert done.steps["Bad[b]"]["status"] == "failed"
-    assert ENDING[case] in done.steps["Bad[b]"]["error"]
-    assert f"Error: Bad[b]: {ENDING[case]}" in done.text or f"Bad[b]: Updating failed: {ENDING[case]}" in done.text
-    assert {done.steps[f"Good[{name}]"]["status"] for name in ("after", "dependent")} == {"skipped"}
+    result = apply(box, case, "")
+    assert result.code == 1
+    assert result.steps["Good[before]"]["status"] == "success"
+    assert result.steps["Bad[b]"]["status"] == "failed"
+    assert ENDING[case] in result.steps["Bad[b]"]["error"]
+    assert f"Error: Bad[b]: {ENDING[case]}" in result.text or f"Bad[b]: Updating failed: {ENDING[case]}" in result.text
+    assert {result.steps[f"Good[{name}]"]["status"] for name in ("after", "dependent")} == {"skipped"}
     assert box.stored("good") == {"before": GOOD["before"]}
 
 
 @pytest.mark.parametrize("case", ["set_exits", "set_interrupts", "set_stops_generators"])
 def test_a_status_reported_before_the_end_of_the_run_counts(box: Box, case: str) -> None:
     """The resource has succeeded."""
-    done = apply(box, case, "")
+    result = apply(box, case, "")
     assert box.stored("bad")["a"] == AFTER["a"]
-    assert done.steps["Bad[a]"]["status"] == "success"
+    assert result.steps["Bad[a]"]["status"] == "success"
 
 
 @pytest.mark.parametrize("case", UNBEGUN)
 def test_a_keyboard_interrupt_without_a_signal_is_a_failure(box: Box, case: str) -> None:
     """Only a signal leads to 130; nothing is changed."""
-    done = apply(box, case, "")
-    assert done.code == 1
-    assert "KeyboardInterrupt" in done.text
+    result = apply(box, case, "")
+    assert result.code == 1
+    assert "KeyboardInterrupt" in result.text
     assert box.stored("good") == {}
 
 
@@ -286,15 +288,15 @@ def test_other_commands_report_a_bad_provider_too(box: Box, case: str, arguments
     """An error with one of the documented exit codes, and no traceback."""
     box.bad(case)
     box.manifest({"Bad[a]": {"size": 1}})
-    done = box.run(*arguments.split(), "--module-path", str(box.path))
-    assert done.code == (65 if case == "load_raises" else 1), done.text
-    assert "Error" in done.text
-    assert "Traceback" not in done.text
+    result = box.run(*arguments.split(), "--module-path", str(box.path))
+    assert result.code == (65 if case == "load_raises" else 1), result.text
+    assert "Error" in result.text
+    assert "Traceback" not in result.text
 
 
 def test_a_file_of_a_provider_never_receives_our_log_lines(box: Box) -> None:
     """A provider closed stderr and opened a file with its number: later log lines still go to stderr."""
     box.bad("closes_stderr")
-    done = box.run("apply", "site.json")
+    result = box.run("apply", "site.json")
     assert (box.path / "mine.txt").read_text(encoding="utf-8") == "mine alone\n"
-    assert "Good[after]: created" in done.text
+    assert "Good[after]: created" in result.text

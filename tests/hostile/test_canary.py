@@ -91,7 +91,7 @@ def spellings(secret: str) -> Iterator[bytes]:
 
 def windows(secret: str) -> set[bytes]:
     """Return every part of every encoding."""
-    return {each[i : i + WINDOW] for each in spellings(secret) for i in range(len(each) - WINDOW + 1)}
+    return {spelling[i : i + WINDOW] for spelling in spellings(secret) for i in range(len(spelling) - WINDOW + 1)}
 
 
 class Canary:
@@ -123,18 +123,18 @@ class Canary:
     def run(self, command: str, leak: str) -> Done:
         """Run a command with the input where it takes one."""
         self.box.env |= {"LEAK": leak, "TOKEN": self.token}
-        given = ["-i", f"password=@{self.file}"] if "site.yaml" in command else []
+        arguments = ["-i", f"password=@{self.file}"] if "site.yaml" in command else []
         path = [] if command.startswith(("state", "output")) else ["--module-path", str(self.box.path)]
-        return self.box.run(*command.split(), *given, *path)
+        return self.box.run(*command.split(), *arguments, *path)
 
     def found(self, *streams: bytes) -> list[str]:
         """Return where a secret is visible: in a stream, or in any file except the manifest and the resources."""
-        places = {f"stream {number}": stream for number, stream in enumerate(streams, 1)}
+        paths = {f"stream {number}": stream for number, stream in enumerate(streams, 1)}
         for path in self.box.path.rglob("*"):
             if path.is_file() and path.name not in {"site.yaml", "leaky.json", "good.json"}:
-                places[str(path)] = path.read_bytes()
-        wanted = set().union(*map(windows, self.secrets))
-        return [f"{place}: {text[-2000:]!r}" for place, text in places.items() if any(each in text for each in wanted)]
+                paths[str(path)] = path.read_bytes()
+        expected = set().union(*map(windows, self.secrets))
+        return [f"{name}: {text[-2000:]!r}" for name, text in paths.items() if any(item in text for item in expected)]
 
 
 @pytest.fixture(params=[False, True], ids=["digests", "encrypted"])
@@ -161,17 +161,17 @@ def test_no_command_shows_a_secret(either: Canary, command: str) -> None:
     """Not in its output, its log, the state, or a file that it writes."""
     if command.startswith(("state", "output", "history", "report", "resource", "refresh", "destroy")):
         assert either.run("apply site.yaml", "nothing").code == 0
-    done = either.run(command, "nothing")
-    assert "No such command" not in done.text
-    assert done.code == (1 if "-o" in command and not either.key else 0), done.text
-    assert either.found(done.out, done.err) == []
+    result = either.run(command, "nothing")
+    assert "No such command" not in result.text
+    assert result.code == (1 if "-o" in command and not either.key else 0), result.text
+    assert either.found(result.out, result.err) == []
 
 
 def test_no_secret_is_recorded_in_clear(either: Canary) -> None:
     """Values that contain a secret are recorded sealed, as are values in which a provider repeats one."""
     assert either.run("apply site.yaml", "nothing").code == 0
-    shown = either.run("state show Leaky[b]", "nothing").out.decode()
-    assert "echo: <sensitive>" in shown
+    text = either.run("state show Leaky[b]", "nothing").out.decode()
+    assert "echo: <sensitive>" in text
     assert either.found(*(path.read_bytes() for path in (either.box.path / "state").rglob("*") if path.is_file())) == []
 
 
@@ -180,9 +180,9 @@ def test_neither_the_old_nor_the_new_secret_is_shown(either: Canary) -> None:
     assert either.run("apply site.yaml", "nothing").code == 0
     either.rotate()
     for command in ("plan site.yaml", "plan site.yaml --json", "apply site.yaml -d --json", "refresh site.yaml --json"):
-        done = either.run(command, "nothing")
-        assert done.code == 0, done.text
-        assert either.found(done.out, done.err) == []
+        result = either.run(command, "nothing")
+        assert result.code == 0, result.text
+        assert either.found(result.out, result.err) == []
 
 
 @pytest.mark.parametrize("leak", ["kill", "raise"])
@@ -206,9 +206,9 @@ def test_a_saved_plan_shows_no_secret_and_can_be_applied(box: Box, tmp_path_fact
         "output",
         "plan site.yaml",
     ):
-        done = encrypted.run(command, "nothing")
-        assert done.code == 0, done.text
-        assert encrypted.found(done.out, done.err) == []
+        result = encrypted.run(command, "nothing")
+        assert result.code == 0, result.text
+        assert encrypted.found(result.out, result.err) == []
     box.write("export.json", encrypted.run("state export", "nothing").out.decode())
     assert encrypted.found() == []
     assert json.loads(encrypted.run("output --reveal --json", "nothing").out) == {"password": encrypted.password}
@@ -216,23 +216,23 @@ def test_a_saved_plan_shows_no_secret_and_can_be_applied(box: Box, tmp_path_fact
 
 def test_what_a_worker_writes_to_its_descriptors_is_masked(canary: Canary) -> None:
     """Output of its children too."""
-    done = canary.run("apply site.yaml --isolate", "descriptor")
-    assert done.code == 0, done.text
-    assert done.text.count("<sensitive>") > 1
-    assert canary.found(done.out, done.err) == []
+    result = canary.run("apply site.yaml --isolate", "descriptor")
+    assert result.code == 0, result.text
+    assert result.text.count("<sensitive>") > 1
+    assert canary.found(result.out, result.err) == []
 
 
 @pytest.mark.parametrize("leak", LEAKS)
 @pytest.mark.parametrize("options", ["-d --json", "-d --log-format json --color always"])
 def test_no_provider_reveals_a_secret(canary: Canary, leak: str, options: str) -> None:
     """Everything that it prints, logs or raises is masked in the output of the process."""
-    done = canary.run(f"apply site.yaml {options}", leak)
-    assert done.code in {0, 1, 65}
-    assert canary.found(done.out, done.err) == []
+    result = canary.run(f"apply site.yaml {options}", leak)
+    assert result.code in {0, 1, 65}
+    assert canary.found(result.out, result.err) == []
     if "--json" in options:
-        assert done.events[-1]["type"] == "summary"
+        assert result.events[-1]["type"] == "summary"
     if "--log-format" in options:
-        lines = [line for line in done.text.splitlines() if not line.startswith("site.yaml")]
+        lines = [line for line in result.text.splitlines() if not line.startswith("site.yaml")]
         assert all(isinstance(json.loads(line), dict) for line in lines if not line.startswith("Error: "))
 
 
@@ -275,9 +275,9 @@ def test_a_title_cannot_contain_a_secret(canary: Canary) -> None:
     """Titles are shown everywhere."""
     canary.box.write("site.yaml", SECRET_TITLE.format(token=canary.token))
     canary.box.env["LEAK"] = "nothing"
-    done = canary.box.run("validate", "site.yaml")
-    assert done.code == 65
-    assert canary.found(done.out, done.err) == []
+    result = canary.box.run("validate", "site.yaml")
+    assert result.code == 65
+    assert canary.found(result.out, result.err) == []
 
 
 @pytest.mark.parametrize("options", ["", "-d", "--json"])
@@ -294,9 +294,9 @@ def test_a_python_manifest_reveals_no_secret(canary: Canary, spill: str, options
     text = f"INPUTS = {{'password': {{'type': 'Sensitive[String]'}}}}\n\ndef manifest(m):\n    {spill}\n"
     canary.box.write("site.py", text)
     canary.box.env["LEAK"] = "nothing"
-    done = canary.box.run("validate", "site.py", "-i", f"password=@{canary.file}", *options.split())
-    assert done.code == 65, done.text
-    assert canary.found(done.out, done.err) == []
+    result = canary.box.run("validate", "site.py", "-i", f"password=@{canary.file}", *options.split())
+    assert result.code == 65, result.text
+    assert canary.found(result.out, result.err) == []
 
 
 @pytest.mark.parametrize("case", BROKEN)
@@ -306,27 +306,27 @@ def test_the_text_of_an_invalid_manifest_is_not_shown(canary: Canary, case: str,
     text = BROKEN[case].format(token=canary.token)
     canary.box.write("site.yaml", text)
     canary.box.env["LEAK"] = "nothing"
-    done = canary.box.run("validate", "site.yaml", options)
-    assert done.code == 65, done.text
-    assert canary.found(done.out, done.err) == []
+    result = canary.box.run("validate", "site.yaml", options)
+    assert result.code == 65, result.text
+    assert canary.found(result.out, result.err) == []
 
 
 def test_a_secret_on_the_command_line_is_refused_without_being_shown(canary: Canary) -> None:
     """The message explains that everybody can read a command line."""
     canary.box.env["LEAK"] = "nothing"
-    done = canary.box.run("plan", "site.yaml", "-i", f"password={canary.token}")
-    assert done.code == 64
-    assert canary.found(done.out, done.err) == []
+    result = canary.box.run("plan", "site.yaml", "-i", f"password={canary.token}")
+    assert result.code == 64
+    assert canary.found(result.out, result.err) == []
 
 
 def test_a_traceback_shows_no_secret(canary: Canary) -> None:
     """With -d it shows neither local variables nor a secret in the error's message."""
     canary.box.write("sitecustomize.py", CRASH)
     canary.box.env["PYTHONPATH"] += f":{canary.box.path}"
-    done = canary.run("apply site.yaml -d", "nothing")
-    assert done.code == 70
-    assert "Traceback" in done.text
-    assert canary.found(done.out, done.err) == []
+    result = canary.run("apply site.yaml -d", "nothing")
+    assert result.code == 70
+    assert "Traceback" in result.text
+    assert canary.found(result.out, result.err) == []
 
 
 CRASH: Final = '''
@@ -345,8 +345,8 @@ def test_a_secret_number_keeps_the_json_valid(canary: Canary) -> None:
     """Only texts are masked, so timestamps and counts that contain its digits stay valid."""
     canary.token = "20" + "26" + "11"
     canary.box.write("site.yaml", MANIFEST.format(token=json.dumps("0.0000")))
-    done = canary.run("apply site.yaml --json", "nothing")
-    assert done.events[-1]["type"] == "summary"
+    result = canary.run("apply site.yaml --json", "nothing")
+    assert result.events[-1]["type"] == "summary"
 
 
 RUNS_SHELL: Final = """
@@ -402,8 +402,8 @@ SIZES: Final = ("words", "long-token")
 
 def cut_out(secret: str, text: str, length: int = 16) -> list[str]:
     """Return the parts of a secret that a text contains."""
-    shown = {text[i : i + length] for i in range(len(text))}
-    return [secret[i : i + length] for i in range(len(secret) - length + 1) if secret[i : i + length] in shown]
+    output = {text[i : i + length] for i in range(len(text))}
+    return [secret[i : i + length] for i in range(len(secret) - length + 1) if secret[i : i + length] in output]
 
 
 @pytest.mark.parametrize("options", ["", "--isolate"])
@@ -415,9 +415,9 @@ def test_a_secret_is_masked_before_it_is_cut(
     """However long it is, whoever shortens the text: of a secret without white space that holds for providers too."""
     if leak == "shortened" and " " in secret:
         pytest.skip("a provider that cuts an ordinary text leaves ordinary words")
-    done = _loud(box, tmp_path_factory, leak, secret, options)
-    assert "<sensitive>" in done.text
-    assert cut_out(secret, done.text + done.out.decode()) == []
+    result = _loud(box, tmp_path_factory, leak, secret, options)
+    assert "<sensitive>" in result.text
+    assert cut_out(secret, result.text + result.out.decode()) == []
 
 
 def _loud(box: Box, elsewhere: pytest.TempPathFactory, leak: str, secret: str, options: str) -> Done:
@@ -456,8 +456,8 @@ def test_a_secret_that_is_too_short_to_be_masked_is_a_warning(box: Box) -> None:
     box.provider("loud", LIMITS)
     box.write("loud.yaml", SHORT)
     for _ in range(2):
-        done = box.run("plan", "loud.yaml")
-        assert [line.rpartition(" is too short to be masked")[0] for line in done.text.splitlines()] == [
+        result = box.run("plan", "loud.yaml")
+        assert [line.rpartition(" is too short to be masked")[0] for line in result.text.splitlines()] == [
             "loud.yaml:2:3: Warning: input 'pin'",
             "loud.yaml:7:13: Warning: Loud[c]: the secret 'secret'",
         ]
@@ -485,8 +485,8 @@ def test_a_process_with_a_secret_leaves_no_core_dump(
     box.type("loud")
     box.provider("loud", LIMITS)
     box.write("loud.yaml", LOUD_MANIFEST)
-    done = box.run_shell(f'ulimit -Sc 2048; "$@" apply loud.yaml -i secret=@{file} {options}')
-    assert "here 0 0, in a program 2097152" in done.text, done.text
+    result = box.run_shell(f'ulimit -Sc 2048; "$@" apply loud.yaml -i secret=@{file} {options}')
+    assert "here 0 0, in a program 2097152" in result.text, result.text
 
 
 @pytest.mark.parametrize("options", ["", "--isolate"])
@@ -495,8 +495,8 @@ def test_without_a_secret_core_dumps_are_as_the_caller_wants_them(box: Box, opti
     box.type("loud")
     box.provider("loud", LIMITS)
     box.write("loud.yaml", "resources:\n  Loud[a]: {}\n")
-    done = box.run_shell('ulimit -Sc 2048; "$@" apply loud.yaml ' + options)
-    assert "here 2097152 1, in a program 2097152" in done.text, done.text
+    result = box.run_shell('ulimit -Sc 2048; "$@" apply loud.yaml ' + options)
+    assert "here 2097152 1, in a program 2097152" in result.text, result.text
 
 
 def test_a_secret_of_the_manifest_forbids_core_dumps_too(box: Box) -> None:
@@ -504,5 +504,5 @@ def test_a_secret_of_the_manifest_forbids_core_dumps_too(box: Box) -> None:
     box.type("loud")
     box.provider("loud", LIMITS)
     box.write("loud.yaml", "resources:\n  Loud[a]: {secret: a secret word}\n")
-    done = box.run_shell('ulimit -Sc 2048; "$@" apply loud.yaml')
-    assert "here 0 0, in a program 2097152" in done.text, done.text
+    result = box.run_shell('ulimit -Sc 2048; "$@" apply loud.yaml')
+    assert "here 0 0, in a program 2097152" in result.text, result.text

@@ -152,19 +152,19 @@ def _accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+def refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
     """Check that a run was refused with the code 65 and a message that has these words."""
-    assert done.returncode == 65, done
-    assert "is not executed, because others could have changed it" in done.stderr, done.stderr
-    assert "Traceback" not in done.stderr
+    assert result.returncode == 65, result
+    assert "is not executed, because others could have changed it" in result.stderr, result.stderr
+    assert "Traceback" not in result.stderr
     for word in words:
-        assert word in done.stderr, done.stderr
+        assert word in result.stderr, result.stderr
 
 
 def test_code_of_root_is_executed(site: Site) -> None:
     """Every file of the site is code that a plan executes."""
-    done = site.plan()
-    assert done.returncode == 0, done.stderr
+    result = site.plan()
+    assert result.returncode == 0, result.stderr
     assert all(map(site.executed, FILES))
     assert site.plan("site.yaml", "--isolate").returncode == 0
 
@@ -242,14 +242,14 @@ def test_a_neighbour_adds_nothing_to_a_sticky_directory(site: Site) -> None:
 def test_the_advice_keeps_directories_that_others_use(site: Site) -> None:
     """A directory of another user, or a sticky one, is not to be given to root or closed: the code is to be moved."""
     os.chown(site.root, BOB, BOB)
-    done = site.plan()
-    refused(done, "move the code to a directory that only root and you can write to")
-    assert "chown" not in done.stderr
+    result = site.plan()
+    refused(result, "move the code to a directory that only root and you can write to")
+    assert "chown" not in result.stderr
     os.chown(site.root, 0, 0)
     site.root.chmod(0o1777)
-    done = site.plan()
-    refused(done, "move the code to a directory that only root and you can write to")
-    assert "chmod" not in done.stderr
+    result = site.plan()
+    refused(result, "move the code to a directory that only root and you can write to")
+    assert "chmod" not in result.stderr
 
 
 def test_links_count_with_their_target_and_the_way_to_it(site: Site, tmp_path: Path) -> None:
@@ -277,9 +277,9 @@ def test_the_way_by_which_a_directory_was_named_counts(site: Site, tmp_path: Pat
     """A link of a neighbour could lead to another directory of root's the next time."""
     link = tmp_path / ("site.yaml" if manifest else "way")
     link.symlink_to(site.yaml if manifest else site.root)
-    other = tmp_path / "other.yaml"
-    other.write_text(site.yaml.read_text())
-    arguments = [str(link)] if manifest else [str(other), "--module-path", str(link)]
+    path = tmp_path / "other.yaml"
+    path.write_text(site.yaml.read_text())
+    arguments = [str(link)] if manifest else [str(path), "--module-path", str(link)]
     assert site.plan(*arguments, cwd=tmp_path).returncode == 0
     os.chown(link, BOB, BOB, follow_symlinks=False)
     refused(site.plan(*arguments, cwd=tmp_path), f"'{link}' belongs to user {BOB}")
@@ -291,8 +291,8 @@ def test_a_neighbour_who_swaps_a_link_is_never_executed(site: Site, tmp_path: Pa
     bobs.mkdir()
     shutil.copytree(site.root, evil)
     (evil / "types/note.py").write_text(MARK.format(name="evil") + TYPE)
-    other = tmp_path / "other.yaml"
-    other.write_text("resources: {'Note[a]': {}}")
+    file = tmp_path / "other.yaml"
+    file.write_text("resources: {'Note[a]': {}}")
     swap = dedent("""
         import os, sys
         bobs, uid, *targets = sys.argv[1:]
@@ -308,8 +308,8 @@ def test_a_neighbour_who_swaps_a_link_is_never_executed(site: Site, tmp_path: Pa
     neighbour = subprocess.Popen([sys.executable, "-c", swap, str(bobs), str(BOB), str(site.root), str(evil)])
     try:
         for _ in range(15):
-            done = site.plan(str(other), "--module-path", str(bobs / "way"), cwd=tmp_path)
-            assert done.returncode == 65, done
+            result = site.plan(str(file), "--module-path", str(bobs / "way"), cwd=tmp_path)
+            assert result.returncode == 65, result
     finally:
         neighbour.kill()
         neighbour.wait()
@@ -321,17 +321,17 @@ def test_bytecode_that_others_can_write_is_not_executed(site: Site) -> None:
     path = site.root / "types/note.py"
     cached = Path(cache_from_source(str(path)))
     cached.parent.mkdir()
-    found = path.stat()
+    status = path.stat()
     code = compile(MARK.format(name="evil") + TYPE, str(path), "exec")
-    header = b"\0\0\0\0" + int(found.st_mtime).to_bytes(4, "little") + found.st_size.to_bytes(4, "little")
+    header = b"\0\0\0\0" + int(status.st_mtime).to_bytes(4, "little") + status.st_size.to_bytes(4, "little")
     cached.write_bytes(_magic() + header + marshal.dumps(code))
     assert site.plan("site.yaml").returncode == 0
     assert (site.marks / "evil").exists(), "the bytecode is not what Python would have executed"
-    for each in (cached, cached.parent):
-        os.chown(each, BOB, BOB)
+    for item in (cached, cached.parent):
+        os.chown(item, BOB, BOB)
         assert site.plan("site.yaml").returncode == 0
         assert not (site.marks / "evil").exists()
-        os.chown(each, 0, 0)
+        os.chown(item, 0, 0)
 
 
 def _magic() -> bytes:
@@ -346,8 +346,8 @@ def test_a_trusted_directory_is_not_checked(site: Site, tmp_path: Path) -> None:
     site.root.chmod(0o777)
     refused(site.plan())
     for options in ((), ("--isolate",)):
-        done = site.plan("site.py", "--trust-path", str(site.root), *options)
-        assert done.returncode == 0, done.stderr
+        result = site.plan("site.py", "--trust-path", str(site.root), *options)
+        assert result.returncode == 0, result.stderr
     assert site.plan(RESOURCE_API_TRUST_PATH=f"/usr:{site.root}:").returncode == 0
     assert site.plan(RESOURCE_API_TRUST_PATH="/").returncode == 0
     refused(site.plan("site.py", "--trust-path", str(site.root / "types")), f"'{site.root}' belongs to user {BOB}")
@@ -360,9 +360,9 @@ def test_a_manifest_of_data_that_others_can_write_is_a_warning(site: Site) -> No
     site.yaml.chmod(0o666)
     state = f"sqlite:{site.marks.parent}/state/state.db"
     for _ in range(4):
-        done = site.plan("site.yaml", RESOURCE_API_STATE=state)
-        assert done.returncode == 0, done.stderr
-        assert f"others can change this manifest: '{site.yaml}' belongs to root and has mode 0666" in done.stderr
+        result = site.plan("site.yaml", RESOURCE_API_STATE=state)
+        assert result.returncode == 0, result.stderr
+        assert f"others can change this manifest: '{site.yaml}' belongs to root and has mode 0666" in result.stderr
     included = site.write("part.json", "{}")
     included.chmod(0o666)
     site.yaml.chmod(0o644)
@@ -373,9 +373,9 @@ def test_a_manifest_of_data_that_others_can_write_is_a_warning(site: Site) -> No
 
 def test_whatever_a_manifest_is_made_from_is_judged_alike(site: Site) -> None:
     """Inputs of the stack, of files and of options, assets and archives: a warning in every run if others can write."""
-    made = f"File[{site.root}/made]"
+    text = f"File[{site.root}/made]"
     resources = {
-        made: {"content": {"asset": {"file": "asset"}}},
+        text: {"content": {"asset": {"file": "asset"}}},
         f"Archive[{site.root}/unpacked]": {"source": {"archive": {"directory": "tree"}}},
     }
     declared = {"inputs": {name: {"default": "x"} for name in "abc"}, "resources": resources}
@@ -397,9 +397,9 @@ def test_whatever_a_manifest_is_made_from_is_judged_alike(site: Site) -> None:
         for path in paths:
             path.chmod(0o666)
             for _ in range(2):
-                told = site.plan("site.yaml", *options, RESOURCE_API_STATE=state).stderr
+                output = site.plan("site.yaml", *options, RESOURCE_API_STATE=state).stderr
                 called = "these inputs" if kind == "inputs" else f"this {kind}"
-                assert f"others can change {called}: '{path}' belongs to root and has mode 0666" in told
+                assert f"others can change {called}: '{path}' belongs to root and has mode 0666" in output
             assert "others can change" not in site.plan("site.yaml", *options, "--trust-path", str(site.root)).stderr
             path.chmod(0o644)
 
@@ -428,8 +428,8 @@ class TestUsers:
         site.give(ALICE)
         refused(site.plan(), "belongs to ra-alice and has mode 0755", "is neither root nor you")
         for options in ((), ("--isolate",)):
-            done = site.plan("site.py", *options, SUDO_UID=str(ALICE))
-            assert done.returncode == 0, done.stderr
+            result = site.plan("site.py", *options, SUDO_UID=str(ALICE))
+            assert result.returncode == 0, result.stderr
         refused(site.plan(SUDO_UID=str(BOB)))
         refused(site.plan(SUDO_UID="ra-alice"))
 
@@ -437,8 +437,8 @@ class TestUsers:
         """They execute what is theirs or root's, and nothing of a neighbour's."""
         assert site.plan(user=ALICE).returncode == 0
         site.give(ALICE)
-        done = site.plan(user=ALICE)
-        assert done.returncode == 0, done.stderr
+        result = site.plan(user=ALICE)
+        assert result.returncode == 0, result.stderr
         refused(site.plan(user=BOB), "belongs to ra-alice")
 
     def test_the_umask_002_with_private_groups(self, site: Site) -> None:
@@ -446,9 +446,9 @@ class TestUsers:
         site.give(ALICE)
         for path in (site.root, *site.root.rglob("*")):
             path.chmod(path.stat().st_mode | 0o020)
-        for done in (site.plan(user=ALICE), site.plan(SUDO_UID=str(ALICE))):
-            assert done.returncode == 0, done.stderr
-            assert "others can change" not in done.stderr
+        for result in (site.plan(user=ALICE), site.plan(SUDO_UID=str(ALICE))):
+            assert result.returncode == 0, result.stderr
+            assert "others can change" not in result.stderr
         os.chown(site.root / "types", ALICE, SHARED)
         refused(site.plan(user=ALICE), "'ra-shared' can write to it; run: chmod g-w ")
 
@@ -500,9 +500,9 @@ class TestUsers:
         site.give(ALICE)
         for path in (site.root, *site.root.rglob("*")):
             path.chmod(path.stat().st_mode | 0o020)
-        for done in (
+        for result in (
             site.plan("site.yaml", PYTHONPATH=str(packages), SUDO_UID=str(ALICE)),
             site.plan("site.yaml", PYTHONPATH=str(packages), user=ALICE),
             site.plan("site.yaml", "--isolate", PYTHONPATH=str(packages)),
         ):
-            assert done.returncode == 0, done.stderr
+            assert result.returncode == 0, result.stderr

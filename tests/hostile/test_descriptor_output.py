@@ -120,16 +120,16 @@ def _apply(box: Box, leak: str, *options: str) -> Done:
 @pytest.mark.parametrize("leak", ["write", "child", "library", "bytes", "pieces", "long"])
 def test_a_secret_is_masked_in_what_is_written_to_a_descriptor(raw: Box, leak: str) -> None:
     """By Python, by a program that inherits it, and by a C library; in pieces and in a long line too."""
-    done = _apply(raw, leak)
-    assert b"<sensitive>" in done.err
-    assert SECRET[:12].encode() not in done.err + done.out
+    result = _apply(raw, leak)
+    assert b"<sensitive>" in result.err
+    assert SECRET[:12].encode() not in result.err + result.out
 
 
 def test_what_is_written_is_shown_as_lines_of_the_log(raw: Box) -> None:
     """Bytes that are no text and control characters are escaped; on stderr."""
-    done = _apply(raw, "bytes")
-    assert b"Notice: \\xff\\x00\\x1b[1m<sensitive>\\x1b[0m\nNotice: \n" in done.err
-    assert done.out.startswith(b"Applied in")
+    result = _apply(raw, "bytes")
+    assert b"Notice: \\xff\\x00\\x1b[1m<sensitive>\\x1b[0m\nNotice: \n" in result.err
+    assert result.out.startswith(b"Applied in")
 
 
 FORGES: Final = '''
@@ -169,11 +169,11 @@ def test_no_printed_line_looks_like_one_of_the_run(box: Box, way: str, options: 
     box.provider("good", FORGES)
     box.write("good.json", json.dumps({"resources": {"Good[a]": {"size": 1, "secret": SECRET}}}))
     box.env["WAY"] = way
-    done = box.run("apply", "good.json", *options)
-    lines = (done.out + done.err).decode().splitlines()
+    result = box.run("apply", "good.json", *options)
+    lines = (result.out + result.err).decode().splitlines()
     assert [line for line in lines if line.startswith("Error: ") and "on purpose" not in line] == []
     assert [line for line in lines if "forged" in line]
-    assert not {"\x1b", "\u202e", "\x9b"} & set((done.out + done.err).decode())
+    assert not {"\x1b", "\u202e", "\x9b"} & set((result.out + result.err).decode())
 
 
 @pytest.mark.parametrize("way", ["prints", "writes", "child", "library"])
@@ -193,16 +193,16 @@ def _on_terminal(box: Box, *arguments: str) -> bytes:
     controller, terminal = pty.openpty()
     run = box.start(*arguments, stdout=terminal, stderr=terminal)
     os.close(terminal)
-    shown = b""
+    output = b""
     try:
         while chunk := os.read(controller, 65536):
-            shown += chunk
+            output += chunk
     except OSError:  # nobody can write any more
         pass
     finally:
         os.close(controller)
         run.wait(timeout=20)
-    return shown
+    return output
 
 
 def test_a_secret_that_becomes_known_later_is_masked_too(raw: Box) -> None:
@@ -259,9 +259,9 @@ def test_a_secret_that_becomes_known_in_a_call_starts_the_filter(box: Box) -> No
     """What restores the descriptors after that call does not undo it."""
     box.provider("good", LEARNS)
     box.write("good.json", json.dumps({"resources": {"Good[a]": {"size": 1}}}))
-    done = box.run("apply", "good.json")
-    assert "<sensitive>\n" in done.text
-    assert "only-known" not in done.text
+    result = box.run("apply", "good.json")
+    assert "<sensitive>\n" in result.text
+    assert "only-known" not in result.text
 
 
 def test_a_daemon_does_not_delay_the_end_of_the_command(raw: Box) -> None:
@@ -304,16 +304,16 @@ def test_our_own_output_still_goes_to_the_terminal(raw: Box) -> None:
     run = raw.start("apply", "raw.json", stdout=terminal, stderr=terminal)
     run.wait(timeout=20)
     os.close(terminal)
-    shown = b""
+    output = b""
     try:
         while chunk := os.read(controller, 65536):
-            shown += chunk
+            output += chunk
     except OSError:
         pass
     finally:
         os.close(controller)
-    assert b"terminal False <sensitive>\r\n" in shown
-    assert b"\x1b[31mError: Raw[a]" in shown
+    assert b"terminal False <sensitive>\r\n" in output
+    assert b"\x1b[31mError: Raw[a]" in output
 
 
 DESCRIPTORS: Final = '''
@@ -356,8 +356,8 @@ def test_the_descriptors_of_a_program_that_embeds_the_runtime_are_its_own(raw: B
     """They are left alone, as everything else of its process."""
     raw.env["LEAK"] = "captured"
     command = [raw.command[0], "-c", EMBEDS]
-    done = subprocess.run(command, cwd=raw.path, env=raw.env, capture_output=True, check=False, timeout=30)
-    assert done.stdout.endswith(b"\n1 True\n"), done.stderr
+    process = subprocess.run(command, cwd=raw.path, env=raw.env, capture_output=True, check=False, timeout=30)
+    assert process.stdout.endswith(b"\n1 True\n"), process.stderr
 
 
 def test_the_filter_ends_with_its_run(raw: Box) -> None:
@@ -371,11 +371,11 @@ def test_the_filter_ends_with_its_run(raw: Box) -> None:
 
 
 def _processes() -> set[int]:
-    found = set()
+    names = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if b"raw.json" in path.read_bytes():
-                found.add(int(path.parent.name))
+                names.add(int(path.parent.name))
         except OSError:
             continue
-    return found
+    return names

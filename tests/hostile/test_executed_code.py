@@ -37,14 +37,14 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plant(directory: Path, seen: Path, neighbour: Path | None = None) -> None:
+def plant(directory: Path, observed: Path, neighbour: Path | None = None) -> None:
     """Put into a directory whatever programs execute, and give one file of it, or the directory, to nobody."""
-    spy = f"echo executed >> {seen}"
+    spy = f"echo executed >> {observed}"
     for name, text in {
         "Makefile": f"all:\n\t{spy}\n",
         "package.json": json.dumps({"scripts": {"build": spy}}),
         "script": f"#!/bin/sh\n{spy}\n",
-        "script.py": f"open({str(seen)!r}, 'w')\n",
+        "script.py": f"open({str(observed)!r}, 'w')\n",
         "module.py": "",
         "data": "",
     }.items():
@@ -72,14 +72,14 @@ def plant(directory: Path, seen: Path, neighbour: Path | None = None) -> None:
 )
 def test_what_lies_in_the_directory_of_a_command(place: Path, command: str, *, shell: bool) -> None:
     """It is refused with path, owner and mode unless a declared user executes it, or it is trusted."""
-    source, seen = place / "source", place / "seen"
+    source, path = place / "source", place / "seen"
     source.mkdir()
-    plant(source, seen)
+    plant(source, path)
     declared = {"command": command, "shell": shell, "cwd": str(source)}
-    why = reason(run({"Exec[it]": declared})[0])
-    assert f"'{source}' belongs to nobody and has mode 0755; nobody is neither root nor you" in why, why
-    assert BOTH_WAYS in why
-    assert not seen.exists()
+    error = reason(run({"Exec[it]": declared})[0])
+    assert f"'{source}' belongs to nobody and has mode 0755; nobody is neither root nor you" in error, error
+    assert BOTH_WAYS in error
+    assert not path.exists()
     assert "others could have" not in reason(run({"Exec[it]": {**declared, "user": "nobody"}})[0])
     trusting = Runtime(Registry.from_path(trust=[str(source)]), log=Log("off"))
     report = trusting.apply({"project": "p", "resources": {"Exec[it]": declared}})
@@ -105,17 +105,17 @@ def test_what_lies_in_the_directory_of_a_command(place: Path, command: str, *, s
 @pytest.mark.parametrize("type_name", ["exec", "wait_for", "assert"])
 def test_what_a_command_names(place: Path, command: str | list[str], type_name: str) -> None:
     """A script or a source that belongs to another user is not executed, whichever type runs the command."""
-    source, seen = place / "source", place / "seen"
+    source, path = place / "source", place / "seen"
     source.mkdir()
-    plant(source, seen, source / "Makefile")
+    plant(source, path, source / "Makefile")
     shutil.chown(source / "script", "nobody")
     words = [word.replace("SOURCE", str(source)) for word in ([command] if isinstance(command, str) else command)]
     extra = {"wait_for": {"timeout": 1}}.get(type_name, {})
     declared = {"command": words[0] if isinstance(command, str) else words, **extra}
-    why = reason(run({f"{type_name.capitalize()}[it]": declared})[0])
-    assert "belongs to nobody" in why, why
-    assert BOTH_WAYS in why
-    assert not seen.exists()
+    error = reason(run({f"{type_name.capitalize()}[it]": declared})[0])
+    assert "belongs to nobody" in error, error
+    assert BOTH_WAYS in error
+    assert not path.exists()
 
 
 def planned(resources: dict[str, Any]) -> list[str]:
@@ -126,9 +126,9 @@ def planned(resources: dict[str, Any]) -> list[str]:
 
 def test_the_plan_refuses_a_command_as_its_run_would(place: Path) -> None:
     """With path, owner and mode, where the command is due; not where an earlier step may change who owns the path."""
-    source, seen = place / "source", place / "seen"
+    source, path = place / "source", place / "seen"
     source.mkdir()
-    plant(source, seen)
+    plant(source, path)
     declared: dict[str, Any] = {"command": "make", "cwd": str(source)}
     (error,) = planned({"Exec[it]": declared})
     assert f"'{source}' belongs to nobody and has mode 0755; nobody is neither root nor you" in error
@@ -138,7 +138,7 @@ def test_the_plan_refuses_a_command_as_its_run_would(place: Path) -> None:
     owned = {f"File[{source}]": {"ensure": "directory", "owner": "root"}, "Exec[it]": declared}
     assert planned(owned) == ["", ""]
     assert run(owned)[0].exit_code == 0
-    assert seen.exists()
+    assert path.exists()
 
 
 @pytest.mark.parametrize("mode", [0o2775, 0o1777, 0o757])
@@ -148,8 +148,8 @@ def test_a_directory_of_a_team_is_others(place: Path, mode: int) -> None:
     source.mkdir()
     shutil.chown(source, group="games")
     source.chmod(mode)
-    why = reason(run({"Exec[it]": {"command": "make", "cwd": str(source)}})[0])
-    assert f"'{source}' belongs to root and has mode {mode:04o}" in why
+    error = reason(run({"Exec[it]": {"command": "make", "cwd": str(source)}})[0])
+    assert f"'{source}' belongs to root and has mode {mode:04o}" in error
 
 
 @pytest.mark.parametrize(
@@ -165,35 +165,35 @@ def test_a_directory_of_a_team_is_others(place: Path, mode: int) -> None:
 )
 def test_what_executes_nothing_of_others_runs(place: Path, declared: dict[str, Any]) -> None:
     """Data of others may be read and written, and sources of root may be built."""
-    own, other = place / "own", place / "other"
-    own.mkdir()
-    other.mkdir()
-    plant(own, place / "seen", own / "data")
-    shutil.chown(own / "data", "root")
-    plant(other, place / "never")
-    names = {"OWN": str(own), "NEIGHBOUR": str(other)}
+    file, directory = place / "own", place / "other"
+    file.mkdir()
+    directory.mkdir()
+    plant(file, place / "seen", file / "data")
+    shutil.chown(file / "data", "root")
+    plant(directory, place / "never")
+    names = {"OWN": str(file), "NEIGHBOUR": str(directory)}
 
     def named(text: str) -> str:
         for name, path in names.items():
             text = text.replace(name, path)
         return text
 
-    given = {
-        key: named(value) if isinstance(value, str) else [named(each) for each in value]
+    arguments = {
+        key: named(value) if isinstance(value, str) else [named(item) for item in value]
         for key, value in declared.items()
     }
-    assert reason(run({"Exec[it]": given})[0]) == ""
+    assert reason(run({"Exec[it]": arguments})[0]) == ""
     assert not (place / "never").exists()
 
 
 def test_variables_that_name_code(place: Path) -> None:
     """Programs of a shell are searched in directories of others no more than modules of Python."""
-    other = directory_of_nobody(place)
+    second = directory_of_nobody(place)
     for variable in ("PYTHONPATH", "PATH", "LD_PRELOAD"):
-        declared = {"command": "true", "shell": True, "environment": {variable: f"{other}:/usr/bin"}}
+        declared = {"command": "true", "shell": True, "environment": {variable: f"{second}:/usr/bin"}}
         assert "belongs to nobody" in reason(run({"Exec[it]": declared})[0])
     assert "belongs to nobody" in reason(
-        run({"Exec[it]": {"command": ["sh", "-c", "x"], "path": [str(other), "/bin"]}})[0]
+        run({"Exec[it]": {"command": ["sh", "-c", "x"], "path": [str(second), "/bin"]}})[0]
     )
 
 
@@ -205,57 +205,57 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def _path_file(venv: Path, seen: Path) -> None:
+def _path_file(venv: Path, observed: Path) -> None:
     (library,) = (venv / "lib").glob("python3*/site-packages")
-    (library / "spy.pth").write_text(f"import os; open({str(seen)!r}, 'w')\n")
+    (library / "spy.pth").write_text(f"import os; open({str(observed)!r}, 'w')\n")
     shutil.chown(library / "spy.pth", "nobody")
 
 
-def _library(venv: Path, seen: Path) -> None:
+def _library(venv: Path, observed: Path) -> None:
     (library,) = (venv / "lib").glob("python3*/site-packages")
-    (library / "spy.pth").write_text(f"import os; open({str(seen)!r}, 'w')\n")
+    (library / "spy.pth").write_text(f"import os; open({str(observed)!r}, 'w')\n")
     shutil.chown(library, "nobody")
 
 
-def _searched(venv: Path, seen: Path) -> None:
+def _searched(venv: Path, observed: Path) -> None:
     (library,) = (venv / "lib").glob("python3*/site-packages")
-    other = directory_of_nobody(venv.parent)
-    (other / "sitecustomize.py").write_text(f"open({str(seen)!r}, 'w')\n")
-    (library / "editable.pth").write_text(f"{other}\n")
+    second = directory_of_nobody(venv.parent)
+    (second / "sitecustomize.py").write_text(f"open({str(observed)!r}, 'w')\n")
+    (library / "editable.pth").write_text(f"{second}\n")
 
 
-def _source(venv: Path, seen: Path) -> None:
+def _source(venv: Path, observed: Path) -> None:
     source = venv.parent / "source"
     source.mkdir()
-    (source / "setup.py").write_text(f"open({str(seen)!r}, 'w')\nfrom setuptools import setup\nsetup(name='pk')\n")
+    (source / "setup.py").write_text(f"open({str(observed)!r}, 'w')\nfrom setuptools import setup\nsetup(name='pk')\n")
     shutil.chown(source / "setup.py", "nobody")
 
 
 @pytest.mark.parametrize("change", [_path_file, _library, _searched, _source])
 def test_an_environment_of_python(place: Path, environment: Path, change: Callable[[Path, Path], None]) -> None:
     """Root's pip imports nothing of others, and builds no source of theirs."""
-    venv, seen = Path(shutil.copytree(environment, place / "venv", symlinks=True)), place / "seen"
-    change(venv, seen)
+    venv, path = Path(shutil.copytree(environment, place / "venv", symlinks=True)), place / "seen"
+    change(venv, path)
     source = {"source": str(place / "source")} if change is _source else {}
     declared = {"Python_package[pk]": {"virtualenv": str(venv), **source}}
     (warning,) = warned(declared)
     assert "belongs to nobody" in warning
-    why = reason(run(declared)[0])
-    assert "belongs to nobody" in why, why
-    assert BOTH_WAYS in why
-    assert not seen.exists()
+    error = reason(run(declared)[0])
+    assert "belongs to nobody" in error, error
+    assert BOTH_WAYS in error
+    assert not path.exists()
 
 
 def test_an_environment_that_is_made_again(place: Path, environment: Path) -> None:
     """Python executes packages that are there already while it installs pip."""
-    venv, seen = Path(shutil.copytree(environment, place / "venv", symlinks=True)), place / "seen"
-    _path_file(venv, seen)
+    venv, path = Path(shutil.copytree(environment, place / "venv", symlinks=True)), place / "seen"
+    _path_file(venv, path)
     for link in (venv / "bin").glob("python*"):
         link.unlink()
         link.symlink_to("/nowhere/python3")
-    why = reason(run({f"Python_venv[{venv}]": {"python": sys.executable}})[0])
-    assert "belongs to nobody" in why, why
-    assert not seen.exists()
+    error = reason(run({f"Python_venv[{venv}]": {"python": sys.executable}})[0])
+    assert "belongs to nobody" in error, error
+    assert not path.exists()
 
 
 def test_every_provider_that_runs_programs_in_directories_checks_them() -> None:
@@ -264,11 +264,13 @@ def test_every_provider_that_runs_programs_in_directories_checks_them() -> None:
     for file in sorted([*Path(BUNDLED, "lib").glob("*.py"), *Path(BUNDLED, "providers").rglob("*.py")]):
         text = file.read_text()
         calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
-        made = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Command" and call.args]
-        named = [call for call in made if not isinstance(call.args[0], ast.Constant)]
+        created = [
+            call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Command" and call.args
+        ]
+        names = [call for call in created if not isinstance(call.args[0], ast.Constant)]
         inside = [call for call in calls if any(keyword.arg == "cwd" for keyword in call.keywords)]
         checked = "check_code(" in text or "executed_code.check(" in text
-        if (named or inside) and not checked:
+        if (names or inside) and not checked:
             unchecked.append(file.name)
     # It runs no program; and what is beneath /usr is the system's.
     assert unchecked == ["postgresql.py", "prerequisites.py"]

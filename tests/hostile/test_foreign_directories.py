@@ -50,12 +50,12 @@ class Trap:
 
     def run(self, *words: str, cwd: Path | None = None, **variables: str) -> str:
         """Run the command, and return what it has told."""
-        given = [word.replace("TRAP", str(self.home)).replace("SITE", str(self.site)) for word in words]
+        arguments = [word.replace("TRAP", str(self.home)).replace("SITE", str(self.site)) for word in words]
         environment = self.environment | {
             name: text.replace("TRAP", str(self.home)) for name, text in variables.items()
         }
-        done = command.run(given, cwd=cwd or self.site, env=environment, text=True)
-        return f"{done.stdout}{done.stderr}"
+        process = command.run(arguments, cwd=cwd or self.site, env=environment, text=True)
+        return f"{process.stdout}{process.stderr}"
 
     def check(self) -> None:
         """Raise ``AssertionError`` if anything of root's was changed."""
@@ -67,9 +67,9 @@ class Trap:
 @pytest.fixture
 def trap(tmp_path: Path) -> Iterator[Trap]:
     """Return a trap, and check afterwards that nobody was caught."""
-    found = Trap(tmp_path)
-    yield found
-    found.check()
+    result = Trap(tmp_path)
+    yield result
+    result.check()
 
 
 @pytest.mark.parametrize("place", ["TRAP/link/x", "TRAP/file", "TRAP/new"])
@@ -87,8 +87,8 @@ def test_a_file_that_is_written(trap: Trap, words: tuple[str, ...], place: str) 
     """A result, a key or a bundle is not written through a link of a neighbour."""
     for link in ("file", "new"):
         (trap.home / f"{link}.json").symlink_to((trap.home / link).readlink())
-    told = trap.run(*(word.replace("PLACE", place) for word in words))
-    assert REFUSED.search(told) or "File exists" in told or "is there and is no bundle" in told, told
+    messages = trap.run(*(word.replace("PLACE", place) for word in words))
+    assert REFUSED.search(messages) or "File exists" in messages or "is there and is no bundle" in messages, messages
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ def test_a_file_that_is_written(trap: Trap, words: tuple[str, ...], place: str) 
 )
 def test_a_directory_that_is_made(trap: Trap, words: tuple[str, ...], variables: dict[str, str]) -> None:
     """A directory of results, of state or of an agent is not made behind a link, nor used where others can swap it."""
-    told = trap.run(*words, **variables)
+    messages = trap.run(*words, **variables)
     if words[3:] != ("TRAP/link/",):  # it is a directory, and each report is a file in it
-        assert REFUSED.search(told) or "cannot be made" in told or "could put another" in told, told
+        assert REFUSED.search(messages) or "cannot be made" in messages or "could put another" in messages, messages
     assert not (trap.home / "inner" / "state.db").exists()
 
 
@@ -123,8 +123,8 @@ def test_the_reports_of_an_agent_that_is_refused(trap: Trap) -> None:
     agent.mkdir()
     (agent / "reports").symlink_to(trap.victim)
     shutil.chown(agent, "nobody")
-    told = trap.run("agent", "once", "--from", "SITE", "site.json", "--directory", str(agent))
-    assert REFUSED.search(told), told
+    messages = trap.run("agent", "once", "--from", "SITE", "site.json", "--directory", str(agent))
+    assert REFUSED.search(messages), messages
     assert [path.name for path in agent.iterdir()] == ["reports"]
     (agent / "reports").unlink()
     (agent / "reports").mkdir()
@@ -146,12 +146,12 @@ def test_every_module_that_makes_directories_or_files_uses_the_walker() -> None:
     pattern = re.compile(
         r"os\.makedirs\(|\.mkdir\(|\.write_(text|bytes)\(|open\([^\n]*[\"'][wxa]b?\+?[\"']|shutil\.rmtree\("
     )
-    found = {
+    result = {
         str(path.relative_to(top))
         for path in top.rglob("*.py")
         if any(pattern.search(line) for line in path.read_text().splitlines() if "dir_fd" not in line)
     }
-    assert {name for name in found if not name.startswith(("system/overlay/", "testing/"))} == {
+    assert {name for name in result if not name.startswith(("system/overlay/", "testing/"))} == {
         "agent/bundle.py",  # an archive in memory
         "agent/sources.py",  # in the agent's own directory, after it was checked
         "cli/commands/watch.py",  # a descriptor

@@ -30,10 +30,10 @@ os._exit(0)
 
 def loaded(box: Box, *arguments: str) -> tuple[int, set[str]]:
     """Return the exit code of a command and the top-level modules that it has loaded."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-c", PROGRAM, *arguments], cwd=box.path, env=box.env, capture_output=True, check=False
     )
-    code, names = json.loads(done.stderr.splitlines()[-1])
+    code, names = json.loads(process.stderr.splitlines()[-1])
     return code, {name.partition(".")[0] for name in names}
 
 
@@ -47,10 +47,10 @@ def test_the_version_loads_only_click(box: Box) -> None:
 
 def test_the_version_loads_no_module_of_ours_but_the_command(box: Box) -> None:
     """Each subcommand is imported when it is called."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-c", PROGRAM, "--version"], cwd=box.path, env=box.env, capture_output=True, check=False
     )
-    _, names = json.loads(done.stderr.splitlines()[-1])
+    _, names = json.loads(process.stderr.splitlines()[-1])
     assert {name for name in names if name.startswith("resource_api")} == {
         "resource_api",
         "resource_api.cli",
@@ -89,8 +89,8 @@ def test_the_library_loads_nothing_until_it_is_used(box: Box) -> None:
         "assert not logging.getLogger().handlers\n"
         "print({n.split('.')[0] for n in set(sys.modules) - before[0]} - sys.stdlib_module_names)"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", program], env=box.env, capture_output=True, check=True)
-    assert done.stdout.strip() == b"{'resource_api'}"
+    process = subprocess.run([sys.executable, "-P", "-c", program], env=box.env, capture_output=True, check=True)
+    assert process.stdout.strip() == b"{'resource_api'}"
 
 
 def test_using_the_library_loads_neither_click_nor_sh(box: Box) -> None:
@@ -102,10 +102,10 @@ def test_using_the_library_loads_neither_click_nor_sh(box: Box) -> None:
         "assert not {'click', 'sh', 'jsonschema', 'yaml'} & set(sys.modules)"
     )
     box.manifest({"Good[a]": {"size": 1}})
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-c", program], cwd=box.path, env=box.env, capture_output=True, check=False
     )
-    assert done.returncode == 0, done.stderr.decode()
+    assert process.returncode == 0, process.stderr.decode()
 
 
 @pytest.mark.parametrize(("arguments", "budget"), [("--version", 1.6), ("resource user root", 3.0), ("types", 4.0)])

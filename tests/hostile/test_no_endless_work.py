@@ -55,8 +55,10 @@ def test_a_long_line_is_not_searched(tmp_path: Path) -> None:
     ):
         ((key, attributes),) = declared.items()
         kind, _, title = key.partition("[")
-        given = {f"{kind}[it]": {"path": str(path), **attributes, **({"name": "b"} if "block" in attributes else {})}}
-        assert "line 1 has more than 64 KiB" in reason(run(given)[0]), title
+        arguments = {
+            f"{kind}[it]": {"path": str(path), **attributes, **({"name": "b"} if "block" in attributes else {})}
+        }
+        assert "line 1 has more than 64 KiB" in reason(run(arguments)[0]), title
     assert path.read_text() == "x" * 70_000 + "\n"
 
 
@@ -102,11 +104,11 @@ def test_a_computation_ends_and_leaves_no_process() -> None:
     assert compute("it", lambda: "x" * 1_000_000) == "x" * 1_000_000
     with pytest.raises(ResourceError, match="it failed: the computation has died"):
         compute("it", lambda: os.kill(os.getpid(), signal.SIGKILL))
-    found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(compute("it", lambda: 2)))
+    entries: list[object] = []
+    thread = threading.Thread(target=lambda: entries.append(compute("it", lambda: 2)))
     thread.start()
     thread.join()
-    assert found == [2]
+    assert entries == [2]
     assert not [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
 
 
@@ -129,13 +131,13 @@ def test_a_call_that_computes_obeys_its_time_limit(tmp_path: Path, parallel: str
     (tmp_path / "site.json").write_text(json.dumps({"resources": {"Busy[it]": {"timeout": 1}}}))
     words = ["apply", f"{tmp_path}/site.json", "--state", "memory:", "--module-path", str(tmp_path)]
     words += ["--parallel", parallel]
-    done, seconds = took(
+    result, seconds = took(
         lambda: subprocess.run(
             [sys.executable, "-m", "resource_api", *words], capture_output=True, text=True, check=False, timeout=60
         )
     )
-    assert done.returncode == 1
-    assert "timed out after 1 s" in done.stderr
+    assert result.returncode == 1
+    assert "timed out after 1 s" in result.stderr
     assert seconds < 30
 
 
@@ -150,19 +152,19 @@ def test_a_sparse_fragment_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "messages"),
     [
         ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "takes more than"),
         ("{% for a in range(99999) %}{{ 'a' * 1000 }}{% endfor %}", "more than 16 MiB"),
         ("{{ 'a' * 10000000000 }}", "GiB of memory"),
     ],
 )
-def test_a_template_without_end(text: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_without_end(text: str, messages: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its time, its memory and its text are bounded."""
     monkeypatch.setattr("resource_api.provider.computation.LIMIT", 3.0)
     values = {"it": {"invoke": "template", "with": {"source": text}}}
     report, _ = run_manifest({"values": values, "resources": {"File[/ra-test]": {"content": "${values.it}"}}})
-    assert told in reason(report)
+    assert messages in reason(report)
 
 
 @pytest.mark.parametrize("word", ["asset", "archive"])

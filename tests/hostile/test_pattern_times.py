@@ -47,24 +47,24 @@ def patterns() -> Iterator[tuple[str, list[Callable[[str], object]]]]:
             yield from _of_module(execute(kind, name), f"{kind}/{name}", file.read_text())  # type: ignore[arg-type]
     for module in pkgutil.walk_packages(resource_api.__path__, "resource_api."):
         if not module.name.startswith(("resource_api.testing", "resource_api.__main__", "resource_api.fleet.boot")):
-            found = import_module(module.name)
-            yield from _of_module(found, module.name, Path(str(found.__file__)).read_text())
+            result = import_module(module.name)
+            yield from _of_module(result, module.name, Path(str(result.__file__)).read_text())
     registry = Registry(ModulePath([BUNDLED], distributions=False))
     for name in registry.names():
         definition = registry.type(name)
         for attribute, declared in definition.attributes.items():
-            for number, each in enumerate(_of_datatype(declared.datatype)):
-                yield f"{name}.{attribute}[{number}]", [each.search]
-        for number, each in enumerate(definition.titles.regexes if definition.titles else ()):
-            yield f"{name}.title_patterns[{number}]", [each.match]
+            for number, item in enumerate(_of_datatype(declared.datatype)):
+                yield f"{name}.{attribute}[{number}]", [item.search]
+        for number, regex in enumerate(definition.titles.regexes if definition.titles else ()):
+            yield f"{name}.title_patterns[{number}]", [regex.match]
 
 
-def _of_module(module: Any, where: str, text: str) -> Iterator[tuple[str, list[Callable[[str], object]]]]:
+def _of_module(module: Any, location: str, text: str) -> Iterator[tuple[str, list[Callable[[str], object]]]]:
     verbs = ("search", "match", "fullmatch", "sub", "finditer")
     for name, value in vars(module).items():
         if hasattr(value, "groupindex") and f"{name} " in text and isinstance(value.pattern, str):
-            used = [verb for verb in verbs if f"{name}.{verb}" in text]
-            yield f"{where}:{name}", [_call(value, verb) for verb in used or ["match"]]
+            consumed = [verb for verb in verbs if f"{name}.{verb}" in text]
+            yield f"{location}:{name}", [_call(value, verb) for verb in consumed or ["match"]]
 
 
 def _call(pattern: Any, verb: str) -> Callable[[str], object]:
@@ -101,11 +101,11 @@ def _is_slow(match: Callable[[str], object], start: str, unit: str, end: str) ->
 def test_no_pattern_is_quadratic() -> None:
     """At 10 and 20 KiB of whatever may be repeated, in types, providers, their library and the program itself."""
     slow, count = [], 0
-    for where, ways in patterns():
+    for location, ways in patterns():
         count += 1
         for match, start, unit, end in itertools.product(ways, STARTS, UNITS, ENDS):
             if _is_slow(match, start, unit, end):
-                slow.append(f"{where}: {start!r} {unit!r} {end!r}")
+                slow.append(f"{location}: {start!r} {unit!r} {end!r}")
                 break
     assert slow == []
     assert count > 200

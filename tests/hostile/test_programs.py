@@ -90,17 +90,17 @@ class Box:
 def box(tmp_path: Path) -> Iterator[Box]:
     """Yield a box; afterwards no program of it runs."""
     yield Box(tmp_path)
-    left = [each for each in psutil.process_iter(["cwd"]) if each.info["cwd"] == str(tmp_path)]
-    psutil.wait_procs(left, timeout=5)
-    assert not [each for each in left if each.is_running()]
+    remaining = [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(tmp_path)]
+    psutil.wait_procs(remaining, timeout=5)
+    assert not [item for item in remaining if item.is_running()]
 
 
 def test_a_program_converges(box: Box) -> None:
     """What it does not report is read and reported by the run; a second run changes nothing."""
     box.program()
-    done = box.apply()
-    assert (done.returncode, done.stderr.splitlines()) == (0, [f"Notice: Thing[{name}]: created" for name in "abc"])
-    assert "Applied in" in done.stdout
+    result = box.apply()
+    assert (result.returncode, result.stderr.splitlines()) == (0, [f"Notice: Thing[{name}]: created" for name in "abc"])
+    assert "Applied in" in result.stdout
     assert box.apply("--detailed-exitcodes", "--isolate").returncode == 0
 
 
@@ -108,9 +108,9 @@ def test_a_close_that_fails_is_a_warning(box: Box) -> None:
     """The program says so instead of ``closed``."""
     program = box.program()
     program.write_text(program.read_text().replace('send("closed")', 'send("raised", text="the lock is gone")'))
-    done = box.apply()
-    assert done.returncode == 0
-    assert "Warning: thing: close of its provider failed: the lock is gone" in done.stderr
+    result = box.apply()
+    assert result.returncode == 0
+    assert "Warning: thing: close of its provider failed: the lock is gone" in result.stderr
 
 
 LOST = {
@@ -135,10 +135,10 @@ LOST = {
 def test_a_program_that_fails_loses_its_call(box: Box, case: str) -> None:
     """The message says how; the other things of the call are created."""
     box.program(case)
-    done = box.apply()
-    assert done.returncode == 1
-    errors = [line for line in done.stderr.splitlines() if line.startswith("Error: Thing[b]: ")]
-    assert len(errors) == 1, done.stderr
+    result = box.apply()
+    assert result.returncode == 1
+    errors = [line for line in result.stderr.splitlines() if line.startswith("Error: Thing[b]: ")]
+    assert len(errors) == 1, result.stderr
     assert LOST[case] in errors[0]
     assert box.things() == ["a", "c"]
 
@@ -146,11 +146,11 @@ def test_a_program_that_fails_loses_its_call(box: Box, case: str) -> None:
 def test_other_lines_of_a_program_are_logged(box: Box) -> None:
     """Standard output without the mark at notice, standard error as warnings, cut where they are too long."""
     box.program("print('hello'); print('x' * 3_000_000); print('oops', file=sys.stderr, flush=True)")
-    done = box.apply()
-    assert done.returncode == 0
-    assert "Notice: thing: hello" in done.stderr.splitlines()
-    assert "Warning: thing: oops" in done.stderr.splitlines()
-    assert done.stderr.count("x" * 60_000) > 40
+    result = box.apply()
+    assert result.returncode == 0
+    assert "Notice: thing: hello" in result.stderr.splitlines()
+    assert "Warning: thing: oops" in result.stderr.splitlines()
+    assert result.stderr.count("x" * 60_000) > 40
     assert box.things() == ["a", "b", "c"]
 
 
@@ -160,9 +160,9 @@ def test_a_program_that_hangs_is_killed_after_its_time(box: Box) -> None:
     manifest: dict[str, Any] = json.loads((box.path / "site.json").read_text())
     manifest["resources"]["Thing[b]"]["timeout"] = 0.5
     (box.path / "site.json").write_text(json.dumps(manifest))
-    done = box.apply()
-    assert done.returncode == 1
-    assert "Error: Thing[b]: set timed out after 0.5 s and did not end when it was asked to" in done.stderr
+    result = box.apply()
+    assert result.returncode == 1
+    assert "Error: Thing[b]: set timed out after 0.5 s and did not end when it was asked to" in result.stderr
     assert box.things() == ["a", "c"]
 
 
@@ -194,32 +194,36 @@ def _apply_with_daemon(box: Box, case: str, seconds: str) -> tuple[Any, list[psu
     program.write_text(SHELL_PROVIDER.replace("CASE", case).replace("SECONDS", seconds))
     program.chmod(0o755)
     (box.path / "site.json").write_text(json.dumps({"project": "p", "resources": {"Thing[b]": {"size": 1}}}))
-    done = box.apply()
-    left = [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == ["sleep", seconds]]
-    for each in left:
-        each.kill()
-    return done, left
+    result = box.apply()
+    remaining = [
+        process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", seconds]
+    ]
+    for item in remaining:
+        item.kill()
+    return result, remaining
 
 
 @pytest.mark.parametrize(("case", "how"), [("kill -SEGV $$", "was killed by SIGSEGV"), ("exit 4", "ended with exit")])
 def test_daemons_of_a_program_that_crashed_end_with_it(box: Box, case: str, how: str) -> None:
     """In a session of their own and without a parent: as those of a provider in Python."""
-    done, left = _apply_with_daemon(box, case, f"36{len(case)}.5")
-    assert (done.returncode, left) == (1, [])
-    assert f"the worker of 'thing' {how}" in done.stderr
+    result, remaining = _apply_with_daemon(box, case, f"36{len(case)}.5")
+    assert (result.returncode, remaining) == (1, [])
+    assert f"the worker of 'thing' {how}" in result.stderr
 
 
 def test_a_daemon_of_a_program_that_ended_when_asked_goes_on(box: Box) -> None:
     """Whatever its exit code is: it is a service that was meant to stay."""
-    done, left = _apply_with_daemon(box, ":", "3699.5")
-    assert (done.returncode, len(left)) == (0, 1), done.stderr
+    result, remaining = _apply_with_daemon(box, ":", "3699.5")
+    assert (result.returncode, len(remaining)) == (0, 1), result.stderr
 
 
 def test_a_program_ends_with_a_killed_run_and_its_daemon_goes_on(box: Box) -> None:
     """As without a worker: who kills a run does not stop services."""
-    done, left = _apply_with_daemon(box, "kill -KILL $(ps -o ppid= $(ps -o ppid= $$)); exec sleep 3698.5", "3698.25")
-    assert (done.returncode, len(left)) == (-9, 1), done.stderr
-    program = [each for each in psutil.process_iter(["cmdline"]) if "3698.5" in (each.info["cmdline"] or [])]
+    result, remaining = _apply_with_daemon(
+        box, "kill -KILL $(ps -o ppid= $(ps -o ppid= $$)); exec sleep 3698.5", "3698.25"
+    )
+    assert (result.returncode, len(remaining)) == (-9, 1), result.stderr
+    program = [process for process in psutil.process_iter(["cmdline"]) if "3698.5" in (process.info["cmdline"] or [])]
     assert psutil.wait_procs(program, timeout=5)[1] == []
 
 
@@ -227,9 +231,11 @@ def test_a_program_ends_with_a_killed_run_and_its_daemon_goes_on(box: Box) -> No
 def test_another_version_of_the_protocol_is_refused(box: Box, version: object) -> None:
     """The message names both; nothing is done."""
     box.program(version=version)
-    done = box.apply()
-    assert done.returncode == 65
-    assert f"the worker of 'thing' uses protocol {version} and this run 3: resource-api or the provider" in done.stderr
+    result = box.apply()
+    assert result.returncode == 65
+    assert (
+        f"the worker of 'thing' uses protocol {version} and this run 3: resource-api or the provider" in result.stderr
+    )
     assert box.things() == []
 
 
@@ -237,9 +243,9 @@ def test_a_program_that_others_can_write_is_refused(box: Box) -> None:
     """As all code on the module path."""
     program = box.program()
     program.chmod(program.stat().st_mode | stat.S_IWOTH)
-    done = box.apply()
-    assert done.returncode == 65
-    assert f"{program}" in done.stderr
+    result = box.apply()
+    assert result.returncode == 65
+    assert f"{program}" in result.stderr
     assert box.things() == []
 
 
@@ -247,17 +253,17 @@ def test_a_program_that_cannot_be_executed_is_refused(box: Box) -> None:
     """Without the bit, and with an interpreter that does not exist."""
     program = box.program()
     program.chmod(0o644)
-    done = box.apply()
-    assert done.returncode == 65
+    result = box.apply()
+    assert result.returncode == 65
     assert (
         f"{program}: a provider without the ending .py is an executable, and this file cannot be executed"
-        in done.stderr
+        in result.stderr
     )
     program.write_text("#!/no/such/interpreter\n")
     program.chmod(0o755)
-    done = box.apply()
-    assert done.returncode != 0
-    assert "the worker of 'thing' cannot be started: No such file or directory" in done.stderr
+    result = box.apply()
+    assert result.returncode != 0
+    assert "the worker of 'thing' cannot be started: No such file or directory" in result.stderr
 
 
 BAD_TYPES: dict[str, tuple[str, str]] = {
@@ -283,7 +289,7 @@ def test_a_wrong_type_as_data_is_named_with_its_place(box: Box, case: str) -> No
     box.program()
     text, expected = BAD_TYPES[case]
     (box.path / "types" / "thing.json").write_text(text)
-    done = box.apply()
-    assert done.returncode == 65
-    assert expected in done.stderr
-    assert "thing.json" in done.stderr
+    result = box.apply()
+    assert result.returncode == 65
+    assert expected in result.stderr
+    assert "thing.json" in result.stderr

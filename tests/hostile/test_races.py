@@ -152,9 +152,9 @@ def _swapping(home: Path, victim: Path) -> Iterator[None]:
             os.chdir(home)
             os.symlink(victim, "link")  # noqa: PTH211 - of the working directory
             while True:
-                for one, other in (("d", "aside"), ("link", "d"), ("d", "link"), ("aside", "d")):
+                for one, second in (("d", "aside"), ("link", "d"), ("d", "link"), ("aside", "d")):
                     with suppress(OSError):
-                        os.rename(one, other)  # noqa: PTH104 - the same
+                        os.rename(one, second)  # noqa: PTH104 - the same
         finally:
             os._exit(0)
     try:
@@ -166,13 +166,13 @@ def _swapping(home: Path, victim: Path) -> Iterator[None]:
 
 def _state(path: Path) -> list[tuple[Any, ...]]:
     """Return all that could have been changed in the victim."""
-    found = []
-    for each in (path, *sorted(path.rglob("*"))):
-        seen = each.lstat()
-        content = each.read_bytes() if each.is_file() else b""
-        attributes = sorted(os.listxattr(each, follow_symlinks=False))
-        found.append((each.name, seen.st_mode, seen.st_uid, seen.st_gid, seen.st_ino, content, attributes))
-    return found
+    entries = []
+    for item in (path, *sorted(path.rglob("*"))):
+        status = item.lstat()
+        content = item.read_bytes() if item.is_file() else b""
+        attributes = sorted(os.listxattr(item, follow_symlinks=False))
+        entries.append((item.name, status.st_mode, status.st_uid, status.st_gid, status.st_ino, content, attributes))
+    return entries
 
 
 def _filled(directory: Path) -> None:
@@ -202,22 +202,22 @@ def test_a_neighbour_who_swaps_his_directory(tmp_path: Path, case: str) -> None:
     """Nothing of root's is changed by it, removed, covered or given away, whatever moment is hit."""
     for parent in (tmp_path, *tmp_path.parents[:-2]):
         parent.chmod(0o755)
-    home, victim, own = directory_of_nobody(tmp_path), tmp_path / "victim", tmp_path / "own"
+    home, victim, file = directory_of_nobody(tmp_path), tmp_path / "victim", tmp_path / "own"
     _filled(victim)
     _filled(home / "d")
     for path in (home / "d", *(home / "d").rglob("*")):
         os.chown(path, 65534, 65534)
-    (own / "source").mkdir(parents=True)
-    (own / "source" / "a").write_text("new\n")
-    subprocess.run(["openssl", "genrsa", "-out", own / "key", "2048"], check=True, capture_output=True)
-    subprocess.run(["git", "init", "-q", own / "repository"], check=True)
+    (file / "source").mkdir(parents=True)
+    (file / "source" / "a").write_text("new\n")
+    subprocess.run(["openssl", "genrsa", "-out", file / "key", "2048"], check=True, capture_output=True)
+    subprocess.run(["git", "init", "-q", file / "repository"], check=True)
     commit = ["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "a"]
-    subprocess.run(["git", "-C", own / "repository", *commit], check=True)
-    names = {"HOME": f"{home}/d", "OWN": str(own)}
+    subprocess.run(["git", "-C", file / "repository", *commit], check=True)
+    names = {"HOME": f"{home}/d", "OWN": str(file)}
 
     def named(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: named(each) for key, each in value.items()}
+            return {key: named(item) for key, item in value.items()}
         if isinstance(value, str):
             for name, path in names.items():
                 value = value.replace(name, path)
@@ -227,14 +227,14 @@ def test_a_neighbour_who_swaps_his_directory(tmp_path: Path, case: str) -> None:
     stages = [{f"{kind.capitalize()}[it]": named(stage)} for stage in RACES[case]]
     for stage in stages:
         Runtime(Registry.from_path()).validate({"project": "p", "resources": stage})
-    registry, before, done = Registry.from_path(), _state(victim), 0
+    registry, before, result = Registry.from_path(), _state(victim), 0
     with _private_machine(tmp_path), _swapping(home, victim):
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
             for stage in stages:
                 with suppress(ResourceAPIError):
                     Runtime(registry, state="memory:", log=Log("off")).apply({"project": "p", "resources": stage})
-                done += 1
+                result += 1
                 assert not os.path.ismount(victim / "inner")
     assert _state(victim) == before
-    assert done > 1
+    assert result > 1

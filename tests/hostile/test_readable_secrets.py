@@ -31,11 +31,11 @@ def place() -> Iterator[Path]:
         yield path
 
 
-def warned(place: Path, *arguments: str) -> list[str]:
+def warned(path: Path, *arguments: str) -> list[str]:
     """Validate the manifest, and return the files that a warning names."""
     command = [sys.executable, "-P", "-m", "resource_api", "validate", "site.yaml", *arguments]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
-    return [line.partition(WARNING)[2] for line in done.stderr.splitlines() if WARNING in line]
+    process = subprocess.run(command, cwd=path, capture_output=True, text=True, check=True)
+    return [line.partition(WARNING)[2] for line in process.stderr.splitlines() if WARNING in line]
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,8 @@ def build(repository: Path, name: str, files: dict[str, str]) -> str:
     control.mkdir(parents=True)
     fields = f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: nobody\nDescription: test\n"
     (control / "control").write_text(fields)
-    for place, text in files.items():
-        path = tree / place if "/" in place else control / place
+    for key, text in files.items():
+        path = tree / key if "/" in key else control / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755 if text.startswith("#!") else 0o644)
@@ -78,7 +78,7 @@ def _repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         path.mkdir()
     for name in ("apt.conf.d", "preferences.d", "sources.list.d"):
         (configuration / name).mkdir()
-    (repository / "Packages").write_text("\n".join(build(repository, *each) for each in PACKAGES.items()))
+    (repository / "Packages").write_text("\n".join(build(repository, *package) for package in PACKAGES.items()))
     (configuration / "sources.list").write_text(f"deb [trusted=yes] file:{repository} ./\n")
     with private_mounts():
         bind(configuration, "/etc/apt")
@@ -111,8 +111,8 @@ def _make_repository(path: Path) -> None:
 
 def found(result: Rehearsal) -> list[str]:
     """Return each thing that is wrong, after the question of its verdict."""
-    bad = [each for each in result.verdicts if not each.ok]
-    return [f"{each.question}: {text}" for each in bad for text in map(str, each.findings or [each.text])]
+    bad = [verdict for verdict in result.verdicts if not verdict.ok]
+    return [f"{item.question}: {text}" for item in bad for text in map(str, item.findings or [item.text])]
 
 
 @pytest.mark.parametrize("case", [*FAULTY, *BAD_PROVIDERS], ids=[case["name"] for case in (*FAULTY, *BAD_PROVIDERS)])

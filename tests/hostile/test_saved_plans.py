@@ -42,8 +42,8 @@ def test_a_saved_plan_that_others_can_change_is_a_warning(tmp_path: Path, shared
     assert run(tmp_path, "plan", "site.json", "-o", "plan.json").returncode == 0
     assert "others can change" not in run(tmp_path, "apply", "plan.json", "--noop").stderr
     (tmp_path / "plan.json").rename(shared / "plan.json")
-    done = run(tmp_path, "apply", "shared/plan.json")
-    assert f"others can change this plan: '{shared}' belongs to nobody" in done.stderr
+    result = run(tmp_path, "apply", "shared/plan.json")
+    assert f"others can change this plan: '{shared}' belongs to nobody" in result.stderr
     assert (tmp_path / "made").read_text() == "made"
 
 
@@ -58,10 +58,10 @@ def test_a_plan_is_saved_into_a_new_file(tmp_path: Path, shared: Path) -> None:
     with (shared / "file").open(encoding="utf-8") as held:
         assert run(tmp_path, "plan", "site.json", "-o", "shared/file").returncode == 0
         assert held.read() == "theirs"
-    seen = (shared / "file").stat()
-    assert (seen.st_uid, seen.st_gid, stat.S_IMODE(seen.st_mode)) == (0, 0, 0o600)
+    status = (shared / "file").stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (0, 0, 0o600)
     assert "cannot save the plan" in run(tmp_path, "plan", "site.json", "-o", "shared/link").stderr
     assert victim.read_text() == "keep"
     words = (sys.executable, "-P", "-m", "resource_api", "plan", "site.json", "--state", "memory:", "-o", "/dev/stdout")
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert '"format_version"' in done.stdout + done.stderr
+    process = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert '"format_version"' in process.stdout + process.stderr

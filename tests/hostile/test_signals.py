@@ -72,9 +72,9 @@ def slow(box: Box) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(
-        where: str = "set", how: str = "python", seconds: float = 30, *, parallel: int = 1, **options: Any
+        location: str = "set", how: str = "python", seconds: float = 30, *, parallel: int = 1, **options: Any
     ) -> subprocess.Popen[bytes]:
-        box.env |= {"WHERE": where, "HOW": how, "FOR": str(seconds)}
+        box.env |= {"WHERE": location, "HOW": how, "FOR": str(seconds)}
         started.append(box.start("apply", "site.json", "--json", "--parallel", str(parallel), **options))
         wait_until(lambda: started[-1].poll() is not None or ((box.path / "pid").exists() and _read(box.path / "pid")))
         assert started[-1].poll() is None, started[-1].communicate()
@@ -82,9 +82,9 @@ def slow(box: Box) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
     yield start
     for process in started:
-        for each in descendants(process.pid):
+        for descendant in descendants(process.pid):
             with suppress(psutil.Error):
-                each.kill()
+                descendant.kill()
         process.kill()
         process.communicate()
 
@@ -99,7 +99,7 @@ def descendants(pid: int) -> list[psutil.Process]:
 def assert_gone(processes: list[psutil.Process]) -> None:
     """Wait until killed processes have ended."""
     _, alive = psutil.wait_procs(processes, timeout=3)
-    assert [each for each in alive if each.status() != psutil.STATUS_ZOMBIE] == []
+    assert [item for item in alive if item.status() != psutil.STATUS_ZOMBIE] == []
 
 
 def finish(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any], str]:
@@ -271,9 +271,9 @@ def test_a_parallel_call_that_does_not_end_is_abandoned(box: Box, slow: Callable
         == "its call did not end after the interrupt; its outcome is in doubt until the next run"
     )
     box.env["WHERE"] = "nowhere"
-    done = box.run("apply", "site.json", "--parallel", "3")
-    assert done.code == 0
-    assert "Bad[a]: in doubt" in done.text
+    result = box.run("apply", "site.json", "--parallel", "3")
+    assert result.code == 0
+    assert "Bad[a]: in doubt" in result.text
     assert box.stored("bad")["a"] == {"size": 1}
 
 
@@ -291,9 +291,9 @@ def test_an_interrupted_verification_leaves_the_resource_in_doubt(
     assert (steps["Bad[a]"]["status"], steps["Good[after]"]["status"]) == ("failed", "skipped")
     assert steps["Bad[a]"]["error"] == ("its call was interrupted; its outcome is in doubt until the next run")
     box.env["WHERE"] = "nowhere"
-    done = box.run("apply", "site.json")
-    assert done.code == 0
-    assert "Bad[a]: in doubt" in done.text
+    result = box.run("apply", "site.json")
+    assert result.code == 0
+    assert "Bad[a]: in doubt" in result.text
 
 
 def test_an_ignored_signal_stays_ignored(slow: Callable[..., subprocess.Popen[bytes]]) -> None:

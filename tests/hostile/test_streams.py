@@ -35,20 +35,20 @@ def shouting(box: Box) -> Box:
 )
 def test_output_of_a_provider_never_reaches_stdout(shouting: Box, options: list[str]) -> None:
     """By print, by the descriptor, or by a child: stdout contains only our JSON."""
-    done = shouting.run("apply", "site.json", *options)
-    assert done.code == 0
-    assert done.events[-1]["type"] == "summary"
+    result = shouting.run("apply", "site.json", *options)
+    assert result.code == 0
+    assert result.events[-1]["type"] == "summary"
     for word in (b"printed", b"written", b"original", b"on the descriptor", b"by a child"):
-        assert word not in done.out
-        assert word in done.err
+        assert word not in result.out
+        assert word in result.err
 
 
 @pytest.mark.parametrize("arguments", ["plan site.json --json", "resource bad --json", "validate site.json --json"])
 def test_documents_stay_valid(shouting: Box, arguments: str) -> None:
     """The same for commands that write one document."""
-    done = shouting.run(*arguments.split(), "--module-path", str(shouting.path))
-    assert done.code == 0
-    json.loads(done.out)
+    result = shouting.run(*arguments.split(), "--module-path", str(shouting.path))
+    assert result.code == 0
+    json.loads(result.out)
 
 
 def test_with_json_logs_every_line_of_python_code_is_an_object(box: Box) -> None:
@@ -61,8 +61,8 @@ def test_with_json_logs_every_line_of_python_code_is_an_object(box: Box) -> None
         .replace("subprocess.run", "len")
     )
     box.provider("bad", code.replace('len(1, b"on the descriptor\\n")', "len(b'')").replace(", check=True", ""))
-    done = box.run("apply", "site.json", "--log-format", "json")
-    lines = [line for line in done.text.splitlines() if line != "to the original"]
+    result = box.run("apply", "site.json", "--log-format", "json")
+    lines = [line for line in result.text.splitlines() if line != "to the original"]
     assert any(json.loads(line)["message"].startswith("printed") for line in lines)
 
 
@@ -74,12 +74,12 @@ def test_a_closed_or_full_stream_stops_no_run(box: Box, redirection: str, option
     """Everything is done, and the exit code reports it."""
     box.type("bad")
     box.provider("bad", PRINTING)
-    done = box.run_shell(f'"$@" apply site.json {options} {redirection}')
-    assert done.code == 0
+    result = box.run_shell(f'"$@" apply site.json {options} {redirection}')
+    assert result.code == 0
     assert box.stored("good") == DONE
-    assert b"Traceback" not in done.out + done.err
-    assert b"Exception ignored" not in done.err
-    assert (b"Warning: cannot write: No space left on device" in done.err) == (redirection == ">/dev/full")
+    assert b"Traceback" not in result.out + result.err
+    assert b"Exception ignored" not in result.err
+    assert (b"Warning: cannot write: No space left on device" in result.err) == (redirection == ">/dev/full")
 
 
 PRINTING: Final = """
@@ -102,10 +102,10 @@ class Provider(JsonStore):
 def test_a_reader_that_closes_the_pipe_stops_no_run(shouting: Box, line: str) -> None:
     """As ``head`` does after one line."""
     shouting.manifest({f"Good[{number}]": {"size": 1, "colour": "x" * 1000} for number in range(300)})
-    done = shouting.run_shell(f"set -o pipefail; {line}")
-    assert done.code == 0, done.err
+    result = shouting.run_shell(f"set -o pipefail; {line}")
+    assert result.code == 0, result.err
     assert len(shouting.stored("good")) == 300
-    assert len(done.out.splitlines()) == 1
+    assert len(result.out.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_a_reader_that_closes_the_pipe_stops_no_run(shouting: Box, line: str) ->
 )
 def test_help_and_usage_errors_show_no_traceback(box: Box, line: str) -> None:
     """Help, versions and wrong usage are written by other code."""
-    done = box.run_shell(line)
-    assert b"Traceback" not in done.err
-    assert b"Exception ignored" not in done.err
+    result = box.run_shell(line)
+    assert b"Traceback" not in result.err
+    assert b"Exception ignored" not in result.err
 
 
 SLOW: Final = """
@@ -167,11 +167,11 @@ def test_control_characters_are_escaped_in_all_output(box: Box, command: str) ->
             "Good[c]": {"colour": CONTROLS},
         }
     )
-    done = box.run(*command.split())
-    assert done.code in {0, 1}, done.text
-    assert not OBEYED.search(done.out.decode() + done.text)
+    result = box.run(*command.split())
+    assert result.code in {0, 1}, result.text
+    assert not OBEYED.search(result.out.decode() + result.text)
     if "-d" in command:
-        assert ("\\u001b" if "--log-format" in command else "\\x1b") in done.text
+        assert ("\\u001b" if "--log-format" in command else "\\x1b") in result.text
 
 
 def test_json_holds_no_character_that_controls_a_terminal(box: Box) -> None:
@@ -179,10 +179,10 @@ def test_json_holds_no_character_that_controls_a_terminal(box: Box) -> None:
     value = "a\x7f\x9b31m\u202eb\u2066c\u200bd\u2028e"
     box.manifest({"Good[a]": {"colour": value}})
     for command in ("plan site.json", "apply site.json", "resource good a --module-path ."):
-        shown = box.run(*command.split(), "--json").out.decode()
-        assert not {*"\x7f\x9b\u202e\u2066\u200b\u2028"} & set(shown), command
-        assert "\\u202e" in shown
-        documents = [json.loads(each) for each in (shown.splitlines() if "apply" in command else [shown])]
+        text = box.run(*command.split(), "--json").out.decode()
+        assert not {*"\x7f\x9b\u202e\u2066\u200b\u2028"} & set(text), command
+        assert "\\u202e" in text
+        documents = [json.loads(line) for line in (text.splitlines() if "apply" in command else [text])]
         assert repr(value)[1:-1] in repr(documents)
 
 

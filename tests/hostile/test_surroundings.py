@@ -34,9 +34,9 @@ def outputs(box: Box, seed: str) -> dict[str, bytes]:
         ["schema", *path],
         ["describe", "good", *path],
     ):
-        done = run(box, *arguments, seed=seed)
-        assert done.returncode == 0, done.stderr
-        written[" ".join(arguments)] = done.stdout
+        result = run(box, *arguments, seed=seed)
+        assert result.returncode == 0, result.stderr
+        written[" ".join(arguments)] = result.stdout
     return written
 
 

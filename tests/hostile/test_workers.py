@@ -74,8 +74,8 @@ def nothing_left(box: Box) -> Iterator[None]:
     """Check that no worker of this box outlives its run."""
     yield
     until = time.monotonic() + 5
-    while left := [each for each in psutil.process_iter(["cwd"]) if each.info["cwd"] == str(box.path)]:
-        assert time.monotonic() < until, left
+    while remaining := [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(box.path)]:
+        assert time.monotonic() < until, remaining
         time.sleep(0.05)
 
 
@@ -166,8 +166,8 @@ def test_a_worker_that_ends_between_calls_is_replaced(box: Box) -> None:
     box.provider("good", f"{slow}        super().set(context, changes)\n")
     result = apply(box, "dies_between_calls")
     assert (result.code, box.stored("bad"), box.stored("good")) == (0, AFTER, GOOD)
-    told = "Warning: bad: its worker ended with exit code 9 while it was idle; another is started"
-    assert told in result.text
+    messages = "Warning: bad: its worker ended with exit code 9 while it was idle; another is started"
+    assert messages in result.text
 
 
 def test_processes_of_a_crashed_worker_end_with_it(box: Box) -> None:
@@ -188,15 +188,17 @@ def test_daemons_of_a_crashed_worker_end_with_it(box: Box, crash: str) -> None:
 def test_a_daemon_that_a_provider_has_started_keeps_running(box: Box) -> None:
     """As it would without a worker."""
     assert apply(box, "leaves_children").code == 0
-    left = sleeping(box, "3.61", "3.62")
-    assert len(left) == 2
-    psutil.wait_procs(left, timeout=10)
+    remaining = sleeping(box, "3.61", "3.62")
+    assert len(remaining) == 2
+    psutil.wait_procs(remaining, timeout=10)
 
 
 def sleeping(_box: Box, *seconds: str) -> list[psutil.Process]:
     """Return the processes that sleep for a given time."""
     return [
-        each for each in psutil.process_iter(["cmdline"]) if (each.info["cmdline"] or [])[1:] in [[s] for s in seconds]
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if (process.info["cmdline"] or [])[1:] in [[s] for s in seconds]
     ]
 
 

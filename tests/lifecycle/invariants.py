@@ -33,14 +33,14 @@ def of_plan(plan: ExecutionPlan) -> None:
     """Check that steps occur once, in order, and that no deletion is beside another step of the same name."""
     urns = [step.urn for step in plan.steps]
     assert len(urns) == len(set(urns)), urns
-    seen: dict[tuple[Any, Any], list[tuple[Action, bool]]] = {}
-    for place, operation in enumerate(plan.operations):
-        assert operation.number == place
-        assert all(other < place for other in plan.waits.get(place, ())), "an operation waits for a later one"
+    observed: dict[tuple[Any, Any], list[tuple[Action, bool]]] = {}
+    for index, operation in enumerate(plan.operations):
+        assert operation.number == index
+        assert all(second < index for second in plan.waits.get(index, ())), "an operation waits for a later one"
         step = operation.step
         name = step.old_name if operation.removal else step.name
-        seen.setdefault((step.entry.type, name), []).append((step.action, operation.removal))
-    for key, uses in seen.items():
+        observed.setdefault((step.entry.type, name), []).append((step.action, operation.removal))
+    for key, uses in observed.items():
         actions = {action for action, _ in uses}
         assert len(uses) == 1 or actions == {Action.REPLACE}, f"{key} has several steps: {uses}"
         assert len(uses) <= 2, f"{key} has several steps: {uses}"
@@ -49,11 +49,11 @@ def of_plan(plan: ExecutionPlan) -> None:
 
 def _ordered(plan: ExecutionPlan) -> None:
     """Check that declared resources are in the order of the catalog's relationships."""
-    place = {o.step.entry.index: o.number for o in plan.operations if not o.removal}
+    path = {o.step.entry.index: o.number for o in plan.operations if not o.removal}
     for index, before in plan.catalog.requires.items():
-        for other in before:
-            if index in place and other in place:
-                assert place[other] < place[index], "a dependent stands before what it requires"
+        for second in before:
+            if index in path and second in path:
+                assert path[second] < path[index], "a dependent stands before what it requires"
 
 
 def of_state(state: StackState) -> None:
@@ -74,15 +74,15 @@ def of_run(bench: Bench, before: Before, report: RunReport, *, noop: bool) -> No
     state, world = bench.state, bench.world
     of_state(state)
     # One that goes may have the title of one that is declared; what was changed may be refreshed too.
-    others = (Action.REFRESH, Action.DELETE, Action.FORGET)
-    ends = [(each.reference, each.action if each.action in others else None) for each in report.steps]
+    rest = (Action.REFRESH, Action.DELETE, Action.FORGET)
+    ends = [(step.reference, step.action if step.action in rest else None) for step in report.steps]
     copies = Counter(str(record.reference) for record in before.state.records.values())
     for (reference, action), times in Counter(ends).items():
         assert times <= (max(1, copies[reference]) if action else 1), f"reported twice: {ends}"
     if noop:
         assert (world.things, state) == (before.things, before.state)
         return
-    failed = {each.reference for each in report.steps if each.status == "failed"}
+    failed = {item.reference for item in report.steps if item.status == "failed"}
     doubts = {str(intent.reference) for key, intent in state.intents.items() if key not in before.state.intents}
     assert doubts <= failed, "a run that has ended leaves no intent of its own but of what it could not read"
     _truthful(bench, before, report)
@@ -101,7 +101,7 @@ def _truthful(bench: Bench, before: Before, report: RunReport) -> None:
         for name in rows.keys() | was.keys():
             if rows.get(name) != was.get(name):
                 assert (kind, name) in touched
-    succeeded = {each.reference for each in report.steps if each.status == "success"}
+    succeeded = {step.reference for step in report.steps if step.status == "success"}
     for key, record in bench.state.records.items():
         if str(record.reference) not in succeeded and key not in touched:
             continue
@@ -121,7 +121,9 @@ def _truthful(bench: Bench, before: Before, report: RunReport) -> None:
 def _protected(bench: Bench, before: Before) -> None:
     """Check that no resource that is still protected was deleted."""
     for key, record in before.state.records.items():
-        now = bench.state.records.get(key)
-        protected = record.lifecycle.protect and (now is None or now.lifecycle.protect) and key not in bench.lifted
+        current = bench.state.records.get(key)
+        protected = (
+            record.lifecycle.protect and (current is None or current.lifecycle.protect) and key not in bench.lifted
+        )
         if protected and before.things[key[0]].get(key[1]) is not None:
             assert bench.world.row(key) is not None or ("delete", *key) not in bench.world.calls, f"{key} was protected"

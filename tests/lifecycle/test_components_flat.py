@@ -28,31 +28,33 @@ def nodes(depth: int) -> st.SearchStrategy[tuple[Node, ...]]:
 
 def build(m: Any, level: tuple[Node, ...], depth: int) -> None:
     """Declare a level with the API of manifests; each title contains its position."""
-    made: list[Any] = []
+    created: list[Any] = []
     for number, node in enumerate(level):
-        require = [made[each] for each in node.needs if each < number]
+        require = [created[need] for need in node.needs if need < number]
         if node.inner is None:
-            made.append(m.thing(f"t{number}", name=f"{m.inputs.path}{number}", require=require))
+            created.append(m.thing(f"t{number}", name=f"{m.inputs.path}{number}", require=require))
         else:
             path = f"{m.inputs.path}{number}"
-            made.append(m.resource(f"level{depth}", f"c{number}", path=path, made=packed(node.inner), require=require))
+            created.append(
+                m.resource(f"level{depth}", f"c{number}", path=path, made=packed(node.inner), require=require)
+            )
 
 
 def flat(level: tuple[Node, ...], path: str, outer: list[str]) -> tuple[dict[str, Any], list[str]]:
     """Return the flat resources of a level by the things' names, and all those names."""
     resources: dict[str, Any] = {}
-    made: list[list[str]] = []
+    created: list[list[str]] = []
     for number, node in enumerate(level):
-        needs = [*outer, *(name for each in node.needs if each < number for name in made[each])]
+        needs = [*outer, *(name for need in node.needs if need < number for name in created[need])]
         name = f"{path}{number}"
         if node.inner is None:
-            resources[f"Thing[{name}]"] = {"require": [f"Thing[{each}]" for each in needs]}
-            made.append([name])
+            resources[f"Thing[{name}]"] = {"require": [f"Thing[{item}]" for item in needs]}
+            created.append([name])
         else:
             inner, names = flat(node.inner, name, needs)
             resources |= inner
-            made.append(names)
-    return resources, [name for names in made for name in names]
+            created.append(names)
+    return resources, [name for names in created for name in names]
 
 
 def town() -> Bench:

@@ -108,22 +108,22 @@ class Lifecycle(RuleBasedStateMachine):
         if key in self.site:
             self.site[key] = self.site[key]._replace(title=self._free(key[0], f"{title}{key[1]}"))
 
-    @rule(key=st.sampled_from(ENSURABLE), other=st.sampled_from(ENSURABLE))
-    def rename(self, key: Key, other: Key) -> None:
+    @rule(key=st.sampled_from(ENSURABLE), second=st.sampled_from(ENSURABLE))
+    def rename(self, key: Key, second: Key) -> None:
         """Change the name of a declaration, so that its title means another resource."""
-        if key in self.site and other not in self.site and key[0] == other[0]:
-            self.site[other] = self.site.pop(key)
+        if key in self.site and second not in self.site and key[0] == second[0]:
+            self.site[second] = self.site.pop(key)
 
     def _free(self, kind: str, title: str) -> str:
-        while title in {wanted.title for key, wanted in self.site.items() if key[0] == kind}:
+        while title in {expected.title for key, expected in self.site.items() if key[0] == kind}:
             title += "+"
         return title
 
     @rule(key=st.sampled_from(KEYS), lifecycle=st.sampled_from(LIFECYCLES))
     def live(self, key: Key, lifecycle: dict[str, Any]) -> None:
         """Declare the lifecycle of a resource."""
-        named = {"ignore_changes", "replace_on_changes"} & lifecycle.keys()
-        if key in self.site and not (named and key[0] in {"setting", "job"}):
+        names = {"ignore_changes", "replace_on_changes"} & lifecycle.keys()
+        if key in self.site and not (names and key[0] in {"setting", "job"}):
             self.site[key] = self.site[key]._replace(lifecycle=lifecycle)
 
     @rule(data=st.data(), how=st.sampled_from(["requires", "notifies", "colour_of", "triggered_by", "deleted_with"]))
@@ -133,16 +133,16 @@ class Lifecycle(RuleBasedStateMachine):
         names = sorted(self.site, key=KEYS.index, reverse=self.turned)
         later = data.draw(st.integers(1, len(names) - 1))
         first, then = names[data.draw(st.integers(0, later - 1))], names[later]
-        wanted = self.site[first if how == "notifies" else then]
+        expected = self.site[first if how == "notifies" else then]
         if how == "colour_of":
             if first[0] == then[0] == "thing":
-                self.site[then] = wanted._replace(colour_of=first)
+                self.site[then] = expected._replace(colour_of=first)
         elif how in {"triggered_by", "deleted_with"}:
-            self.site[then] = wanted._replace(**{how: first})
+            self.site[then] = expected._replace(**{how: first})
         elif how == "notifies":
-            self.site[first] = wanted._replace(notifies=wanted.notifies | {then})
+            self.site[first] = expected._replace(notifies=expected.notifies | {then})
         else:
-            self.site[then] = wanted._replace(requires=wanted.requires | {first})
+            self.site[then] = expected._replace(requires=expected.requires | {first})
 
     @rule(data=st.data(), value=st.sampled_from(["name", "serial"]))
     @precondition(lambda self: len(self.site.keys() & set(THINGS)) > 1)
@@ -157,30 +157,30 @@ class Lifecycle(RuleBasedStateMachine):
     def turn(self) -> None:
         """Remove all dependencies, and reverse the order of later ones."""
         self.turned = not self.turned
-        for key, wanted in self.site.items():
-            self.site[key] = Wanted(wanted.title, wanted.values, lifecycle=wanted.lifecycle)
+        for key, expected in self.site.items():
+            self.site[key] = Wanted(expected.title, expected.values, lifecycle=expected.lifecycle)
 
     def resources(self) -> dict[str, Any]:
         """Return the manifest's resources."""
         written: dict[str, Any] = {}
-        for key, wanted in self.site.items():
-            values = dict(wanted.values)
-            lifecycle = dict(wanted.lifecycle)
-            if requires := self._references(wanted.requires):
+        for key, expected in self.site.items():
+            values = dict(expected.values)
+            lifecycle = dict(expected.lifecycle)
+            if requires := self._references(expected.requires):
                 values["require"] = requires
-            if notifies := self._references(wanted.notifies):
+            if notifies := self._references(expected.notifies):
                 values["notify"] = notifies
-            if wanted.colour_of in self.site and self.site[wanted.colour_of].values.get("ensure") != "absent":
-                values["colour"] = "${" + self.reference(wanted.colour_of) + ".serial}"
-            if wanted.image_of in self.site and self.site[wanted.image_of].values.get("ensure") != "absent":
-                values["image"] = "${" + f"{self.reference(wanted.image_of)}.{wanted.image_by}" + "}"
-            if wanted.triggered_by in self.site:
-                lifecycle["replace_triggered_by"] = [self.reference(wanted.triggered_by)]
-            if wanted.deleted_with in self.site:
-                lifecycle["deleted_with"] = self.reference(wanted.deleted_with)
+            if expected.colour_of in self.site and self.site[expected.colour_of].values.get("ensure") != "absent":
+                values["colour"] = "${" + self.reference(expected.colour_of) + ".serial}"
+            if expected.image_of in self.site and self.site[expected.image_of].values.get("ensure") != "absent":
+                values["image"] = "${" + f"{self.reference(expected.image_of)}.{expected.image_by}" + "}"
+            if expected.triggered_by in self.site:
+                lifecycle["replace_triggered_by"] = [self.reference(expected.triggered_by)]
+            if expected.deleted_with in self.site:
+                lifecycle["deleted_with"] = self.reference(expected.deleted_with)
             if lifecycle:
                 values["lifecycle"] = lifecycle
-            if wanted.title != key[1]:
+            if expected.title != key[1]:
                 values["name"] = key[1]
             written[self.reference(key)] = values
         return written
@@ -205,11 +205,11 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(
         key=st.sampled_from(KEYS),
-        what=st.sampled_from(["fail", "raise", "lie", "half", "unmade", "crash", "kill", "late", ""]),
+        subject=st.sampled_from(["fail", "raise", "lie", "half", "unmade", "crash", "kill", "late", ""]),
     )
-    def trouble(self, key: Key, what: str) -> None:
+    def trouble(self, key: Key, subject: str) -> None:
         """Make changes of a resource fail from now on."""
-        self.bench.world.trouble[key] = what
+        self.bench.world.trouble[key] = subject
 
     @rule(kind=st.sampled_from(["thing", "engine", "setting"]))
     def hide(self, kind: str) -> None:
@@ -247,21 +247,21 @@ class Lifecycle(RuleBasedStateMachine):
         before = self.bench.state.records
         report = self._run("apply", **{how: (self.reference(key),)}, with_dependents=wide and how == "targets")
         if report is not None and how == "targets" and not wide:
-            others = {k: r for k, r in before.items() if k != key}
-            found = {k: r for k, r in self.bench.state.records.items() if k != key}
-            if self.reference(key) in {str(record.reference) for record in others.values()}:
+            rest = {k: r for k, r in before.items() if k != key}
+            entries = {k: r for k, r in self.bench.state.records.items() if k != key}
+            if self.reference(key) in {str(record.reference) for record in rest.values()}:
                 # References are unique: the target takes that of another record, which gets a title of its own.
-                others, found = map(_without_names, (others, found))
-            assert found == others
+                rest, entries = map(_without_names, (rest, entries))
+            assert entries == rest
 
     @rule(prune=st.booleans())
     def with_recovery(self, prune: bool) -> None:  # noqa: FBT001 - drawn by name
         """Check that a noop run lists what a run without failures does."""
         self.calm()
         plan = self.bench.plan(self.resources(), prune=prune)
-        told = self.bench.apply(self.resources(), noop=True, prune=prune)
+        messages = self.bench.apply(self.resources(), noop=True, prune=prune)
         report = self.bench.apply(self.resources(), prune=prune)
-        before, after = acted(told), acted(report)
+        before, after = acted(messages), acted(report)
         vague = {str(step.reference) for step in plan.steps if step.unknown or step.deferred}
         titles = [str(step.reference) for step in plan.steps]
         vague |= {title for title in titles if titles.count(title) > 1}
@@ -279,16 +279,16 @@ class Lifecycle(RuleBasedStateMachine):
     def _check_converged(self, report: Any) -> None:
         """Plan again: only failed steps are left."""
         again = self.bench.plan(self.resources())
-        bad = {each.reference for each in report.steps if each.status in {"failed", "skipped"}}
+        bad = {item.reference for item in report.steps if item.status in {"failed", "skipped"}}
         moving = planned(again)
         for step in again.steps:
             reference = str(step.reference)
             if reference in bad or step.entry.type == "job" or step.decision.error or step.deferred:
                 continue
-            wanted = self.site.get((step.entry.type, step.entry.name))
-            assert wanted is not None, f"{reference} is not declared and has not gone"
-            others = (wanted.colour_of, wanted.image_of, wanted.triggered_by, wanted.deleted_with)
-            sources = {self.reference(k) for k in others if k in self.site}
+            expected = self.site.get((step.entry.type, step.entry.name))
+            assert expected is not None, f"{reference} is not declared and has not gone"
+            rest = (expected.colour_of, expected.image_of, expected.triggered_by, expected.deleted_with)
+            sources = {self.reference(k) for k in rest if k in self.site}
             if not sources & moving.keys() and not set(step.refreshed_by) & moving.keys():
                 assert reference not in moving, f"{reference} has not converged: {moving[reference]} {step.decision}"
 

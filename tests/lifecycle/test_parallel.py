@@ -91,8 +91,8 @@ class Conductor:
             with self._change:
                 self._change.wait_for(lambda: len(self._waiting) >= self._together or self._ended)
                 if self._ended:
-                    for each in self._waiting:
-                        each.set()
+                    for item in self._waiting:
+                        item.set()
                     return
             time.sleep(0.0005)  # who else is about to arrive
             with self._change:
@@ -161,8 +161,8 @@ class Side:
         elif should.get("ensure") == "absent":
             self.things[kind].pop(name, None)
         else:
-            kept = {key: value for key, value in should.items() if key not in {"name", "ensure"}}
-            self.things[kind][name] = {**kept, "number": f"N-{name}"}
+            stored = {key: value for key, value in should.items() if key not in {"name", "ensure"}}
+            self.things[kind][name] = {**stored, "number": f"N-{name}"}
 
     def stand(self, resources: Mapping[str, Any], numbers: Collection[int]) -> None:
         """Make some of the resources exist, by their numbers."""
@@ -189,7 +189,7 @@ class Side:
 
 def ends(report: RunReport) -> set[tuple[str, str, str]]:
     """Return the outcome of each resource."""
-    return {(each.reference, str(each.action), each.status) for each in report.steps}
+    return {(step.reference, str(step.action), step.status) for step in report.steps}
 
 
 @st.composite
@@ -203,9 +203,9 @@ def catalogs(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
             chosen = draw(st.lists(st.sampled_from(sorted(resources)), unique=True, max_size=2)) if resources else []
             if chosen:
                 values[relation] = chosen
-        others = [reference for reference in resources if not reference.startswith("Errand")]
-        if others and kind != "errand" and draw(st.booleans()):
-            values["near"] = "${" + draw(st.sampled_from(others)) + ".number}"
+        rest = [reference for reference in resources if not reference.startswith("Errand")]
+        if rest and kind != "errand" and draw(st.booleans()):
+            values["near"] = "${" + draw(st.sampled_from(rest)) + ".number}"
         resources[f"{kind.capitalize()}[r{number}]"] = values
     return resources
 
@@ -273,9 +273,9 @@ def test_dependent_resources_stay_in_one_call() -> None:
     side = Side()
     side.failing = {"a0"}
     chains = {
-        f"Wide[{chain}{place}]": {"require": f"Wide[{chain}{place - 1}]"} if place else {}
+        f"Wide[{chain}{number}]": {"require": f"Wide[{chain}{number - 1}]"} if number else {}
         for chain in "abcd"
-        for place in range(3)
+        for number in range(3)
     }
     report = side.apply(chains, parallel=4)
     assert sorted(names for _, names in side.calls) == [[f"{c}{n}" for n in range(3)] for c in "abcd"]
@@ -314,7 +314,7 @@ def test_an_indirect_dependent_of_a_failure_is_skipped(parallel: int) -> None:
     side.things["wide"]["b"] = {}
     side.failing = {"a"}
     report = side.apply(_BY_WAY_OF_B, parallel=parallel)
-    assert {each.reference: each.status for each in report.steps} == {
+    assert {step.reference: step.status for step in report.steps} == {
         "Wide[a]": "failed",
         "Wide[b]": "skipped",
         "Wide[c]": "skipped",
@@ -364,7 +364,7 @@ def test_a_failed_read_fails_only_its_own_resources() -> None:
 
     side.look, side.change = look, change  # type: ignore[method-assign]
     report = side.apply({"Wide[slow]": {}, "Errand[e]": {}, "Wide[bad]": {"require": "Errand[e]"}}, parallel=3)
-    assert {each.reference: each.status for each in report.steps} == {
+    assert {step.reference: step.status for step in report.steps} == {
         "Wide[slow]": "success",
         "Errand[e]": "success",
         "Wide[bad]": "failed",
@@ -374,16 +374,16 @@ def test_a_failed_read_fails_only_its_own_resources() -> None:
 def test_a_failed_read_before_a_change_is_repeated_after_it() -> None:
     """``bad`` could not be read during the change; ``good``, which requires the change, is read again."""
     side = Side()
-    reading, done = threading.Event(), threading.Event()
+    reading, event = threading.Event(), threading.Event()
 
     def look(kind: str, names: Collection[str] | None) -> None:
         if "bad" in (names or ()) and "bad" in side.things["wide"]:
             reading.set()
-            assert done.wait(5)
+            assert event.wait(5)
             msg = "nobody answers"
             raise RuntimeError(msg)
         if kind == "narrow" and reading.is_set():
-            done.set()
+            event.set()
             time.sleep(0.2)
 
     def change(kind: str, name: str, should: Mapping[str, Any], context: Any) -> None:
@@ -394,7 +394,7 @@ def test_a_failed_read_before_a_change_is_repeated_after_it() -> None:
     side.look, side.change = look, change  # type: ignore[method-assign]
     after = {"require": "Errand[e]"}
     report = side.apply({"Wide[bad]": {}, "Errand[e]": {}, "Narrow[n]": after, "Wide[good]": after}, parallel=2)
-    assert {each.reference for each in report.steps if each.status == "failed"} == {"Wide[bad]"}
+    assert {step.reference for step in report.steps if step.status == "failed"} == {"Wide[bad]"}
 
 
 def test_fail_fast_starts_nothing_after_the_first_failure() -> None:
@@ -429,7 +429,7 @@ def test_a_base_exception_ends_the_run_in_order() -> None:
     side.change = change  # type: ignore[method-assign]
     resources = {f"Wide[{n}]": {} for n in range(4)} | {"Narrow[last]": {"require": [f"Wide[{n}]" for n in range(4)]}}
     report = side.apply(resources, parallel=4)
-    status = {each.reference: each.status for each in report.steps}
+    status = {step.reference: step.status for step in report.steps}
     assert (status["Wide[0]"], status["Narrow[last]"], report.exit_code) == ("failed", "skipped", 1)
     del side.change  # type: ignore[method-assign]
     assert side.apply(resources, parallel=4).exit_code == 0
@@ -522,9 +522,9 @@ def test_the_first_parallel_run_names_resources_that_lose_their_order() -> None:
     resources: dict[str, Any] = {"Wide[a]": {}, "Narrow[b]": {}, "Whole[c]": {"require": "Narrow[b]"}}
     side = Side(level="info")
     side.apply(resources, parallel=2)
-    told = [line for line in side.lines if "without a relationship" in line]
+    lines = [line for line in side.lines if "without a relationship" in line]
     expected = "stands after Wide[a] without a relationship; with --parallel either may come first"
-    assert told == [f"Info: Narrow[b]: {expected}"]
+    assert lines == [f"Info: Narrow[b]: {expected}"]
     side.things["narrow"].clear()
     side.things["wide"].clear()
     side.lines.clear()
@@ -536,9 +536,9 @@ def test_many_neighbours_are_counted() -> None:
     """Twenty are named, the others are counted."""
     side = Side(level="info")
     side.apply({f"{kind}[{n}]": {} for n in range(15) for kind in ("Wide", "Narrow")}, parallel=2)
-    told = [line for line in side.lines if "without a relationship" in line]
-    assert len(told) == 21
-    assert told[-1] == "Info: 9 more resources stand after one of another type without a relationship"
+    lines = [line for line in side.lines if "without a relationship" in line]
+    assert len(lines) == 21
+    assert lines[-1] == "Info: 9 more resources stand after one of another type without a relationship"
 
 
 @pytest.mark.parametrize("shape", ["chain", "fan", "free"])

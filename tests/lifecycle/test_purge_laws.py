@@ -36,8 +36,8 @@ def _record(bench: Bench, lifecycles: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _record_elsewhere(bench: Bench, names: Collection[str]) -> None:
-    other = Runtime(bench.registry, state=bench.store, project="other", log=Log("err", lambda _line: None))
-    assert other.apply({"resources": {f"Thing[{name}]": {} for name in sorted(names)}}).exit_code == 0
+    runtime = Runtime(bench.registry, state=bench.store, project="other", log=Log("err", lambda _line: None))
+    assert runtime.apply({"resources": {f"Thing[{name}]": {} for name in sorted(names)}}).exit_code == 0
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,8 +67,8 @@ def test_only_strays_of_both_lists_go(
     bench.put("thing", **{name: {} for name in sorted(present)})
     _record(bench, recorded)
     _record_elsewhere(bench, elsewhere)
-    kept = {name for name, lifecycle in recorded.items() if lifecycle}
-    spared = declared | kept | elsewhere | exceptions
+    stored = {name for name, lifecycle in recorded.items() if lifecycle}
+    spared = declared | stored | elsewhere | exceptions
     before = set(bench.names())
     gone = vanished - declared
 

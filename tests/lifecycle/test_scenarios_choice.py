@@ -251,7 +251,9 @@ def test_what_is_forgotten_is_logged_with_the_reason(bench: Bench) -> None:
     reasons = {"there": "it was there before us", "kept": "retained", "gone": "it is gone already"}
     for options, end in (({"noop": True}, " (noop)"), ({}, "")):
         bench.destroy({}, **options)
-        assert sorted(bench.lines) == sorted(f"notice: Thing[{n}]: forgotten: {why}{end}" for n, why in reasons.items())
+        assert sorted(bench.lines) == sorted(
+            f"notice: Thing[{n}]: forgotten: {reason}{end}" for n, reason in reasons.items()
+        )
 
 
 def test_a_retained_resource_stays_when_it_is_replaced(bench: Bench) -> None:
@@ -291,9 +293,9 @@ def test_deleted_with_a_resource_that_stays_keeps_the_record(bench: Bench) -> No
 
 def test_noop_reports_what_a_run_would_do(bench: Bench) -> None:
     """The same steps with the status ``noop``; nothing is changed or written."""
-    told = bench.apply(CHAIN, noop=True)
-    assert acted(told) == {f"Thing[{name}]": ("create", "noop") for name in "abc"}
-    assert told.summary.created == 3
+    messages = bench.apply(CHAIN, noop=True)
+    assert acted(messages) == {f"Thing[{name}]": ("create", "noop") for name in "abc"}
+    assert messages.summary.created == 3
     assert bench.world.calls == []
 
 

@@ -65,10 +65,14 @@ def test_a_saved_plan_is_recognized_by_its_content(shell: Bench, name: str) -> N
     site = shell.write("site.yaml", A)
     assert shell.run("plan", site, "-o", name).code == 0
     for command in ("plan", "validate", "destroy"):
-        done = shell.run(command, name, *(["--yes"] if command == "destroy" else []))
-        assert (done.code, done.out, len(done.lines)) == (65 if "." in name and name != "plan.out" else 64, "", 1), done
-        assert "saved plan" in done.err
-        assert "apply" in done.err
+        result = shell.run(command, name, *(["--yes"] if command == "destroy" else []))
+        assert (result.code, result.out, len(result.lines)) == (
+            65 if "." in name and name != "plan.out" else 64,
+            "",
+            1,
+        ), result
+        assert "saved plan" in result.err
+        assert "apply" in result.err
     assert shell.run("apply", name).code == 0
     assert list(shell.things("widget")) == ["a"]
 
@@ -80,8 +84,8 @@ def test_what_only_looks_like_a_plan_is_read_as_a_manifest(shell: Bench) -> None
     for name in ("flow.yaml", "site.json"):
         assert shell.run("apply", name).code == 0
     os.mkfifo(shell.home / "pipe.yaml")
-    done = shell.run("apply", "pipe.yaml")
-    assert (done.code, "it is not a regular file" in done.err) == (65, True)
+    result = shell.run("apply", "pipe.yaml")
+    assert (result.code, "it is not a regular file" in result.err) == (65, True)
 
 
 @pytest.mark.parametrize("kept", ["site.yaml", "./site.yaml", "link.yaml", "more.yaml", "inputs.yaml"])
@@ -92,9 +96,9 @@ def test_a_plan_does_not_overwrite_its_sources(shell: Bench, kept: str) -> None:
     shell.write("inputs.yaml", "n: 1\n")
     (shell.home / "link.yaml").symlink_to(site)
     before = (shell.home / kept).read_text(encoding="utf-8")
-    done = shell.run("plan", "site.yaml", "--inputs", "inputs.yaml", "-o", kept)
-    assert (done.code, done.out) == (64, "")
-    assert "would overwrite" in done.err
+    result = shell.run("plan", "site.yaml", "--inputs", "inputs.yaml", "-o", kept)
+    assert (result.code, result.out) == (64, "")
+    assert "would overwrite" in result.err
     assert (shell.home / kept).read_text(encoding="utf-8") == before
 
 
@@ -130,11 +134,11 @@ def test_the_stream_contains_drift_and_corrective_changes(shell: Bench) -> None:
     """Each field is as documented."""
     shell.apply(A)
     shell.put("widget", a={"size": 9, "serial": "S-a"})
-    done = shell.stream(A)
-    (drift,) = done.events("resource_drift")
+    result = shell.stream(A)
+    (drift,) = result.events("resource_drift")
     assert drift["reference"] == "Widget[a]"
     assert drift["changes"] == [{"attribute": "size", "was": 1, "is": 9}]
-    (end,) = done.events("step_end")
+    (end,) = result.events("step_end")
     assert {key: end[key] for key in ("reference", "urn", "action", "status", "corrective", "error")} == {
         "reference": "Widget[a]",
         "urn": "urn:resource:default::p::widget::a",
@@ -143,16 +147,16 @@ def test_the_stream_contains_drift_and_corrective_changes(shell: Bench) -> None:
         "corrective": True,
         "error": None,
     }
-    summary = done.events()[-1]
+    summary = result.events()[-1]
     assert (summary["type"], summary["updated"], summary["exit_code"], summary["noop"]) == ("summary", 1, 0, False)
 
 
 def test_an_orphan_is_reported_and_pruned_on_request(shell: Bench) -> None:
     """Without ``--prune`` it is no change."""
     shell.apply(AB)
-    left = shell.apply(A, "--detailed-exitcodes")
-    assert left.code == 0
-    assert any(line.startswith("Notice: Widget[b]: is recorded but no longer declared") for line in left.lines)
+    remaining = shell.apply(A, "--detailed-exitcodes")
+    assert remaining.code == 0
+    assert any(line.startswith("Notice: Widget[b]: is recorded but no longer declared") for line in remaining.lines)
     pruned = shell.apply(A, "--prune", "--detailed-exitcodes")
     assert pruned.code == 2
     assert list(shell.things("widget")) == ["a"]
@@ -161,12 +165,12 @@ def test_an_orphan_is_reported_and_pruned_on_request(shell: Bench) -> None:
 def test_plan_and_apply_report_orphans_alike(shell: Bench) -> None:
     """On stderr, once for each, in every form of output; it is no change, and other commands report nothing."""
     shell.apply(AB)
-    said = [line for line in shell.apply(A, "--noop").lines if "no longer declared" in line]
-    assert said == ["Notice: Widget[b]: is recorded but no longer declared; --prune deletes it"]
+    lines = [line for line in shell.apply(A, "--noop").lines if "no longer declared" in line]
+    assert lines == ["Notice: Widget[b]: is recorded but no longer declared; --prune deletes it"]
     for options in ([], ["--json"], ["-o", "plan.json"]):
         planned = shell.plan(A, "--detailed-exitcodes", *options)
-        assert (planned.code, planned.lines) == (0, said)
-    assert shell.run("apply", "plan.json").lines == said
+        assert (planned.code, planned.lines) == (0, lines)
+    assert shell.run("apply", "plan.json").lines == lines
     assert shell.plan(A, "--prune").err == ""
     for command in ("validate", "graph", "refresh"):
         assert shell.run(command, "site.yaml").err == ""
@@ -184,11 +188,11 @@ def test_a_project_that_is_only_a_file_name_is_not_pruned_from_another_file(shel
     """It may be another user's."""
     text = A.removeprefix("project: p\n")
     assert shell.run("apply", shell.write("one/site.yaml", text)).code == 0
-    other = shell.write("two/site.yaml", "resources: {}\n")
-    refused = shell.run("apply", other, "--prune")
+    second = shell.write("two/site.yaml", "resources: {}\n")
+    refused = shell.run("apply", second, "--prune")
     assert refused.code == 64
     assert "project:" in refused.err
-    assert shell.run("destroy", other, "--yes").code == 64
+    assert shell.run("destroy", second, "--yes").code == 64
     assert list(shell.things("widget")) == ["a"]
 
 
@@ -226,7 +230,7 @@ def test_the_export_contains_origin_and_ownership(shell: Bench) -> None:
     """Each resource with its values, its dependencies, and whether it is ours."""
     shell.apply(AB)
     document: dict[str, Any] = json.loads(shell.run("state", "export").out)
-    resources = {each["reference"]: each for each in document["resources"]}
+    resources = {resource["reference"]: resource for resource in document["resources"]}
     assert {"lineage", "serial", "resources", "outputs"} <= document.keys()
     assert {"reference", "urn", "type", "name", "is", "should", "owned"} <= resources["Widget[b]"].keys()
     assert resources["Widget[b]"]["owned"] is True

@@ -186,9 +186,9 @@ def test_an_exception_in_a_build_is_reported_with_its_line(bench: Bench) -> None
     (line,) = problems(bench, site).splitlines()
     assert __file__ in line
     assert "Hut[a]: ZeroDivisionError" in line or "division" in line
-    said = problems(bench, {"Hut[b]": {"size": 1}, "Thing[t]": {"size": "${Hut[b].odd}"}})
+    message = problems(bench, {"Hut[b]": {"size": 1}, "Thing[t]": {"size": "${Hut[b].odd}"}})
     line = hut.__code__.co_firstlineno + 2
-    assert said == f"{__file__}:{line}:9: Hut[b]: sets an output 'odd' that it does not declare"
+    assert message == f"{__file__}:{line}:9: Hut[b]: sets an output 'odd' that it does not declare"
 
 
 def test_a_declared_output_must_be_set(bench: Bench) -> None:
@@ -199,9 +199,9 @@ def test_a_declared_output_must_be_set(bench: Bench) -> None:
 
     definition = ComponentDefinition(name="hut", docs="A hut.", outputs={"door": "The door."})
     bench.registry.register_component(definition, hut)
-    said = problems(bench, {"Thing[t]": {"colour": "${Hut[a].door}"}, "Hut[a]": {}})
-    place = f"{__file__}:{hut.__code__.co_firstlineno}:1"
-    assert said == f"{place}: Hut[a]: declares an output 'door' and does not set it"
+    message = problems(bench, {"Thing[t]": {"colour": "${Hut[a].door}"}, "Hut[a]": {}})
+    text = f"{__file__}:{hut.__code__.co_firstlineno}:1"
+    assert message == f"{text}: Hut[a]: declares an output 'door' and does not set it"
 
 
 def test_a_wrong_output_is_reported_where_it_is_set(bench: Bench) -> None:
@@ -216,10 +216,10 @@ def test_a_wrong_output_is_reported_where_it_is_set(bench: Bench) -> None:
     for name, build in (("hut", hut), ("yard", yard)):
         outputs = {"door": "The door."}
         bench.registry.register_component(ComponentDefinition(name=name, docs="A part.", outputs=outputs), build)
-    said = problems(bench, {"Thing[t]": {"colour": "${Yard[a].door}"}, "Yard[a]": {}})
+    message = problems(bench, {"Thing[t]": {"colour": "${Yard[a].door}"}, "Yard[a]": {}})
     line = hut.__code__.co_firstlineno + 1
-    where = "Yard[a]/Hut[b]: output 'door': ${Yard[a]/Hut[b]/Thing[x].door}"
-    assert said == f"{__file__}:{line}:9: {where}: unknown attribute 'door'"
+    location = "Yard[a]/Hut[b]: output 'door': ${Yard[a]/Hut[b]/Thing[x].door}"
+    assert message == f"{__file__}:{line}:9: {location}: unknown attribute 'door'"
 
 
 def test_a_wrong_input_is_reported_where_it_is_given(bench: Bench) -> None:
@@ -236,16 +236,18 @@ def test_a_wrong_input_is_reported_where_it_is_given(bench: Bench) -> None:
         inputs = {"colour": Attribute("String")}
         definition = ComponentDefinition(name=name, docs="A part.", inputs=inputs, outputs=outputs)
         bench.registry.register_component(definition, build)
-    said = problems(bench, {"Yard[a]": {"colour": "${Thing[z].colour}"}, "Thing[t]": {"colour": "${Yard[a].colour}"}})
-    assert said == "<mapping>: Yard[a]: ${Thing[z].colour}: unknown resource 'Thing[z]'; did you mean 'Thing[t]'?"
+    message = problems(
+        bench, {"Yard[a]": {"colour": "${Thing[z].colour}"}, "Thing[t]": {"colour": "${Yard[a].colour}"}}
+    )
+    assert message == "<mapping>: Yard[a]: ${Thing[z].colour}: unknown resource 'Thing[z]'; did you mean 'Thing[t]'?"
 
 
 def test_an_error_in_its_resources_has_their_position(bench: Bench) -> None:
     """The line of the component's file, and the full name."""
     add(bench, "hut", lambda m: m.thing("wall", sise=1))
-    said = problems(bench, {"Hut[a]": {}})
-    assert __file__ in said
-    assert "Hut[a]/Thing[wall]: unknown attribute 'sise'; did you mean 'size'?" in said
+    message = problems(bench, {"Hut[a]": {}})
+    assert __file__ in message
+    assert "Hut[a]/Thing[wall]: unknown attribute 'sise'; did you mean 'size'?" in message
 
 
 def test_a_build_cannot_compare_unknown_values(bench: Bench) -> None:
@@ -281,8 +283,8 @@ def test_all_resources_of_a_component_wait_for_its_dependencies(bench: Bench) ->
 def test_a_component_can_require_another(bench: Bench) -> None:
     """All resources of one come before all of the other."""
     bench.apply({"House[a]": {"require": "House[b]"}, "House[b]": {}})
-    made = [name for verb, _, name in bench.world.calls if verb == "create"]
-    assert [name[0] for name in made] == ["b"] * 3 + ["a"] * 3
+    calls = [name for verb, _, name in bench.world.calls if verb == "create"]
+    assert [name[0] for name in calls] == ["b"] * 3 + ["a"] * 3
 
 
 def test_a_component_notifies_and_is_notified(bench: Bench) -> None:
@@ -305,8 +307,8 @@ def test_its_resources_inherit_metaparameters(bench: Bench) -> None:
         m.thing("y")
 
     add(bench, "hut", hut)
-    said = {"noop": True, "tag": ["outer"], "loglevel": "info", "timeout": 7, "lifecycle": {"protect": True}}
-    x, y = bench.plan({"Hut[a]": said}).catalog.entries
+    message = {"noop": True, "tag": ["outer"], "loglevel": "info", "timeout": 7, "lifecycle": {"protect": True}}
+    x, y = bench.plan({"Hut[a]": message}).catalog.entries
     assert (x.meta.noop, y.meta.noop) == (True, True)
     assert (x.meta.tags, y.meta.tags) == ({"own", "outer"}, {"outer"})
     assert (x.meta.loglevel, y.meta.loglevel) == ("debug", "info")
@@ -434,11 +436,11 @@ def test_a_component_may_have_no_resources(bench: Bench) -> None:
 
 def test_a_component_is_searched_once_for_each_type(bench: Bench) -> None:
     """A manifest without components searches once for each type."""
-    asked: list[str] = []
+    requested: list[str] = []
     find = bench.registry.component
-    bench.registry.component = lambda name: asked.append(name) or find(name)  # type: ignore[method-assign, func-returns-value]
+    bench.registry.component = lambda name: requested.append(name) or find(name)  # type: ignore[method-assign, func-returns-value]
     bench.runtime.compile(manifest({f"Thing[{n}]": {} for n in range(50)} | {"Engine[e]": {}}))
-    assert asked == ["thing", "engine"]
+    assert requested == ["thing", "engine"]
 
 
 # Names that components and their resources had
@@ -465,8 +467,8 @@ def test_a_renamed_component_keeps_its_resources(bench: Bench, how: str) -> None
 
     add(bench, "row", row)
     bench.apply({"Row[old]": {}, "Thing[t]": {"require": "Row[old]"}})
-    things = bench.world.things["thing"]
-    things["new-left"] = things.pop("old-left")
+    objects = bench.world.things["thing"]
+    objects["new-left"] = objects.pop("old-left")
     alias = {"title": "old", "reference": "Row[old]", "urn": "urn:resource:default::world::row::old"}.get(how)
     site = {"Row[new]": {"lifecycle": {"aliases": [alias]}} if alias else {}}
     moved = [{"from": "Row[old]", "to": "Row[new]"}] if how == "moved" else []
@@ -481,15 +483,15 @@ def test_a_renamed_component_keeps_its_resources(bench: Bench, how: str) -> None
 
 def test_an_orphan_of_a_renamed_component_still_belongs_to_it(bench: Bench) -> None:
     """So that it can be pruned with the component."""
-    made = ["x", "y"]
+    created = ["x", "y"]
 
     def row(m: Any) -> None:
-        for name in made:
+        for name in created:
             m.thing(name)
 
     add(bench, "row", row)
     bench.apply({"Row[old]": {}})
-    del made[1]
+    del created[1]
     site = {"Row[new]": {"lifecycle": {"aliases": ["old"]}}}
     bench.apply(site)
     assert bench.state.records["thing", "y"].parent == "Row[new]"
@@ -509,10 +511,10 @@ def test_removed_forgets_all_resources_of_a_component(bench: Bench) -> None:
 @pytest.mark.parametrize("how", ["moved", "alias"])
 def test_a_part_of_a_renamed_component_is_forgotten_by_either_name(bench: Bench, how: str, removed: str) -> None:
     """``--prune`` would delete it otherwise; the other part is ours as before."""
-    made = ["x", "y"]
-    add(bench, "row", lambda m: [m.thing(name) for name in made] and None)
+    created = ["x", "y"]
+    add(bench, "row", lambda m: [m.thing(name) for name in created] and None)
     bench.apply({"Row[old]": {}})
-    del made[1]
+    del created[1]
     site: dict[str, Any] = {"Row[new]": {"lifecycle": {"aliases": ["old"]} if how == "alias" else {}}}
     moved = [{"from": "Row[old]", "to": "Row[new]"}] if how == "moved" else []
     report = bench.apply(site, moved=moved, removed=[removed], prune=True)
@@ -551,10 +553,10 @@ def test_a_build_cannot_change_the_system(bench: Bench, tmp_path: Path) -> None:
         (tmp_path / "written").write_text("x")
 
     add(bench, "hut", hut)
-    said = problems(bench, {"Hut[a]": {}})
-    assert __file__ in said
-    assert "Hut[a]: a component must not change the system; refused: open" in said
-    assert [each.name for each in tmp_path.iterdir()] == ["text"]
+    message = problems(bench, {"Hut[a]": {}})
+    assert __file__ in message
+    assert "Hut[a]: a component must not change the system; refused: open" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
 
 
 def test_triggers_of_a_component_and_of_its_resources_are_joined(bench: Bench) -> None:
@@ -596,12 +598,12 @@ def test_nothing_moves_to_a_resource_of_another_type(bench: Bench) -> None:
 def test_moved_can_name_resources_of_components(bench: Bench) -> None:
     """After a resource was renamed outside, ``moved`` declares its former name; also one within a component."""
     bench.apply({"Thing[x]": {"size": 1}})
-    things = bench.world.things["thing"]
-    things["a-wall"] = things.pop("x")
+    objects = bench.world.things["thing"]
+    objects["a-wall"] = objects.pop("x")
     bench.apply({"House[a]": {}}, moved=[{"from": "Thing[x]", "to": WALL}])
     assert bench.state.records["thing", "a-wall"].owned
     assert ("thing", "x") not in bench.state.records
-    things["y"] = things.pop("a-wall")
+    objects["y"] = objects.pop("a-wall")
     assert acted(bench.apply({"Thing[y]": {}}, moved=[{"from": WALL, "to": "Thing[y]"}])) == {}
     record = bench.record("Thing[y]")
     assert record is not None

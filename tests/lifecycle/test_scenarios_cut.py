@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 def refuse_to_make(bench: Bench) -> None:
     """Make all creations fail from now on; deletions succeed."""
-    made = bench.world.change
+    created = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
         if should.get("ensure") == "present" and is_ is None:
             msg = "no more of these"
             raise RuntimeError(msg)
-        made(kind, name, is_, should, context)
+        created(kind, name, is_, should, context)
 
     bench.world.change = change  # type: ignore[method-assign]
 
@@ -109,16 +109,16 @@ def test_a_kill_during_the_second_half_is_resolved_by_reading(bench: Bench, trou
 def test_a_kill_during_a_repeated_creation_keeps_the_ownership(bench: Bench, trouble: str) -> None:
     """Under its own name, and no longer declared in the next run: the created resource is ours and pruned."""
     bench.apply({"Thing[a]": {"image": "x", "lifecycle": FIRST}})
-    made = bench.world.change
+    created = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
         if should.get("ensure") == "present":
             bench.world.trouble = {("thing", "a"): trouble}
-        made(kind, name, is_, should, context)
+        created(kind, name, is_, should, context)
 
     bench.world.change = change  # type: ignore[method-assign]
     bench.killed({"Thing[a]": {"image": "y", "lifecycle": FIRST}})
-    bench.world.change, bench.world.trouble = made, {}  # type: ignore[method-assign]
+    bench.world.change, bench.world.trouble = created, {}  # type: ignore[method-assign]
     bench.apply({}, prune=True)
     assert (bench.names(), bench.state.records) == ([], {})
 
@@ -175,16 +175,16 @@ def test_a_partial_creation_is_completed_with_its_reason(bench: Bench) -> None:
 
 def test_a_failed_creation_that_left_everything_is_completed_and_then_ready(bench: Bench) -> None:
     """Nothing can be seen to differ; its provider is called all the same, and the resource counts as updated."""
-    made = bench.world.change
+    created = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
-        made(kind, name, is_, should, context)
+        created(kind, name, is_, should, context)
         context.failed(name, message="not quite")
 
     bench.world.change = change  # type: ignore[method-assign]
     assert bench.apply({"Thing[a]": {"size": 1}}).exit_code == 1
     assert status(bench, "Thing[a]") == "partial"
-    bench.world.change = made  # type: ignore[method-assign]
+    bench.world.change = created  # type: ignore[method-assign]
     assert "~ Thing[a] (left partial)" in str(bench.plan({"Thing[a]": {"size": 1}}))
     assert acted(bench.apply({"Thing[a]": {"size": 1}})) == {"Thing[a]": ("update", "success")}
     assert "notice: Thing[a]: completed: left partial" in bench.lines
@@ -266,10 +266,10 @@ def test_an_error_of_a_replacement_is_reported_once(bench: Bench) -> None:
 
 def test_a_creation_with_other_values_is_recorded_as_it_is(bench: Bench) -> None:
     """Created with another size than declared: failed, recorded as partial with its real size, corrected later."""
-    made = bench.world.change
+    created = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
-        made(kind, name, is_, {**should, "size": 9}, context)
+        created(kind, name, is_, {**should, "size": 9}, context)
 
     bench.world.change = change  # type: ignore[method-assign]
     (report,) = bench.apply({"Thing[a]": {"size": 1}}).steps
@@ -278,22 +278,22 @@ def test_a_creation_with_other_values_is_recorded_as_it_is(bench: Bench) -> None
     assert record is not None
     assert record.is_ is not None
     assert (record.status, record.is_["size"], record.should["size"]) == ("partial", 9, 1)
-    bench.world.change = made  # type: ignore[method-assign]
+    bench.world.change = created  # type: ignore[method-assign]
     assert acted(bench.apply({"Thing[a]": {"size": 1}})) == {"Thing[a]": ("update", "success")}
 
 
 def test_an_unreadable_creation_is_in_doubt_until_it_can_be_read(bench: Bench) -> None:
     """The creation has failed, because its result is unknown; later the resource is found, and is ours."""
-    made = bench.world.change
+    created = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
-        made(kind, name, is_, should, context)
+        created(kind, name, is_, should, context)
         bench.world.unreadable.add("thing")
 
     bench.world.change = change  # type: ignore[method-assign]
     assert bench.apply({"Thing[a]": {"size": 1}}).exit_code == 1
     assert bench.state.intents
-    bench.world.change = made  # type: ignore[method-assign]
+    bench.world.change = created  # type: ignore[method-assign]
     bench.world.unreadable.clear()
     assert bench.apply({"Thing[a]": {"size": 1}}).exit_code == 0
     doubt = "in doubt: the last run did not see the outcome of its create; it is read again"
@@ -309,17 +309,17 @@ def test_an_unreadable_creation_is_in_doubt_until_it_can_be_read(bench: Bench) -
 def test_an_unreadable_deletion_keeps_the_record(bench: Bench) -> None:
     """When the type can be read again, the resource is gone or deleted once more."""
     bench.apply({"Thing[a]": {}, "Thing[b]": {}})
-    made = bench.world.change
+    created = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
         if name == "a":
-            made(kind, name, is_, should, context)
+            created(kind, name, is_, should, context)
         bench.world.unreadable.add("thing")
 
     bench.world.change = change  # type: ignore[method-assign]
     assert bench.apply({}, prune=True).exit_code == 1
     assert sorted(key[1] for key in bench.state.records) == ["a", "b"]
-    bench.world.change = made  # type: ignore[method-assign]
+    bench.world.change = created  # type: ignore[method-assign]
     bench.world.unreadable.clear()
     bench.apply({}, prune=True)
     assert (bench.names(), bench.state.records) == ([], {})

@@ -315,16 +315,16 @@ def test_a_chain_through_an_unchanged_resource_is_ordered(bench: Bench) -> None:
 def test_the_plan_of_a_replaced_dependent_is_a_creation(bench: Bench) -> None:
     """Its provider receives nothing of the old resource."""
     bench.apply({"Thing[a]": {"image": "x", "lifecycle": FIRST}, "Thing[c]": made_from("a")})
-    seen = []
+    observed = []
     remove = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
-        seen.append((name, is_, should["ensure"]))
+        observed.append((name, is_, should["ensure"]))
         remove(kind, name, is_, should, context)
 
     bench.world.change = change  # type: ignore[method-assign]
     bench.apply({"Thing[a]": {"image": "y", "lifecycle": FIRST}, "Thing[c]": made_from("a")})
-    assert [(name, is_) for name, is_, ensure in seen if ensure == "present"] == [("a", None), ("c", None)]
+    assert [(name, is_) for name, is_, ensure in observed if ensure == "present"] == [("a", None), ("c", None)]
     assert {step.action for step in bench.plan({"Thing[a]": {"image": "y"}, "Thing[c]": made_from("a")}).steps} == {
         Action.SAME
     }

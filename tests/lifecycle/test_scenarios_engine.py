@@ -60,7 +60,7 @@ def test_an_import_is_compared_after_it_was_read(bench: Bench) -> None:
     site = {"Thing[a]": {"size": 1, "lifecycle": {"import": "a"}}}
     plan = bench.plan(site)
     assert planned(plan) == {"Thing[a]": "import"}
-    assert [(each.is_, each.should) for each in plan.steps[0].decision.differences] == [(7, 1)]
+    assert [(difference.is_, difference.should) for difference in plan.steps[0].decision.differences] == [(7, 1)]
     bench.apply(site)
     assert planned(bench.plan(site)) == {}
 
@@ -281,8 +281,8 @@ def test_all_errors_of_a_check_are_reported() -> None:
             return [f"{name} is odd" for name in ("width", "height") if should[name] % 2]
 
     sides = {name: Attribute("Integer", "A side.", default=2) for name in ("width", "height")}
-    named = {"name": Attribute("String", "Its name.", kind="namevar")}
-    registry.register_type(TypeDefinition(name="tile", docs="A tile.", features={"validate"}, attributes=named | sides))
+    names = {"name": Attribute("String", "Its name.", kind="namevar")}
+    registry.register_type(TypeDefinition(name="tile", docs="A tile.", features={"validate"}, attributes=names | sides))
     registry.register_provider("tile", Provider)
     runtime = Runtime(registry, state="memory:")
     with pytest.raises(ManifestError) as caught:

@@ -47,8 +47,8 @@ class Shelf:
                     if should["ensure"] == "absent":
                         del shelf.rows[name]
                         continue
-                    kept = {key: value for key, value in should.items() if key in {"size", "colour"}}
-                    row = {**(shelf.rows[name] if is_ else {}), **kept}
+                    stored = {key: value for key, value in should.items() if key in {"size", "colour"}}
+                    row = {**(shelf.rows[name] if is_ else {}), **stored}
                     shelf.rows[name] = {**row, "number": f"N-{name}-{row.get('size')}"}
 
         cup = TypeDefinition(
@@ -155,11 +155,11 @@ def test_a_prediction_must_come_true(shelf: Shelf) -> None:
 
 def test_a_prediction_that_differs_from_the_plan_fails(shelf: Shelf) -> None:
     """Other resources were planned with the first prediction."""
-    asked = []
+    requested = []
 
     def foresee(_name: str, _is: Any, should: Mapping[str, Any]) -> Planned:
-        asked.append(1)
-        return Planned({**should, "number": f"N-{len(asked)}"})
+        requested.append(1)
+        return Planned({**should, "number": f"N-{len(requested)}"})
 
     shelf.foresee = foresee
     (report,) = shelf.apply(a={"size": 1}).steps

@@ -498,7 +498,7 @@ def test_a_record_of_a_missing_type_fails_to_be_destroyed(bench: Bench) -> None:
     del bench.registry._providers["thing"]
     report = bench.destroy({})
     assert acted(report) == {"Thing[a]": ("delete", "failed"), "Engine[e]": ("delete", "success")}
-    (failed,) = [each for each in report.steps if each.status == "failed"]
+    (failed,) = [step for step in report.steps if step.status == "failed"]
     assert "unknown type 'Thing'" in failed.error
     assert "state rm Thing[a]" in failed.error
     assert bench.names() == ["a"]

@@ -71,9 +71,9 @@ class Mortal(Bench):
         self._event()
         self._live()
 
-    def carry_out(self, run: Callable[[], Any], left: int | None = None) -> bool:
-        """Carry out a run with an end after ``left`` events, and again if it was killed; return whether it was."""
-        self.left = left
+    def carry_out(self, run: Callable[[], Any], remaining: int | None = None) -> bool:
+        """Carry out a run with an end after ``remaining`` events, and again if it was killed; return whether it was."""
+        self.left = remaining
         try:
             report = run()
         except Kill:
@@ -102,25 +102,25 @@ class Mortal(Bench):
 @pytest.mark.parametrize("killed", ["first", "second", "destroyed"])
 def test_a_kill_at_any_event_orphans_nothing_and_makes_nothing_twice(killed: str) -> None:
     """After the next run all is as declared and recorded as ours, and ``destroy`` leaves nothing."""
-    left, again = 0, True
+    remaining, again = 0, True
     while again:
         bench = Mortal()
         for name in ("first", "second", "destroyed"):
             if name == killed:
-                again = bench.carry_out(getattr(bench, name), left)
+                again = bench.carry_out(getattr(bench, name), remaining)
             else:
                 bench.carry_out(getattr(bench, name))
             if name == "second":
                 expected = {"a-2": "y", "kept": None, "later": "y", "out": None, "needs out": None, "added": None}
-                assert {n: row.get("image") for n, row in bench.world.things["thing"].items()} == expected, left
-                assert bench.names("gizmo") == ["user-2"], left
+                assert {n: row.get("image") for n, row in bench.world.things["thing"].items()} == expected, remaining
+                assert bench.names("gizmo") == ["user-2"], remaining
                 sizes = {n: bench.world.things["thing"][n]["size"] for n in ("kept", "out", "needs out")}
-                assert sizes == {"kept": 2, "out": 1, "needs out": 1}, left
+                assert sizes == {"kept": 2, "out": 1, "needs out": 1}, remaining
                 records = bench.state.records.values()
-                assert {str(each.reference) for each in records} == set(_AFTER), left
-                assert {(each.status, each.owned) for each in records} == {("ready", True)}, left
-                assert not bench.state.intents, left
-        assert bench.world.things == {kind: {} for kind in bench.world.things}, left
-        assert not bench.state.records, left
-        left += 1
-    assert left > 20
+                assert {str(record.reference) for record in records} == set(_AFTER), remaining
+                assert {(item.status, item.owned) for item in records} == {("ready", True)}, remaining
+                assert not bench.state.intents, remaining
+        assert bench.world.things == {kind: {} for kind in bench.world.things}, remaining
+        assert not bench.state.records, remaining
+        remaining += 1
+    assert remaining > 20

@@ -81,8 +81,8 @@ class Cloud:
             self.failing_reads -= 1
             msg = "503"
             raise RuntimeError(msg)
-        seen = next(buckets for at, buckets in reversed(self.history) if at <= time.monotonic() - self.lag)
-        return [{"name": name, **seen[name]} for name in (seen if names is None else names) if name in seen]
+        observed = next(buckets for at, buckets in reversed(self.history) if at <= time.monotonic() - self.lag)
+        return [{"name": name, **observed[name]} for name in (observed if names is None else names) if name in observed]
 
     def call(self, verb: str, name: str, should: dict[str, Any], context: Any) -> None:
         """Change a bucket; the API refuses to make one that exists already, and to change one that does not."""

@@ -163,7 +163,7 @@ def test_the_text_of_a_place_leads_back_to_it(place: tuple[str | int, ...]) -> N
 
 
 @pytest.mark.parametrize(
-    ("should", "is_", "place", "found"),
+    ("should", "is_", "place", "value"),
     [
         ({"a": 1}, {"a": 2}, ("a",), {"a": 2}),
         ({"a": 1}, {}, ("a",), {}),
@@ -175,9 +175,9 @@ def test_the_text_of_a_place_leads_back_to_it(place: tuple[str | int, ...]) -> N
         ([1], {"a": 1}, ("a",), [1]),
     ],
 )
-def test_a_present_part_takes_the_place_of_the_declared_one(should: Any, is_: Any, place: Any, found: Any) -> None:
+def test_a_present_part_takes_the_place_of_the_declared_one(should: Any, is_: Any, place: Any, value: Any) -> None:
     """Where both have something like it."""
-    assert with_present(should, is_, place) == found
+    assert with_present(should, is_, place) == value
 
 
 def test_a_secret_within_a_value_is_secret_alone(sites: Sites, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,8 +205,8 @@ def test_a_secret_within_a_value_is_secret_alone(sites: Sites, capsys: pytest.Ca
     assert str(record.is_["settings"]) == "{'port': 80, 'tls': {'port': 443, 'key': <sensitive>}}"
     assert str(record.inputs["settings"]) == str(record.is_["settings"])
     assert planned(sites.plan(a=declared)) == {}
-    shown = capsys.readouterr()
-    everything = f"{text}{plan.to_dict()}{report.to_dict()}{report}{shown.out}{shown.err}{record.inputs}"
+    output = capsys.readouterr()
+    everything = f"{text}{plan.to_dict()}{report.to_dict()}{report}{output.out}{output.err}{record.inputs}"
     assert "sesame" not in everything
     assert "another-word" not in everything
 
@@ -227,7 +227,7 @@ def test_a_part_that_is_secret_in_the_manifest_alone_is_hidden_alone(sites: Site
 
 
 @pytest.mark.parametrize(
-    ("datatype", "value", "shown"),
+    ("datatype", "value", "output"),
     [
         ("Hash[String, Sensitive[String]]", {"a": "s"}, {"a": "<sensitive>"}),
         ("Array[Struct[{a => Sensitive[String], b => Integer}]]", [{"a": "s", "b": 1}], [{"a": "<sensitive>", "b": 1}]),
@@ -248,9 +248,9 @@ def test_a_part_that_is_secret_in_the_manifest_alone_is_hidden_alone(sites: Site
         ("Optional[Struct[{Optional[a] => Sensitive[String]}]]", None, None),
     ],
 )
-def test_the_data_type_says_which_parts_are_secret(datatype: str, value: Any, shown: Any) -> None:
+def test_the_data_type_says_which_parts_are_secret(datatype: str, value: Any, output: Any) -> None:
     """Where it leaves that open, all of the value."""
-    assert plain(parse(datatype).conceal(value)) == shown
+    assert plain(parse(datatype).conceal(value)) == output
 
 
 def test_what_is_known_of_a_value_is_shown_and_checked_before_the_rest(sites: Sites) -> None:

@@ -118,7 +118,7 @@ def test_a_part_of_a_value_can_need_a_replacement(way: str) -> None:
     body: dict[str, Any] = {"region": "eu", "size": 1, "disks": [{"type": "ssd", "size": 1}]}
     lifecycle = {"replace_on_changes": ["body.region", "body.disks[*].type"]} if way == "manifest" else {}
     service.apply(x={"body": body})
-    for change, action, place in [
+    for change, action, path in [
         ({"size": 2}, "update", ""),
         ({"disks": [{"type": "ssd", "size": 2}]}, "update", ""),
         ({"region": "us"}, "replace", "body.region"),
@@ -126,7 +126,7 @@ def test_a_part_of_a_value_can_need_a_replacement(way: str) -> None:
     ]:
         plan = service.plan(x={"body": body | change, "lifecycle": lifecycle})
         assert planned(plan) == {"Item[x]": action}
-        assert (f"# a change of {place} replaces it" in str(plan)) is bool(place)
+        assert (f"# a change of {path} replaces it" in str(plan)) is bool(path)
     number = service.bodies["x"]["number"]
     report = service.apply(x={"body": {**body, "region": "us"}, "lifecycle": lifecycle})
     assert (report.summary.replaced, service.bodies["x"]["number"]) == (1, number + 1)
@@ -136,11 +136,11 @@ def test_a_part_that_replaces_can_be_forbidden_or_ignored() -> None:
     """As a whole attribute can."""
     service = Service(immutable=("body.region",))
     service.apply(x={"body": {"region": "eu"}})
-    wanted = {"body": {"region": "us"}}
-    report = service.apply(x={**wanted, "lifecycle": {"replace": "never"}})
+    expected = {"body": {"region": "us"}}
+    report = service.apply(x={**expected, "lifecycle": {"replace": "never"}})
     assert "body.region" in str(report.steps[0].error)
-    assert planned(service.plan(x={**wanted, "lifecycle": {"ignore_changes": ["body.region"]}})) == {}
-    assert planned(service.plan(x={**wanted, "lifecycle": {"ignore_changes": ["*"]}})) == {}
+    assert planned(service.plan(x={**expected, "lifecycle": {"ignore_changes": ["body.region"]}})) == {}
+    assert planned(service.plan(x={**expected, "lifecycle": {"ignore_changes": ["*"]}})) == {}
     assert service.bodies["x"]["region"] == "eu"
 
 

@@ -82,7 +82,7 @@ def test_a_missing_declared_resource_is_created_again(bench: Bench) -> None:
     bench.apply(site)
     bench.world.things["thing"].clear()
     plan = bench.plan(site)
-    assert [(each.reference, [c.attribute for c in each.changes]) for each in plan.drift] == [("Thing[a]", ["ensure"])]
+    assert [(item.reference, [c.attribute for c in item.changes]) for item in plan.drift] == [("Thing[a]", ["ensure"])]
     (report,) = bench.apply(site).steps
     assert (str(report.action), report.corrective) == ("create", True)
 
@@ -92,8 +92,8 @@ def test_a_changed_value_is_drift_and_a_changed_manifest_is_not(bench: Bench) ->
     bench.apply({"Thing[a]": {"size": 1}, "Thing[b]": {"size": 1}})
     bench.world.things["thing"]["a"]["size"] = 5
     site = {"Thing[a]": {"size": 1}, "Thing[b]": {"size": 2}}
-    assert [each.reference for each in bench.plan(site).drift] == ["Thing[a]"]
-    assert {each.reference: each.corrective for each in bench.apply(site).steps} == {
+    assert [item.reference for item in bench.plan(site).drift] == ["Thing[a]"]
+    assert {step.reference: step.corrective for step in bench.apply(site).steps} == {
         "Thing[a]": True,
         "Thing[b]": False,
     }
@@ -111,9 +111,9 @@ def test_a_change_that_undoes_drift_is_corrective_in_every_run(bench: Bench, *, 
         bench.put("thing", a={"size": 5}, b={"size": 5})
     if not unseen:
         refresh(bench.runtime, manifest(site))
-    assert [each.corrective for each in bench.apply(site, noop=True).steps] == [True, True]
+    assert [step.corrective for step in bench.apply(site, noop=True).steps] == [True, True]
     noop = {**site, "Thing[b]": {"size": 1, "noop": True}}
-    assert [(each.status, each.corrective) for each in bench.apply(noop).steps] == [("success", True), ("noop", True)]
+    assert [(item.status, item.corrective) for item in bench.apply(noop).steps] == [("success", True), ("noop", True)]
 
 
 def test_a_value_that_was_never_set_is_not_corrective(bench: Bench) -> None:
@@ -123,7 +123,7 @@ def test_a_value_that_was_never_set_is_not_corrective(bench: Bench) -> None:
     import_resource(bench.runtime, manifest(site), "Thing[a]", None)
     with bench.troubled(b="half"):
         bench.apply({"Thing[b]": {"size": 1}})
-    assert [each.corrective for each in bench.apply(site).steps] == [False, False]
+    assert [step.corrective for step in bench.apply(site).steps] == [False, False]
 
 
 def test_an_undeclared_attribute_does_not_drift(bench: Bench) -> None:
@@ -259,7 +259,7 @@ def test_a_missing_external_resource_fails_after_earlier_steps(bench: Bench) -> 
     report = bench.apply(site)
     assert acted(report)["Thing[x]"] == ("read", "failed")
     assert acted(report)["Thing[b]"] == ("create", "skipped")
-    assert "does not exist, and is external" in next(each.error for each in report.steps if each.status == "failed")
+    assert "does not exist, and is external" in next(step.error for step in report.steps if step.status == "failed")
     assert bench.names() == ["a"]
     assert bench.plan({"Thing[a]": {}, "Thing[x]": OUTER}).applicable is False
 
@@ -310,7 +310,7 @@ def test_the_last_run_of_an_imperative_resource_is_recorded(bench: Bench) -> Non
     bench.world.trouble = {("job", "j"): "raise"}
     bench.apply(site)
     assert ran() == ("partial", True)
-    assert [(str(each.reference), bool(each.last_run), each.owned) for each in bench.state.records.values()] == [
+    assert [(str(item.reference), bool(item.last_run), item.owned) for item in bench.state.records.values()] == [
         ("Thing[a]", False, True),
         ("Job[j]", True, True),
     ]

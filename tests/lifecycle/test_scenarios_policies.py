@@ -33,7 +33,7 @@ def few(plan: PolicyPlan) -> str | None:
 
 def errors(report: Any) -> dict[str, str]:
     """Return the reasons of failed steps."""
-    return {each.reference: each.error for each in report.steps if each.status == "failed"}
+    return {step.reference: step.error for step in report.steps if step.status == "failed"}
 
 
 def warnings(bench: Bench) -> list[str]:
@@ -75,10 +75,10 @@ def test_only_selected_resources_are_checked(bench: Bench) -> None:
 
 def test_a_value_that_becomes_known_is_checked_before_its_step(bench: Bench) -> None:
     """Before that it is unknown; if it is forbidden, nothing is done."""
-    seen: list[Any] = []
+    observed: list[Any] = []
 
     def plain(resource: PolicyResource) -> Iterator[str]:
-        seen.append(resource.should.get("colour"))
+        observed.append(resource.should.get("colour"))
         if resource.should.get("colour") == "S-a":
             yield "must not be called like a number"
 
@@ -86,7 +86,7 @@ def test_a_value_that_becomes_known_is_checked_before_its_step(bench: Bench) -> 
     site = {"Thing[a]": {}, "Thing[b]": {"colour": "${Thing[a].serial}"}}
     report = bench.apply(site)
     assert errors(report) == {"Thing[b]": "policy 'plain': must not be called like a number"}
-    assert UNKNOWN in seen
+    assert UNKNOWN in observed
     assert bench.names() == ["a"]
 
 
@@ -203,21 +203,21 @@ def test_a_policy_cannot_change_its_arguments(bench: Bench) -> None:
 
 def test_a_policy_receives_secrets_wrapped(bench: Bench) -> None:
     """So that its messages do not show them by accident."""
-    seen: list[Any] = []
-    bench.registry.register_policy("look", resource=lambda resource: seen.append(resource.should.get("password")))
+    observed: list[Any] = []
+    bench.registry.register_policy("look", resource=lambda resource: observed.append(resource.should.get("password")))
     bench.apply({"Thing[a]": {"password": "secret1"}})
-    assert [type(value) for value in seen] == [Sensitive]
+    assert [type(value) for value in observed] == [Sensitive]
 
 
 def test_a_policy_receives_names_tags_and_metaparameters(bench: Bench) -> None:
     """Those of the resource."""
-    seen: list[PolicyResource] = []
-    bench.registry.register_policy("look", resource=seen.append)
+    observed: list[PolicyResource] = []
+    bench.registry.register_policy("look", resource=observed.append)
     bench.plan({"Thing[a]": {"name": "n", "tag": "t", "noop": True, "lifecycle": {"protect": True}}})
-    (found,) = seen
-    assert found[:6] == ("Thing[a]", "urn:resource:default::world::thing::a", "thing", "a", "n", "")
-    assert found.tags == {"a", "thing", "t"}
-    assert (found.noop, found.protect) == (True, True)
+    (row,) = observed
+    assert row[:6] == ("Thing[a]", "urn:resource:default::world::thing::a", "thing", "a", "n", "")
+    assert row.tags == {"a", "thing", "t"}
+    assert (row.noop, row.protect) == (True, True)
 
 
 def test_a_policy_needs_a_function(bench: Bench) -> None:

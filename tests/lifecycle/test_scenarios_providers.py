@@ -90,7 +90,7 @@ def test_a_provider_that_cannot_be_configured_fails_its_resources(harbours: Harb
     ships = {"Ship[a]": {"provider": "west"}, "Ship[b]": {"provider": "east"}}
     report = harbours.apply(ships, west="closed", east="open")
     assert acted(report)["Ship[b]"] == ("create", "success")
-    (failed,) = [each for each in report.steps if each.status == "failed"]
+    (failed,) = [step for step in report.steps if step.status == "failed"]
     assert (failed.reference, "no way in" in failed.error) == ("Ship[a]", True)
 
 

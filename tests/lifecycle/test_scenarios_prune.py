@@ -26,8 +26,8 @@ def test_nothing_is_pruned_after_a_failure(bench: Bench, trouble: str, parallel:
         report = bench.apply(NEW, prune=True, parallel=parallel)
     assert acted(report) == {"Thing[new]": ("create", "failed"), **SKIPPED}
     assert (bench.names(), bench.names("engine"), report.exit_code) == (["old"], ["old"], 1)
-    why = "skipped because Thing[new] failed; --prune-always deletes it all the same"
-    assert f"warning: Thing[old]: {why}" in bench.lines
+    reason = "skipped because Thing[new] failed; --prune-always deletes it all the same"
+    assert f"warning: Thing[old]: {reason}" in bench.lines
     assert bench.apply(NEW, prune=True, parallel=parallel).exit_code == 0
     assert (bench.names(), bench.names("engine")) == (["new"], [])
 
@@ -112,9 +112,9 @@ def test_an_orphan_that_a_replacement_waits_for_is_deleted_before_it(bench: Benc
     )
     site = {"Thing[a]": {"image": "y", "lifecycle": lifecycle}, "Engine[e]": {}}
     bench.apply(site, prune=True, parallel=parallel)
-    done = [(verb, name) for verb, _, name in bench.world.calls]
-    assert done.index(("delete", "b")) < done.index(("delete", "a")) < done.index(("delete", "c"))
-    assert done[-1] == ("delete", "c")
+    result = [(verb, name) for verb, _, name in bench.world.calls]
+    assert result.index(("delete", "b")) < result.index(("delete", "a")) < result.index(("delete", "c"))
+    assert result[-1] == ("delete", "c")
     bench.apply({"Thing[a]": {"image": "y", "lifecycle": lifecycle}, "Thing[b]": {"require": "Thing[a]"}})
     site = {"Engine[new]": {}, "Thing[a]": {"image": "z", "lifecycle": lifecycle}}
     bench.world.trouble = {("engine", "new"): "raise"}

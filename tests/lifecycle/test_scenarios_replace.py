@@ -234,17 +234,17 @@ def test_a_delete_first_whose_creation_fails_is_created_next_time(bench: Bench) 
     bench.apply(site)
     site["Thing[a]"]["image"] = "y"
     bench.store.fuse = -1
-    made = bench.world.change
+    created = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
         if should.get("ensure") == "present":
             msg = "no more of these"
             raise RuntimeError(msg)
-        made(kind, name, is_, should, context)
+        created(kind, name, is_, should, context)
 
     bench.world.change = change  # type: ignore[method-assign]
     assert acted(bench.apply(site)) == {"Thing[a]": ("replace", "failed")}
-    bench.world.change = made  # type: ignore[method-assign]
+    bench.world.change = created  # type: ignore[method-assign]
     assert bench.names() == []
     assert acted(bench.apply(site)) == {"Thing[a]": ("create", "success")}
     record = bench.record("Thing[a]")
@@ -266,18 +266,18 @@ def test_a_requested_replacement_needs_no_difference(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("selection", "named"),
+    ("selection", "names"),
     [
         ({"targets": ("Thing[b]",)}, "--target Thing[b]"),
         ({"excludes": ("Thing[a]",)}, "--exclude Thing[a]"),
         ({"tags": {"b"}, "skip_tags": {"c"}}, "--tags b --skip-tags c"),
     ],
 )
-def test_a_requested_replacement_must_be_selected(bench: Bench, selection: dict[str, Any], named: str) -> None:
+def test_a_requested_replacement_must_be_selected(bench: Bench, selection: dict[str, Any], names: str) -> None:
     """A pattern of which something is selected replaces that; one that nothing is left of would do nothing."""
     site: dict[str, Any] = {"Thing[a]": {}, "Thing[b]": {}}
     bench.apply(site)
-    with pytest.raises(UsageError, match=re.escape(f"--replace Thing[a] is left out by {named}")):
+    with pytest.raises(UsageError, match=re.escape(f"--replace Thing[a] is left out by {names}")):
         bench.apply(site, replace=("Thing[a]",), **selection)
     assert planned(bench.plan(site, replace=("Thing[*]",), **selection)) == {"Thing[b]": "replace"}
 

@@ -400,7 +400,7 @@ def test_the_first_run_is_true_whatever_changes_do_besides(
     for kind, number in data.draw(st.lists(st.sampled_from(resources), max_size=4)):
         machine.put(kind, str(number), size=data.draw(st.integers(1, 2)))()
     for position, (kind, number) in enumerate(resources):
-        if later := [each for each in resources[position + 1 :] if each[0] != kind]:
+        if later := [resource for resource in resources[position + 1 :] if resource[0] != kind]:
             victim, name = data.draw(st.sampled_from(later))
             machine.effects[kind, str(number)] = data.draw(
                 st.sampled_from([machine.put(victim, str(name), size=7), _remove(machine, victim, str(name))])

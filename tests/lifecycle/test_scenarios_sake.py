@@ -91,9 +91,9 @@ def test_what_was_removed_for_a_trigger_is_recorded_as_gone(bench: Bench) -> Non
 
 def test_deleted_with_a_noop_resource_is_deleted_itself(bench: Bench) -> None:
     """The other one stays, so it would not vanish with it."""
-    kept: dict[str, Any] = {"lifecycle": {"deleted_with": "Thing[a]"}}
-    bench.apply({"Thing[a]": {}, "Thing[b]": kept})
-    bench.apply({"Thing[a]": {"ensure": "absent", "noop": True}, "Thing[b]": {"ensure": "absent", **kept}})
+    stored: dict[str, Any] = {"lifecycle": {"deleted_with": "Thing[a]"}}
+    bench.apply({"Thing[a]": {}, "Thing[b]": stored})
+    bench.apply({"Thing[a]": {"ensure": "absent", "noop": True}, "Thing[b]": {"ensure": "absent", **stored}})
     assert bench.names() == ["a"]
     assert bench.record("Thing[b]") is None
 
@@ -187,8 +187,8 @@ def test_fail_fast_starts_nothing_within_a_call(bench: Bench) -> None:
 def test_outputs_that_are_not_recorded_are_not_shown(bench: Bench) -> None:
     """A run with failures or targets shows those of the run before."""
     outputs = {"o": "${Thing[a].size}"}
-    other: dict[str, Any] = {"Thing[z]": {"size": 1}}
-    assert bench.apply({"Thing[a]": {"size": 1}, **other}, outputs=outputs).outputs == {"o": 1}
+    second: dict[str, Any] = {"Thing[z]": {"size": 1}}
+    assert bench.apply({"Thing[a]": {"size": 1}, **second}, outputs=outputs).outputs == {"o": 1}
     changed: dict[str, Any] = {"Thing[a]": {"size": 2}, "Thing[z]": {"size": 2}}
     with bench.troubled(z="raise"):
         assert bench.apply(changed, outputs=outputs).outputs == {"o": 1}

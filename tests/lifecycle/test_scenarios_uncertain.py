@@ -142,7 +142,7 @@ def test_what_forbids_a_replacement_forbids_only_a_real_one(
     renumber(bench, "D")
     site["Gizmo[D]"]["size"] = 3
     report = bench.apply(site)
-    assert words in next(each.error for each in report.steps if each.reference == "Thing[H]")
+    assert words in next(step.error for step in report.steps if step.reference == "Thing[H]")
     assert calls(bench) == "~D"
 
 
@@ -153,8 +153,8 @@ def test_the_plan_says_what_forbids_it(bench: Bench) -> None:
     bench.apply(site)
     site["Gizmo[D]"]["size"] = 2
     lines = list(plan_text.lines(bench.plan(site)))
-    why = "is protected and would be replaced; set lifecycle.protect to false first"
-    assert f"-/+ Thing[H] (only if image changes; fails then: {why})" in lines
+    reason = "is protected and would be replaced; set lifecycle.protect to false first"
+    assert f"-/+ Thing[H] (only if image changes; fails then: {reason})" in lines
 
 
 @pytest.mark.parametrize(("lifecycle", "words"), FORBIDDEN)
@@ -167,12 +167,12 @@ def test_a_forbidden_dependent_keeps_what_it_was_made_from_only_if_that_goes(
     assert calls(bench) == "~D"
     renumber(bench, "D")
     report = bench.apply(deep(3, lifecycle=lifecycle))
-    assert {(each.reference, each.status) for each in report.steps} == {
+    assert {(step.reference, step.status) for step in report.steps} == {
         ("Gizmo[D]", "success"),
         ("Thing[H]", "skipped"),
         ("Gizmo[K]", "failed"),
     }
-    assert words in next(each.error for each in report.steps if each.status == "failed")
+    assert words in next(item.error for item in report.steps if item.status == "failed")
     assert calls(bench) == "~D"
 
 
@@ -217,7 +217,7 @@ def test_what_cannot_be_replaced_in_time_is_replaced_by_the_next_run(bench: Benc
     renumber(bench, "H")
     site["Gizmo[D]"]["size"] = site["Thing[H]"]["size"] = 2
     report = bench.apply(site)
-    assert "together with Thing[L]; run again" in next(each.error for each in report.steps if each.status == "failed")
+    assert "together with Thing[L]; run again" in next(step.error for step in report.steps if step.status == "failed")
     assert calls(bench) == "~D ~H"
     bench.apply(site)
     assert calls(bench) == "-L -K +K +L"
@@ -252,7 +252,7 @@ def test_one_that_must_not_go_keeps_its_siblings(bench: Bench, parallel: int) ->
     site["Gizmo[D]"]["size"] = 2
     report = bench.apply(site, parallel=parallel)
     assert calls(bench) == "~D"
-    assert {(each.reference, each.status) for each in report.steps} == {
+    assert {(step.reference, step.status) for step in report.steps} == {
         ("Gizmo[D]", "success"),
         ("Thing[H]", "skipped"),
         ("Gizmo[K]", "skipped"),
@@ -300,9 +300,9 @@ def test_what_requires_a_conditional_replacement_is_replaced_whether_or_not_that
     if renumbered:
         renumber(bench, "D")
     assert bench.apply(requiring(2, "y", between=between), parallel=parallel).exit_code == 0
-    made = calls(bench).split()
-    assert made[0] == "~D"
-    assert sorted(made) == sorted(f"~D -R +R -Q +Q {'~X' * between} {'-H +H -K +K' * renumbered}".split())
+    words = calls(bench).split()
+    assert words[0] == "~D"
+    assert sorted(words) == sorted(f"~D -R +R -Q +Q {'~X' * between} {'-H +H -K +K' * renumbered}".split())
     assert planned(bench.plan(requiring(2, "y", between=between))) == {}
 
 
@@ -340,7 +340,7 @@ def test_a_target_takes_nothing_along_unless_it_is_really_replaced(bench: Bench)
     assert bench.apply(deep(2), **targets).exit_code == 0
     renumber(bench, "D")
     report = bench.apply(deep(3), **targets)
-    assert "would take Gizmo[K] along" in next(each.error for each in report.steps if each.status == "failed")
+    assert "would take Gizmo[K] along" in next(step.error for step in report.steps if step.status == "failed")
     assert calls(bench) == "~D"
 
 

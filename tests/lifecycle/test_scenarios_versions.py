@@ -32,8 +32,8 @@ def registry(version: int, size: str, upgrade: Callable[[int, dict[str, Any]], A
                 ROWS[name] = {"size": change.should[size]}
 
     members = {} if upgrade is None else {"upgrade": lambda _self, old, values: upgrade(old, values)}
-    found = Registry()
-    found.register_type(
+    result = Registry()
+    result.register_type(
         TypeDefinition(
             name="box",
             docs="A box.",
@@ -46,8 +46,8 @@ def registry(version: int, size: str, upgrade: Callable[[int, dict[str, Any]], A
             },
         )
     )
-    found.register_provider("box", type("Provider", (Provider,), members))
-    return found
+    result.register_provider("box", type("Provider", (Provider,), members))
+    return result
 
 
 def site(**values: int) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Jobs:
         key = change.should["name"], change.should.get("user", "root")
         action = "update"
         if change.should.get("ensure") == "absent":
-            action, key = "delete", next(each for each in self.found if each[0] == key[0])
+            action, key = "delete", next(item for item in self.found if item[0] == key[0])
         elif key not in self.found:
             action = "create"
         if self.killed == "before":

@@ -125,8 +125,8 @@ class World:
                 if kind in world.unreadable or (kind == "gadget" and "tool" not in world.things["thing"]):
                     msg = f"cannot look at any {kind}"
                     raise RuntimeError(msg)
-                wanted = world.things[kind] if names is None else names
-                return [row for name in wanted if (row := world.row((kind, name))) is not None]
+                expected = world.things[kind] if names is None else names
+                return [row for name in expected if (row := world.row((kind, name))) is not None]
 
             def set(self, context: Any, changes: Mapping[str, Any]) -> None:
                 for name, (is_, should) in changes.items():
@@ -170,10 +170,10 @@ class World:
         if gone:
             rows.pop(name, None)
         else:
-            kept = {k: v for k, v in should.items() if k not in {"name", "ensure", "force", "password"}}
+            stored = {k: v for k, v in should.items() if k not in {"name", "ensure", "force", "password"}}
             if trouble == "half":
-                kept.pop("size", None)
-            rows[name] = {**rows.get(name, {}), **kept}
+                stored.pop("size", None)
+            rows[name] = {**rows.get(name, {}), **stored}
             if kind in {"thing", "gizmo"}:
                 rows[name].setdefault("serial", f"S-{name}")
         if trouble == "half" and not gone:
@@ -264,7 +264,7 @@ class Bench:
     @contextmanager
     def troubled(self, **trouble: str) -> Iterator[None]:
         """Make changes of the type ``thing`` fail within the block."""
-        self.world.trouble = {("thing", name): what for name, what in trouble.items()}
+        self.world.trouble = {("thing", name): subject for name, subject in trouble.items()}
         try:
             yield
         finally:
@@ -332,21 +332,21 @@ def manifest(resources: Mapping[str, Any], options: dict[str, Any] | None = None
 
 
 def _lifted(resources: Mapping[str, Any]) -> set[tuple[str, str]]:
-    found = set()
+    names = set()
     for reference, values in resources.items():
         if values.get("lifecycle", {}).get("protect") is False:
             kind, _, title = reference[:-1].partition("[")
-            found.add((kind.lower(), values.get("name", title)))
-    return found
+            names.add((kind.lower(), values.get("name", title)))
+    return names
 
 
 def acted(report: RunReport) -> dict[str, tuple[str, str]]:
     """Return the outcome of each reported step: reference → (action, status), a change before its refresh."""
-    found: dict[str, tuple[str, str]] = {}
-    for each in report.steps:
-        if str(each.action) != "refresh" or each.reference not in found:
-            found[each.reference] = (str(each.action), each.status)
-    return found
+    entries: dict[str, tuple[str, str]] = {}
+    for step in report.steps:
+        if str(step.action) != "refresh" or step.reference not in entries:
+            entries[step.reference] = (str(step.action), step.status)
+    return entries
 
 
 def calls(bench: Bench) -> str:

@@ -41,17 +41,17 @@ def converge(resources: dict[str, Any]) -> None:
 
 def warned(resources: dict[str, Any]) -> list[str]:
     """Return the warnings of a plan of resources."""
-    found: list[str] = []
+    entries: list[str] = []
 
     def listen(event: object) -> None:
         if isinstance(event, Diagnosed):
-            found.append(event.problem.message)
+            entries.append(event.problem.message)
 
     Runtime(REGISTRY, log=Log("off"), on_event=listen).plan({"project": "p", "resources": resources})
-    return found
+    return entries
 
 
 def reason(report: RunReport) -> str:
     """Return why the only resource of a run failed; empty if it did not."""
-    (found,) = [step.error for step in report.steps] or [""]
-    return found
+    (error,) = [step.error for step in report.steps] or [""]
+    return error

@@ -33,8 +33,8 @@ def private_etc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     subprocess.run(["cp", "-a", "/etc", copy], check=True)
     with private_mounts():
         subprocess.run(["mount", "--bind", copy, "/etc"], check=True)
-        for place in ("/home", "/var/mail"):
-            subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", place], check=True)
+        for name in ("/home", "/var/mail"):
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", name], check=True)
         yield
 
 
@@ -53,8 +53,8 @@ def mariadb() -> Iterator[Server]:
     """Yield a server of MariaDB for all tests of a process."""
     from tests.mariadb_server import running_server
 
-    with running_server() as found:
-        yield found
+    with running_server() as server:
+        yield server
 
 
 @pytest.fixture
@@ -63,10 +63,10 @@ def private_apt() -> Iterator[Path]:
     stage = Path("/srv")
     with private_mounts():
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", stage], check=True)
-        for place in ("/etc/apt", "/var/lib/apt", "/var/cache/apt"):
-            own = stage / place.replace("/", "-")
-            own.mkdir()
-            subprocess.run(["mount", "--bind", own, place], check=True)
+        for name in ("/etc/apt", "/var/lib/apt", "/var/cache/apt"):
+            path = stage / name.replace("/", "-")
+            path.mkdir()
+            subprocess.run(["mount", "--bind", path, name], check=True)
         for part in ("apt.conf.d", "preferences.d", "sources.list.d", "trusted.gpg.d"):
             Path("/etc/apt", part).mkdir()
         yield stage
@@ -79,16 +79,16 @@ def rpm_packages(private_etc: None) -> Iterator[Path]:  # noqa: ARG001 - /etc is
     spec = "Name: {}\nVersion: {}\nRelease: 1\nSummary: x\nLicense: x\nBuildArch: noarch\n{}\n%description\nx\n%files\n"
     with private_mounts():
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", stage], check=True)
-        for place in ("/var/cache/dnf", "/var/lib/dnf", "/var/cache/zypp", "/var/lib/zypp", "/var/lib/rpm", "/var/log"):
-            own = stage / place.replace("/", "-")
-            own.mkdir()
-            Path(place).mkdir(exist_ok=True)
-            subprocess.run(["mount", "--bind", own, place], check=True)
+        for word in ("/var/cache/dnf", "/var/lib/dnf", "/var/cache/zypp", "/var/lib/zypp", "/var/lib/rpm", "/var/log"):
+            path = stage / word.replace("/", "-")
+            path.mkdir()
+            Path(word).mkdir(exist_ok=True)
+            subprocess.run(["mount", "--bind", path, word], check=True)
         Path("/etc/rpm").mkdir(exist_ok=True)
         Path("/etc/rpm/macros").write_text("%_dbpath /var/lib/rpm\n")
         for name, version, *more in RPMS:
             (stage / "x.spec").write_text(spec.format(name, version, "\n".join(more)))
-            places = ["--define", f"_topdir {stage}/top", "--define", f"_rpmdir {stage}/repository"]
-            subprocess.run(["rpmbuild", "-bb", "--quiet", *places, stage / "x.spec"], check=True, capture_output=True)
+            paths = ["--define", f"_topdir {stage}/top", "--define", f"_rpmdir {stage}/repository"]
+            subprocess.run(["rpmbuild", "-bb", "--quiet", *paths, stage / "x.spec"], check=True, capture_output=True)
         subprocess.run(["createrepo_c", "-q", stage / "repository"], check=True)
         yield stage

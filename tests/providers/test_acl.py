@@ -38,8 +38,8 @@ def file(tmp_path: Path) -> Path:
 
 def listed(path: Path) -> list[str]:
     """Return the entries of a file as getfacl(1) shows them."""
-    shown = subprocess.run(["getfacl", "-cpE", path], check=True, capture_output=True, text=True).stdout
-    return shown.split()
+    output = subprocess.run(["getfacl", "-cpE", path], check=True, capture_output=True, text=True).stdout
+    return output.split()
 
 
 def given(path: Path, *entries: str) -> None:
@@ -56,10 +56,10 @@ def apply(path: Path, *permission: str, **attributes: Any) -> list[str]:
 def test_entries_are_all_that_there_are(file: Path) -> None:
     """In any spelling of setfacl(1), by name or number; the rights of the owner and of others stay."""
     given(file, "user:bin:rwx", "group:daemon:rwx")
-    shown = apply(file, "u:daemon:6", "group:2:rX")
-    assert shown == ["user::rw-", "user:daemon:rw-", "group::r--", "group:bin:r--", "mask::rwx", "other::---"]
-    shown = apply(file, "u:daemon:6", "g::0", "m::rw")
-    assert shown == ["user::rw-", "user:daemon:rw-", "group::---", "mask::rw-", "other::---"]
+    output = apply(file, "u:daemon:6", "group:2:rX")
+    assert output == ["user::rw-", "user:daemon:rw-", "group::r--", "group:bin:r--", "mask::rwx", "other::---"]
+    output = apply(file, "u:daemon:6", "g::0", "m::rw")
+    assert output == ["user::rw-", "user:daemon:rw-", "group::---", "mask::rw-", "other::---"]
 
 
 def test_with_minimum_other_entries_stay(file: Path) -> None:
@@ -73,8 +73,8 @@ def test_with_minimum_other_entries_stay(file: Path) -> None:
 def test_a_mask_that_grants_more_gives_nobody_more(file: Path) -> None:
     """Entries that are not declared keep what the mask let them do, unlike with setfacl(1)."""
     given(file, "user:bin:rwx", "group::rwx", "mask::r--")
-    shown = apply(file, "user:daemon:rw", membership="minimum")
-    assert shown == [
+    output = apply(file, "user:daemon:rw", membership="minimum")
+    assert output == [
         *("user::rw-", "user:daemon:rw-", "user:bin:r--"),
         *("group::r--", "mask::rw-", "other::---"),
     ]
@@ -104,25 +104,25 @@ def test_users_may_do_what_the_entries_say(file: Path) -> None:
 
 def test_new_files_inherit_the_defaults(tmp_path: Path) -> None:
     """What is not declared of a default list is taken from the directory, as by setfacl(1)."""
-    one, other = tmp_path / "one", tmp_path / "other"
-    for path in (one, other):
+    one, file = tmp_path / "one", tmp_path / "other"
+    for path in (one, file):
         path.mkdir(mode=0o750)
-    given(other, "default:user:daemon:rwx", "user:daemon:rx")
-    assert apply(one, "d:u:daemon:rwX", "u:daemon:rx") == listed(other)
+    given(file, "default:user:daemon:rwx", "user:daemon:rx")
+    assert apply(one, "d:u:daemon:rwX", "u:daemon:rx") == listed(file)
     (one / "new").write_text("")
     assert "user:daemon:rwx" in listed(one / "new")
-    shown = apply(one, "user:daemon:r")
-    assert [entry for entry in shown if entry.startswith("default:")] == []
+    output = apply(one, "user:daemon:r")
+    assert [entry for entry in output if entry.startswith("default:")] == []
 
 
 def test_a_list_is_removed_without_a_new_right(file: Path) -> None:
     """The group keeps what the mask let it do; a file that does not exist has no list."""
     given(file, "user:bin:rwx", "group::rwx", "mask::r--")
-    wanted = {f"Acl[{file}]": {"ensure": "absent"}, f"Acl[{file}/none]": {"ensure": "absent"}}
-    assert run(wanted)[0].summary.deleted == 1
+    expected = {f"Acl[{file}]": {"ensure": "absent"}, f"Acl[{file}/none]": {"ensure": "absent"}}
+    assert run(expected)[0].summary.deleted == 1
     assert listed(file) == ["user::rw-", "group::r--", "other::---"]
     assert os.listxattr(file) == []
-    assert run(wanted)[0].summary.unchanged == 2
+    assert run(expected)[0].summary.unchanged == 2
 
 
 @pytest.fixture
@@ -142,13 +142,13 @@ def tree(tmp_path: Path) -> Path:
 def test_all_in_a_directory_gets_the_entries(tree: Path) -> None:
     """Files without the defaults, and with ``X`` only programs the right to run; links lead nowhere."""
     apply(tree, "user:daemon:rX", "default:user:daemon:rX", recursive=True)
-    found = {
+    entries = {
         str(path.relative_to(tree.parent)): [entry for entry in listed(path) if "daemon" in entry]
         for path in (tree, *tree.rglob("*"))
         if not path.is_symlink()
     }
     both = ["user:daemon:r-x", "default:user:daemon:r-x"]
-    assert found == {
+    assert entries == {
         "tree": both,
         "tree/inner": both,
         "tree/inner/program": ["user:daemon:r-x"],
@@ -174,9 +174,9 @@ def test_a_right_to_write_is_given_to_all_in_a_directory_of_root(tree: Path) -> 
 
 def test_a_run_that_left_out_what_did_not_change_sees_what_is_in_a_directory(tree: Path, tmp_path: Path) -> None:
     """Also where the list of the directory itself is declared as it is read."""
-    shown = [entry for entry in apply(tree, "user:daemon:r", recursive=True) if entry[:6] not in {"user::", "other:"}]
+    output = [entry for entry in apply(tree, "user:daemon:r", recursive=True) if entry[:6] not in {"user::", "other:"}]
     site = tmp_path / "site.json"
-    site.write_text(json.dumps({"resources": {f"Acl[{tree}]": {"permission": shown, "recursive": True}}}))
+    site.write_text(json.dumps({"resources": {f"Acl[{tree}]": {"permission": output, "recursive": True}}}))
     for number in range(3):
         given(tree / "text", "user:bin:r") if number == 2 else None
         runtime = Runtime(REGISTRY, state=f"sqlite:{tmp_path}/state.db")
@@ -187,13 +187,13 @@ def test_a_run_that_left_out_what_did_not_change_sees_what_is_in_a_directory(tre
 
 def test_a_directory_with_too_many_members_is_not_changed(tree: Path) -> None:
     """Nor is one with another filesystem in it."""
-    wanted = {"permission": ["user:daemon:r"], "recursive": True}
-    assert "has more than 2 files and directories" in reason(run({f"Acl[{tree}]": {**wanted, "max_files": 2}})[0])
+    expected = {"permission": ["user:daemon:r"], "recursive": True}
+    assert "has more than 2 files and directories" in reason(run({f"Acl[{tree}]": {**expected, "max_files": 2}})[0])
     assert os.listxattr(tree) == []
 
 
 @pytest.mark.parametrize(
-    ("permission", "why"),
+    ("permission", "reason"),
     [
         (["user::rwx", "user:bin:r"], "'user::rwx' is in the mode of the file"),
         (["o::r", "user:bin:r"], "'other::r--' is in the mode of the file"),
@@ -204,33 +204,33 @@ def test_a_directory_with_too_many_members_is_not_changed(tree: Path) -> None:
         (["mask:bin:r"], "must be an entry such as 'user:alice:rwx'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(permission: list[str], why: str) -> None:
+def test_what_cannot_be_meant_is_refused(permission: list[str], reason: str) -> None:
     """Before anything is read."""
-    with pytest.raises(ManifestError, match=why):
+    with pytest.raises(ManifestError, match=reason):
         Runtime(REGISTRY).validate({"resources": {"Acl[/srv/x]": {"permission": permission}}})
 
 
 def test_what_is_missing_is_named_in_the_plan(tmp_path: Path) -> None:
     """The file, and each user and group; the run then fails for the same reason."""
-    wanted = {f"Acl[{tmp_path}/no]": {"permission": ["user:ra-test-no:r", "group:ra-test-no:r", "mask::r"]}}
-    assert warned(wanted) == [
+    expected = {f"Acl[{tmp_path}/no]": {"permission": ["user:ra-test-no:r", "group:ra-test-no:r", "mask::r"]}}
+    assert warned(expected) == [
         *("there is no user 'ra-test-no'", "there is no group 'ra-test-no'", f"'{tmp_path}/no' does not exist")
     ]
-    assert reason(run(wanted)[0]) == "there is no user 'ra-test-no'"
+    assert reason(run(expected)[0]) == "there is no user 'ra-test-no'"
     assert "no such file or directory" in reason(run({f"Acl[{tmp_path}/no]": {"permission": ["user:bin:r"]}})[0])
 
 
 def test_entries_of_one_who_does_not_exist_yet_differ(file: Path) -> None:
     """So a plan with the creation of a user can be made."""
     given(file, "user:daemon:r")
-    wanted = {f"Acl[{file}]": {"permission": ["user:ra-test-no:r"]}}
-    assert Runtime(REGISTRY).plan({"project": "p", "resources": wanted}).summary.updated == 1
+    expected = {f"Acl[{file}]": {"permission": ["user:ra-test-no:r"]}}
+    assert Runtime(REGISTRY).plan({"project": "p", "resources": expected}).summary.updated == 1
 
 
 def test_a_file_has_no_defaults(file: Path) -> None:
     """They are for what is created in a directory."""
-    why = reason(run({f"Acl[{file}]": {"permission": ["default:user:bin:r"]}})[0])
-    assert why == "is not a directory, so it has no default entries"
+    error = reason(run({f"Acl[{file}]": {"permission": ["default:user:bin:r"]}})[0])
+    assert error == "is not a directory, so it has no default entries"
 
 
 @pytest.mark.parametrize("planted", ["moved", "linked"])
@@ -241,8 +241,8 @@ def test_a_file_that_another_user_may_have_put_there_gets_no_entries(tmp_path: P
     if planted == "linked":
         os.chown(path, 65534, 65534)
         (tmp_path / "other").hardlink_to(path)
-    why = reason(run({f"Acl[{path}]": {"permission": ["user:bin:r"]}})[0])
-    assert "other users can write to a directory on its path and may have moved another file here" in why
+    error = reason(run({f"Acl[{path}]": {"permission": ["user:bin:r"]}})[0])
+    assert "other users can write to a directory on its path and may have moved another file here" in error
     assert os.listxattr(path) == []
 
 
@@ -259,8 +259,8 @@ def test_a_filesystem_without_lists_is_an_error(tmp_path: Path) -> None:
     with private_mounts():
         subprocess.run(["mount", "-t", "ramfs", "ra-test", tmp_path], check=True)
         (tmp_path / "file").write_text("")
-        why = reason(run({f"Acl[{tmp_path}/file]": {"permission": ["user:bin:r"]}})[0])
-    assert why == "operation not supported"
+        error = reason(run({f"Acl[{tmp_path}/file]": {"permission": ["user:bin:r"]}})[0])
+    assert error == "operation not supported"
 
 
 class TestAcl(WholeFiles, ProviderCompliance):

@@ -27,19 +27,19 @@ SITE = "project: web\nresources:\n  File[/srv/ra-agent]: {content: Hello}\n"
 
 def units(home: Path, *options: str) -> dict[str, Path]:
     """Return what ``agent unit`` prints as files, by name."""
-    done = command.run(
+    process = command.run(
         ["agent", "unit", "--from", "/srv/site", *options, "site.yaml"],
         cwd=home,
         env={"PATH": "/usr/bin:/bin", "HOME": str(home), "RESOURCE_API_STATE": STATE},
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    found = {}
-    for text in re.split(r"^# /etc/systemd/system/", done.stdout, flags=re.MULTILINE)[1:]:
+    assert process.returncode == 0, process.stderr
+    entries = {}
+    for text in re.split(r"^# /etc/systemd/system/", process.stdout, flags=re.MULTILINE)[1:]:
         name, _, content = text.partition("\n")
-        found[name] = home / name
-        found[name].write_text(content)
-    return found
+        entries[name] = home / name
+        entries[name].write_text(content)
+    return entries
 
 
 @pytest.mark.parametrize(
@@ -47,37 +47,39 @@ def units(home: Path, *options: str) -> dict[str, Path]:
 )
 def test_the_units_are_verified_and_rated(tmp_path: Path, options: tuple[str, ...], most: float) -> None:
     """No line is unknown or misread; the exposure that the page names is not exceeded."""
-    found = units(tmp_path, *options)
-    done = subprocess.run(["systemd-analyze", "verify", *found.values()], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    service = found["resource-api-agent.service"]
+    result = units(tmp_path, *options)
+    process = subprocess.run(
+        ["systemd-analyze", "verify", *result.values()], capture_output=True, text=True, check=False
+    )
+    assert (process.returncode, process.stderr) == (0, "")
+    service = result["resource-api-agent.service"]
     words = ["systemd-analyze", "security", "--offline=true", service]
     rated = subprocess.run(words, capture_output=True, text=True, check=False).stdout
     exposure = re.search(r"Overall exposure level for .*: ([\d.]+)", rated)
     assert exposure is not None
     assert float(exposure[1]) <= most
     assert 'Environment="RESOURCE_API_STATE=sqlite:/srv/100%% $HOME \\"of\\\\ours\\""' in service.read_text()
-    assert ("resource-api-agent.timer" in found) == ("--timer" in options)
+    assert ("resource-api-agent.timer" in result) == ("--timer" in options)
 
 
 def test_the_units_read_no_relative_path(tmp_path: Path) -> None:
     """Which would be another file where the service runs; nor is a period accepted that no timer can have."""
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    for words, why in (
+    for words, reason in (
         (("--from", "site"), "'site' would be another file in a service"),
         (("--from", "https://x/x.bundle", "--signers", "signers"), "'signers' would be another file"),
         (("--from", "/srv", "--timer", "--every", "7m"), "a period that divides an hour"),
     ):
-        done = command.run(["agent", "unit", *words, "site.yaml"], cwd=tmp_path, env=environment, text=True)
-        assert (done.returncode, why in done.stderr) == (64, True), done.stderr
+        process = command.run(["agent", "unit", *words, "site.yaml"], cwd=tmp_path, env=environment, text=True)
+        assert (process.returncode, reason in process.stderr) == (64, True), process.stderr
 
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Start a machine with a site."""
-    place = tmp_path_factory.mktemp("machine") / "mounts"
-    place.mkdir()
-    with started_machine(place) as machine:
+    path = tmp_path_factory.mktemp("machine") / "mounts"
+    path.mkdir()
+    with started_machine(path) as machine:
         machine.run("mkdir", "-p", "/srv/site")
         machine.write("/srv/site/site.yaml", SITE)
         yield machine
@@ -127,8 +129,8 @@ def test_a_timer_runs_once_and_noop_changes_nothing(machine: Machine) -> None:
     machine.write("/srv/ra-agent", "Bye")
     install(machine, "--timer", "--mode", "noop")
     machine.run("systemctl", "start", "resource-api-agent.timer")
-    shown = machine.run("systemctl", "list-timers", "resource-api-agent.timer").stdout
-    assert "resource-api-agent.service" in shown
+    output = machine.run("systemctl", "list-timers", "resource-api-agent.timer").stdout
+    assert "resource-api-agent.service" in output
     machine.run("systemctl", "start", "resource-api-agent.service")
     assert machine.read("/srv/ra-agent") == "Bye"
     status = machine.command("agent", "status", check=False)

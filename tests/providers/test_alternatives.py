@@ -28,8 +28,8 @@ pytestmark = [
 @pytest.fixture(scope="module", autouse=True)
 def _own(private_system: None) -> None:  # noqa: ARG001 - it comes first
     """Cover the database and the log."""
-    for place in ("/var/lib/dpkg/alternatives", "/var/log"):
-        subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+    for name in ("/var/lib/dpkg/alternatives", "/var/log"):
+        subprocess.run(["mount", "-t", "tmpfs", "none", name], check=True)
 
 
 @pytest.fixture
@@ -77,8 +77,8 @@ def test_a_choice_is_added_changed_and_removed(bins: Path) -> None:
     choices = {f"{bins}/three": {"priority": 99}, f"{bins}/one": {"priority": 6, "slaves": {}}, f"{bins}/two": "absent"}
     declared = {"Alternatives[ra-test]": {"choices": choices, "link": f"{bins}/moved"}}
     assert run(declared)[0].exit_code == 0
-    shown = subprocess.run(["update-alternatives", "--query", "ra-test"], check=True, capture_output=True, text=True)
-    assert [line for line in shown.stdout.splitlines() if line[:4] in {"Link", "Alte", "Prio"}] == [
+    process = subprocess.run(["update-alternatives", "--query", "ra-test"], check=True, capture_output=True, text=True)
+    assert [line for line in process.stdout.splitlines() if line[:4] in {"Link", "Alte", "Prio"}] == [
         *(f"Link: {bins}/moved", f"Alternative: {bins}/one", "Priority: 6"),
         *(f"Alternative: {bins}/three", "Priority: 99"),
     ]
@@ -103,11 +103,11 @@ def test_further_links_stay_unless_others_are_declared(bins: Path) -> None:
         assert run({"Alternatives[ra-test]": change})[0].summary.unchanged == 1
         assert pages(bins) == both
     moved = {"ra-test.1": {**slaves["ra-test.1"], "link": f"{bins}/page.1"}}
-    for slaves, left in ((moved, {"page.1": "two.1"}), ({}, {})):
+    for slaves, remaining in ((moved, {"page.1": "two.1"}), ({}, {})):
         change = {"choices": {f"{bins}/two": {"priority": 50, "slaves": slaves}}}
         assert run({"Alternatives[ra-test]": change})[0].summary.updated == 1
         assert run({"Alternatives[ra-test]": change})[0].summary.unchanged == 1
-        assert pages(bins) == left
+        assert pages(bins) == remaining
 
 
 def test_a_listing_has_further_links_and_plans_nothing(bins: Path) -> None:
@@ -143,15 +143,15 @@ def test_a_link_that_somebody_has_changed_is_restored(bins: Path, link: str, pat
 
 
 @pytest.mark.parametrize(
-    ("declared", "why"),
+    ("declared", "error"),
     [
         ({"path": "/bin/true"}, "there is no such group: declare its link and its choices"),
         ({"link": "/srv/ra-test", "choices": {"/no/such": {"priority": 1}}}, "alternative path /no/such doesn't exist"),
     ],
 )
-def test_what_cannot_be_done_is_explained(declared: dict[str, Any], why: str) -> None:
+def test_what_cannot_be_done_is_explained(declared: dict[str, Any], error: str) -> None:
     """In the words of the program where it knows better."""
-    assert why in reason(run({"Alternatives[ra-none]": declared})[0])
+    assert error in reason(run({"Alternatives[ra-none]": declared})[0])
 
 
 @pytest.mark.parametrize("place", ["tool", "tool.1", "new/tool"])

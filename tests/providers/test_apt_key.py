@@ -181,25 +181,25 @@ def test_the_plan_says_that_a_keyring_is_a_mount_point(keys: Keys, alone: bool) 
     outside.write_bytes(keys.export(keys.good) if alone else keys.export())
     subprocess.run(["mount", "--bind", outside, path], check=True)
     try:
-        said = warned({f"Apt_key[{keys.good}]": {"ensure": "absent"}})
+        message = warned({f"Apt_key[{keys.good}]": {"ensure": "absent"}})
         report = apply(keys.good, ensure="absent")
     finally:
         subprocess.run(["umount", path], check=True)
         path.unlink()
     if alone:
-        assert said == [f"'{path}' is a mount point, so it cannot be removed before it is unmounted"]
+        assert message == [f"'{path}' is a mount point, so it cannot be removed before it is unmounted"]
         assert "it is a mount point" in error(report)
     else:
-        assert said == [f"'{path}' is a mount point, so it is overwritten where it is, which is not atomic"]
+        assert message == [f"'{path}' is a mount point, so it is overwritten where it is, which is not atomic"]
         assert keys.good not in shown(outside.read_bytes())
 
 
 def test_another_key_is_not_trusted(keys: Keys) -> None:
     """A source without the identified key is an error, and nothing is written."""
     with served(body=keys.export(keys.other)) as url:
-        said = error(apply(keys.good, source=url))
-    assert "the source does not contain the key" in said
-    assert keys.other in said
+        message = error(apply(keys.good, source=url))
+    assert "the source does not contain the key" in message
+    assert keys.other in message
     assert trusted() == {}
 
 
@@ -245,8 +245,8 @@ def test_deleting_a_key_keeps_the_other_keys(keys: Keys, name: str) -> None:
     assert sorted(shown((TRUSTED / name).read_bytes())) == sorted([keys.brief, keys.other])
     assert (TRUSTED / name).read_bytes().startswith(b"-----BEGIN") == name.endswith(".asc")
     assert not (TRUSTED / "alone.asc").exists()
-    other = (TRUSTED / "other.asc").stat()
-    assert (*other[:7], other.st_mtime_ns) == (*untouched[:7], untouched.st_mtime_ns)
+    status = (TRUSTED / "other.asc").stat()
+    assert (*status[:7], status.st_mtime_ns) == (*untouched[:7], untouched.st_mtime_ns)
 
 
 def test_a_link_to_a_keyring_is_removed_and_the_keyring_stays(keys: Keys) -> None:
@@ -289,22 +289,22 @@ def test_what_is_no_key_is_a_warning_with_its_file(keys: Keys, name: str, conten
     log = ForwardedLog("warning", lambda event: lines.append(f"{event.level}: {event.text}"))
     rows = Runtime(Registry.from_path(), log=log).resources("apt_key")
     assert [row["id"] for row in rows] == [keys.good]
-    said = [f"warning: {TRUSTED / name}: contains what is no OpenPGP key, which apt ignores at best"]
-    assert lines == said
+    message = [f"warning: {TRUSTED / name}: contains what is no OpenPGP key, which apt ignores at best"]
+    assert lines == message
     lines.clear()
     if content == BROKEN:
         return
     manifest = {"resources": {f"Apt_key[{keys.brief}]": {"content": keys.export(keys.brief).decode()}}}
     assert Runtime(Registry.from_path(), log=log).apply(manifest).summary.created == 1
-    assert lines == said
+    assert lines == message
 
 
 def test_a_key_that_apt_would_not_find_is_refused_with_the_file_that_hides_it(keys: Keys) -> None:
     """All keyrings are read one after another, as if they were one."""
     (TRUSTED / "0.gpg").write_bytes(BROKEN)
-    why = error(apply(keys.good, content=keys.export(keys.good).decode()))
+    reason = error(apply(keys.good, content=keys.export(keys.good).decode()))
     path = TRUSTED / f"{keys.good}.asc"
-    assert why == f"{path}: apt does not find the key {keys.good} of it (together with {TRUSTED}/0.gpg)"
+    assert reason == f"{path}: apt does not find the key {keys.good} of it (together with {TRUSTED}/0.gpg)"
     assert not path.exists()
 
 

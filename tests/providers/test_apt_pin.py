@@ -37,13 +37,13 @@ def test_apt_chooses_by_the_priority(private_apt: Path) -> None:
     (private_apt / "Packages").write_text("\n".join(text.format(version) for version in ("1.0", "2.0")))
     Path("/etc/apt/sources.list").write_text(f"deb [trusted=yes] file:{private_apt} ./\n")
     subprocess.run(["apt-get", "update"], check=True, capture_output=True)
-    seen = []
+    observed = []
     for change in ({}, {"pin": "version 3*"}, {"ensure": "absent"}):
         declared = {"packages": ["ra-test"], "pin": "version 1.*", "priority": 900, **change}
         assert [apply("ra-test", **declared).summary.unchanged for _ in range(2)] == [0, 1]
         policy = subprocess.run(["apt-cache", "policy", "ra-test"], check=True, capture_output=True, text=True).stdout
-        seen.append(policy.splitlines()[2].split()[-1])
-    assert seen == ["1.0", "2.0", "2.0"]
+        observed.append(policy.splitlines()[2].split()[-1])
+    assert observed == ["1.0", "2.0", "2.0"]
 
 
 @pytest.mark.parametrize("file", ["ra-test", "ra-test.pref"])

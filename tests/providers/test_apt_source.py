@@ -57,19 +57,19 @@ def error(report: RunReport) -> str:
 
 def known() -> bool:
     """Return whether apt knows the package of the repository."""
-    shown = subprocess.run(["apt-cache", "policy", "ra-test"], check=True, capture_output=True, text=True).stdout
-    return "Candidate: 1.0" in shown
+    output = subprocess.run(["apt-cache", "policy", "ra-test"], check=True, capture_output=True, text=True).stdout
+    return "Candidate: 1.0" in output
 
 
 def test_apt_knows_the_packages_of_a_new_repository_at_once(repository: str) -> None:
     """Without another update, and as long as it is enabled and present."""
     declared = {"uris": [repository], "suites": ["./"], "options": {"Trusted": True}}
-    seen = []
+    observed = []
     for change in ({}, {"enabled": False}, {"enabled": True}, {"ensure": "absent"}):
         assert apply("ra-test", **declared, **change).exit_code == 0
         assert apply("ra-test", **declared, **change).summary.unchanged == 1
-        seen.append(known())
-    assert seen == [True, False, True, False]
+        observed.append(known())
+    assert observed == [True, False, True, False]
 
 
 @pytest.mark.parametrize("uri", ["file:/srv/missing", ""])
@@ -104,9 +104,9 @@ def test_another_file_with_the_repository_and_other_options_is_named(path: Path,
     (DIRECTORY / "other.sources").write_text(SOURCE.replace("a.example", "b.example"))
     declared = {"uris": ["http://a.example/x"], "suites": ["stable"], "components": ["main"], "update": False}
     option = {"options": {"Trusted": True}} if "Trusted" in text else {"signed_by": KEY}
-    why = error(apply("ra-test", **declared, **option))
-    assert why.startswith("Conflicting values set for option ")
-    assert why.endswith(f"(together with {path})")
+    reason = error(apply("ra-test", **declared, **option))
+    assert reason.startswith("Conflicting values set for option ")
+    assert reason.endswith(f"(together with {path})")
     assert not (DIRECTORY / "ra-test.sources").exists()
     path.with_name("broken.sources").write_text("rubbish\n")
     assert apply("ra-test", **{**declared, "uris": ["http://c.example/x"]}).exit_code == 0
@@ -124,17 +124,17 @@ def test_another_file_with_the_same_repository_is_named_and_can_be_taken_over(pa
     """In either form; the plan of a run that removes it before has no warning, and apt has none afterwards."""
     path.write_text(text)
     listed = Runtime(Registry.from_path(), log=Log("off")).resources("apt_source")
-    assert {f"Apt_source[{each['name']}]" for each in listed} == ({"Apt_source[a]"} if path.stem == "a" else set())
+    assert {f"Apt_source[{item['name']}]" for item in listed} == ({"Apt_source[a]"} if path.stem == "a" else set())
     declared = {"uris": ["http://a.example/x"], "suites": ["stable"], "components": ["main"], "update": False}
     resources: dict[str, Any] = {"Apt_source[ra-test]": {**declared, "architectures": ["amd64"]}}
-    why = f"{path} has the repository too: apt reads it twice and warns each time; remove it there"
-    assert warned(resources) == [why]
+    message = f"{path} has the repository too: apt reads it twice and warns each time; remove it there"
+    assert warned(resources) == [message]
     resources = {f"File[{path}]": {"ensure": "absent", "before": "Apt_source[ra-test]"}, **resources}
     assert warned(resources) == []
     assert run(resources)[0].exit_code == 0
     assert run(resources)[0].summary.unchanged == 2
-    done = subprocess.run(["apt-get", "-q", "--print-uris", "update"], check=True, capture_output=True, text=True)
-    assert (done.stderr, done.stdout.split()[0]) == ("", "'http://a.example/x/dists/stable/InRelease'")
+    process = subprocess.run(["apt-get", "-q", "--print-uris", "update"], check=True, capture_output=True, text=True)
+    assert (process.stderr, process.stdout.split()[0]) == ("", "'http://a.example/x/dists/stable/InRelease'")
 
 
 def test_only_the_declared_fields_of_a_file_change() -> None:
@@ -144,8 +144,8 @@ def test_only_the_declared_fields_of_a_file_change() -> None:
     path.write_text(text)
     path.chmod(0o600)
     assert apply("ra-test", uris=["file:/b"], suites=["one"], components=["main"], update=False).exit_code == 0
-    wanted = text.replace("file:/a", "file:/b").replace("one\n two", "one").replace("main\n", "main\nTypes: deb\n")
-    assert (path.read_text(), path.stat().st_mode & 0o777) == (wanted, 0o600)
+    expected = text.replace("file:/a", "file:/b").replace("one\n two", "one").replace("main\n", "main\nTypes: deb\n")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == (expected, 0o600)
 
 
 def test_a_file_with_several_repositories_fails_and_stays() -> None:
@@ -154,8 +154,8 @@ def test_a_file_with_several_repositories_fails_and_stays() -> None:
     text = "Types: deb\nURIs: file:/a\nSuites: ./\n"
     path.write_text(f"{text}\n{text}")
     for ensure in ("present", "absent"):
-        said = error(apply("ra-test", ensure=ensure, uris=["file:/b"], suites=["./"]))
-        assert "2 paragraphs" in said
+        message = error(apply("ra-test", ensure=ensure, uris=["file:/b"], suites=["./"]))
+        assert "2 paragraphs" in message
     path.write_text(f"{text}URIs: file:/b\n")
     assert "line 4" in error(apply("ra-test", uris=["file:/b"], suites=["./"]))
     assert Runtime(Registry.from_path(), log=Log("off")).resources("apt_source") == []
@@ -189,7 +189,7 @@ def test_an_added_field_is_read_back_and_removed_without_a_trace(text: str) -> N
     """Whatever the line ends are."""
     deb822, lines = bundled.execute("lib", "deb822"), Lines(text.encode())
     deb822.edit(lines, {"New": "\na\n\nb"})
-    assert [each.value for each in deb822._only(lines) if each.name == "New"] == ["\na\n\nb"]
+    assert [item.value for item in deb822._only(lines) if item.name == "New"] == ["\na\n\nb"]
     deb822.edit(lines, {"new": ""})
     assert lines.content == text.encode()
 

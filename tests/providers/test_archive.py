@@ -145,8 +145,8 @@ class TestUnpacking:
     def test_all_members_get_the_declared_owner(self, top: Path) -> None:
         """Files, directories and links get it, and keep it when the declaration is removed."""
         run(top, source=packed(a__x="x"), owner="nobody", group=12345)
-        found = {(path.lstat().st_uid, path.lstat().st_gid) for path in (top, top / "a", top / "a" / "x")}
-        assert found == {(65534, 12345)}
+        result = {(path.lstat().st_uid, path.lstat().st_gid) for path in (top, top / "a", top / "a" / "x")}
+        assert result == {(65534, 12345)}
         os.chown(top / "a" / "x", 0, 0)
         assert run(top, source=packed(a__x="x"), owner="65534").summary.updated == 1
         assert (top / "a" / "x").stat().st_gid == 12345
@@ -261,9 +261,9 @@ class TestRefused:
         """A valid record never contains such a name."""
         run(top, source=packed(a="a"))
         record = top.parent / ".site.archive~"
-        told = json.loads(record.read_text(encoding="utf-8"))
-        told["members"].append(["../x", "file", 0o644, ""])
-        record.write_text(json.dumps(told), encoding="utf-8")
+        document = json.loads(record.read_text(encoding="utf-8"))
+        document["members"].append(["../x", "file", 0o644, ""])
+        record.write_text(json.dumps(document), encoding="utf-8")
         assert "is damaged" in refused(top, ensure="absent")
 
     @root_only

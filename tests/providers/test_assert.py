@@ -88,8 +88,8 @@ def test_ports_files_lines_and_commands_are_looked_at(tmp_path: Path) -> None:
         "command 'no-such-program' not found": {"command": "no-such-program"},
     }
     for expected, declared in cases.items():
-        found = reason(run({"Assert[x]": declared})[0])
-        assert found.startswith(expected), found
+        result = reason(run({"Assert[x]": declared})[0])
+        assert result.startswith(expected), result
 
 
 VALUES: list[tuple[dict[str, Any], str]] = [

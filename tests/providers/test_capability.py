@@ -38,8 +38,8 @@ def program(tmp_path: Path) -> Path:
 
 def listed(path: Path) -> str:
     """Return the capabilities of a file as getcap(8) shows them."""
-    shown = subprocess.run(["getcap", path], check=True, capture_output=True, text=True).stdout
-    return shown.removeprefix(str(path)).strip()
+    output = subprocess.run(["getcap", path], check=True, capture_output=True, text=True).stdout
+    return output.removeprefix(str(path)).strip()
 
 
 def apply(path: Path, capability: str) -> str:
@@ -49,7 +49,7 @@ def apply(path: Path, capability: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("declared", "shown"),
+    ("declared", "output"),
     [
         ("cap_net_raw=ep", "cap_net_raw=ep"),
         ("CAP_NET_RAW,cap_chown+pe", "cap_chown,cap_net_raw=ep"),
@@ -57,10 +57,10 @@ def apply(path: Path, capability: str) -> str:
         ("cap_chown=i", "cap_chown=i"),
     ],
 )
-def test_what_is_declared_is_all_that_the_program_has(program: Path, declared: str, shown: str) -> None:
+def test_what_is_declared_is_all_that_the_program_has(program: Path, declared: str, output: str) -> None:
     """In any spelling of setcap(8), as getcap(8) shows it."""
     subprocess.run(["setcap", "cap_sys_admin=ep", program], check=True)
-    assert apply(program, declared) == shown
+    assert apply(program, declared) == output
 
 
 @given(st.dictionaries(st.sampled_from(sorted(FORMAT.NUMBERS)), st.sampled_from(["p", "i", "ip"]), min_size=1))
@@ -68,10 +68,10 @@ def test_what_is_stored_is_read_again(letters: dict[str, str]) -> None:
     """Through the text and through the form in which the kernel has it, with the flag and without."""
     for flag in ("", "e"):
         text = " ".join(f"{name}={flag}{sets}" for name, sets in letters.items())
-        found = FORMAT.parse(text)
-        assert FORMAT.decode(FORMAT.encode(found)) == found
-        assert FORMAT.parse(FORMAT.as_text(found)) == found
-        assert FORMAT.as_text(found) == FORMAT.canonical(text)
+        result = FORMAT.parse(text)
+        assert FORMAT.decode(FORMAT.encode(result)) == result
+        assert FORMAT.parse(FORMAT.as_text(result)) == result
+        assert FORMAT.as_text(result) == FORMAT.canonical(text)
 
 
 def test_the_program_may_do_what_is_declared(program: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_capability_younger_than_this_program_is_shown_by_its_number(program: 
 
 
 @pytest.mark.parametrize(
-    ("capability", "why"),
+    ("capability", "reason"),
     [
         ("cap_nothing=ep", "there is no capability 'cap_nothing'"),
         ("cap_kill=p cap_kill=ep", "'cap_kill' is there more than once"),
@@ -131,9 +131,9 @@ def test_a_capability_younger_than_this_program_is_shown_by_its_number(program: 
         ("all=ep", "there is no capability 'all'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(capability: str, why: str) -> None:
+def test_what_cannot_be_meant_is_refused(capability: str, reason: str) -> None:
     """Before anything is read."""
-    with pytest.raises(ManifestError, match=why):
+    with pytest.raises(ManifestError, match=reason):
         Runtime(REGISTRY).validate({"resources": {"Capability[/srv/x]": {"capability": capability}}})
 
 
@@ -150,18 +150,18 @@ def test_a_program_that_others_could_change_gets_no_capabilities(program: Path, 
         (program.parent / "other").hardlink_to(program)
     else:
         program.parent.chmod(0o777)
-    why = reason(run({f"Capability[{program}]": {"capability": "cap_net_raw=ep"}})[0])
-    assert "other users" in why
-    assert ("directory on its path" in why) == (danger == "directory")
+    error = reason(run({f"Capability[{program}]": {"capability": "cap_net_raw=ep"}})[0])
+    assert "other users" in error
+    assert ("directory on its path" in error) == (danger == "directory")
     assert listed(program) == ""
 
 
 def test_what_is_no_program_is_refused(tmp_path: Path) -> None:
     """A directory, and a file that does not exist, of which the plan warns."""
-    wanted: dict[str, Any] = {"capability": "cap_net_raw=ep"}
-    assert reason(run({f"Capability[{tmp_path}]": wanted})[0]) == "is not a regular file"
-    assert warned({f"Capability[{tmp_path}/no]": wanted}) == [f"'{tmp_path}/no' does not exist"]
-    assert "no such file or directory" in reason(run({f"Capability[{tmp_path}/no]": wanted})[0])
+    expected: dict[str, Any] = {"capability": "cap_net_raw=ep"}
+    assert reason(run({f"Capability[{tmp_path}]": expected})[0]) == "is not a regular file"
+    assert warned({f"Capability[{tmp_path}/no]": expected}) == [f"'{tmp_path}/no' does not exist"]
+    assert "no such file or directory" in reason(run({f"Capability[{tmp_path}/no]": expected})[0])
 
 
 class TestCapability(WholeFiles, ProviderCompliance):

@@ -36,10 +36,10 @@ def made(tmp_path: Path) -> Path:
     return tmp_path / "made"
 
 
-def apply(made: Path, **attributes: Any) -> str:
+def apply(path: Path, **attributes: Any) -> str:
     """Apply a file twice, the second time without a change; return its content."""
-    converge({f"Concat[{made}]": attributes})
-    return made.read_text()
+    converge({f"Concat[{path}]": attributes})
+    return path.read_text()
 
 
 def test_fragments_come_in_the_order_of_their_names_or_numbers(parts: Path, made: Path) -> None:
@@ -51,33 +51,33 @@ def test_fragments_come_in_the_order_of_their_names_or_numbers(parts: Path, made
 
 def test_named_files_come_in_their_order(parts: Path, made: Path) -> None:
     """And resources that make them come before the file, wherever they stand."""
-    wanted = {
+    expected = {
         f"Concat[{made}]": {"source": [f"{parts}/x.txt", f"{parts}/new", f"{parts}/x.txt"]},
         f"File[{parts}/new]": {"content": "new\n"},
     }
     for text in ("new\n", "newer\n"):
-        wanted[f"File[{parts}/new]"] = {"content": text}
-        report, _ = run(wanted)
+        expected[f"File[{parts}/new]"] = {"content": text}
+        report, _ = run(expected)
         assert [step.error for step in report.steps] == ["", ""]
         assert made.read_text() == f"x\n{text}x\n"
 
 
 def test_a_fragment_that_comes_before_is_seen_in_the_same_run(parts: Path, made: Path) -> None:
     """Also when it alone has changed, or has gone."""
-    wanted: dict[str, Any] = {f"Concat[{made}]": {"source": str(parts), "matches": "new*"}}
+    expected: dict[str, Any] = {f"Concat[{made}]": {"source": str(parts), "matches": "new*"}}
     for text in ("one\n", "two\n"):
-        run({**wanted, f"File[{parts}/new]": {"content": text, "before": f"Concat[{made}]"}})
+        run({**expected, f"File[{parts}/new]": {"content": text, "before": f"Concat[{made}]"}})
         assert made.read_text() == text
-    run({**wanted, f"File[{parts}/new2]": {"content": "more\n", "before": f"Concat[{made}]"}})
-    run({**wanted, f"File[{parts}/new]": {"ensure": "absent", "before": f"Concat[{made}]"}})
+    run({**expected, f"File[{parts}/new2]": {"content": "more\n", "before": f"Concat[{made}]"}})
+    run({**expected, f"File[{parts}/new]": {"ensure": "absent", "before": f"Concat[{made}]"}})
     assert made.read_text() == "more\n"
 
 
 @pytest.mark.parametrize("damage", ["content", "mode", "gone"])
 def test_what_differs_is_repaired_and_named(parts: Path, made: Path, damage: str) -> None:
     """Rights without a new content keep the file itself."""
-    wanted = {"source": str(parts), "mode": "0640", "owner": "1", "group": "daemon"}
-    text = apply(made, **wanted)
+    expected = {"source": str(parts), "mode": "0640", "owner": "1", "group": "daemon"}
+    text = apply(made, **expected)
     inode = made.stat().st_ino
     if damage == "content":
         made.write_text("other")
@@ -85,7 +85,7 @@ def test_what_differs_is_repaired_and_named(parts: Path, made: Path, damage: str
         made.chmod(0o600)
     else:
         made.unlink()
-    _, lines = run({f"Concat[{made}]": wanted})
+    _, lines = run({f"Concat[{made}]": expected})
     assert {"content": f"source: differs from the fragments in {parts}", "mode": "mode changed", "gone": "created"}[
         damage
     ] in lines[0]
@@ -99,15 +99,15 @@ def test_new_content_is_checked_and_the_old_is_kept(parts: Path, made: Path, tmp
     apply(made, source=str(parts), backup=f"{tmp_path}/copies")
     (parts / "11-bad").write_text("bad\n")
     command = "/bin/sh -c '! grep bad %'"
-    wanted = {"source": str(parts), "backup": f"{tmp_path}/copies", "validate_cmd": command}
+    expected = {"source": str(parts), "backup": f"{tmp_path}/copies", "validate_cmd": command}
     before = made.read_text()
-    assert "the new content is refused by" in reason(run({f"Concat[{made}]": wanted})[0])
+    assert "the new content is refused by" in reason(run({f"Concat[{made}]": expected})[0])
     assert made.read_text() == before
     (parts / "11-bad").write_text("good\n")
-    assert apply(made, **wanted) == "tengood\nnine\nx\n"
+    assert apply(made, **expected) == "tengood\nnine\nx\n"
     assert len(list_backups(f"{tmp_path}/copies")) == 1
     theirs = directory_of_nobody(tmp_path) / "made"
-    assert "is not checked by validate_cmd where" in reason(run({f"Concat[{theirs}]": wanted})[0])
+    assert "is not checked by validate_cmd where" in reason(run({f"Concat[{theirs}]": expected})[0])
 
 
 def test_what_cannot_be_put_together_is_an_error(parts: Path, made: Path) -> None:
@@ -134,8 +134,8 @@ def test_a_link_of_another_user_is_no_fragment(made: Path, tmp_path: Path) -> No
     (tmp_path / "secret").write_text("secret")
     (theirs / "1").symlink_to(tmp_path / "secret")
     os.chown(theirs / "1", 65534, 65534, follow_symlinks=False)
-    why = reason(run({f"Concat[{made}]": {"source": str(theirs)}})[0])
-    assert "a symbolic link on the path is not followed" in why
+    error = reason(run({f"Concat[{made}]": {"source": str(theirs)}})[0])
+    assert "a symbolic link on the path is not followed" in error
     assert not made.exists()
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "1").symlink_to(tmp_path / "secret")
@@ -143,7 +143,7 @@ def test_a_link_of_another_user_is_no_fragment(made: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("attributes", "why"),
+    ("attributes", "reason"),
     [
         ({"source": "/srv"}, "the file would be one of its own fragments"),
         ({"source": ["/srv/x", "/srv/made"]}, "the file would be one of its own fragments"),
@@ -151,9 +151,9 @@ def test_a_link_of_another_user_is_no_fragment(made: Path, tmp_path: Path) -> No
         ({"source": "parts"}, "must be an absolute path without '..' or a list"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(attributes: dict[str, Any], why: str) -> None:
+def test_what_cannot_be_meant_is_refused(attributes: dict[str, Any], reason: str) -> None:
     """Before anything is read."""
-    with pytest.raises(ManifestError, match=why):
+    with pytest.raises(ManifestError, match=reason):
         Runtime(REGISTRY).validate({"resources": {"Concat[/srv/made]": attributes}})
 
 

@@ -46,7 +46,7 @@ def crontab(user: str, *arguments: str, content: bytes | None = None) -> bytes:
 @pytest.fixture(autouse=True)
 def _crontabs() -> Iterator[None]:
     """Restore the crontabs of nobody and root after the test."""
-    found = {path: path.read_bytes() for user in ("nobody", "root") if (path := SPOOL / user).exists()}
+    entries = {path: path.read_bytes() for user in ("nobody", "root") if (path := SPOOL / user).exists()}
     for user in ("nobody", "root"):
         subprocess.run(["crontab", "-u", user, "-r"], check=False, capture_output=True)
     try:
@@ -54,24 +54,24 @@ def _crontabs() -> Iterator[None]:
     finally:
         for user in ("nobody", "root"):
             subprocess.run(["crontab", "-u", user, "-r"], check=False, capture_output=True)
-            if (path := SPOOL / user) in found:
+            if (path := SPOOL / user) in entries:
                 crontab(user, "-", content=b"")
-                path.write_bytes(found[path])
+                path.write_bytes(entries[path])
 
 
 def read(*names: tuple[str, str]) -> dict[Any, Any]:
     """Return the jobs by name and user, or the reason of a failure."""
     provider, context = cron.Provider(), Context(TYPE, RunContext(Log("off")), reading=True)
     with context.activate(provider):
-        found = {TYPE.name_of(row): row for row in provider.get(context, names or None)}
-    return found | {name: outcome.reason for name, outcome in context.outcomes.items()}
+        entries = {TYPE.name_of(row): row for row in provider.get(context, names or None)}
+    return entries | {name: outcome.reason for name, outcome in context.outcomes.items()}
 
 
-def write(*wanted: Mapping[str, Any]) -> None:
+def write(*expected: Mapping[str, Any]) -> None:
     """Apply changes to jobs and check that the result is as declared."""
-    names = [TYPE.name_of(should) for should in wanted]
+    names = [TYPE.name_of(should) for should in expected]
     is_, provider = read(*names), cron.Provider()
-    canonical = provider.canonicalize(None, [dict(should) for should in wanted])
+    canonical = provider.canonicalize(None, [dict(should) for should in expected])
     context = Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name[0]) for name in names})
     with context.activate(provider):
         provider.set(
@@ -248,8 +248,8 @@ def test_a_plan_names_the_later_jobs_that_a_jobs_variables_reach() -> None:
     mark = MARKED.strip()
     table = f"{mark}\n@daily a\n{mark}2\nPATH=/b\n@daily b\n@daily c\n{mark}3\nB=c\n@daily d\n"
     crontab("root", "-", content=table.encode())
-    found = warned({f"Cron[{NAME}]": declared})
-    assert found == [f"its environment also applies to later jobs in the crontab of 'root': '{NAME}2', line 8"]
+    result = warned({f"Cron[{NAME}]": declared})
+    assert result == [f"its environment also applies to later jobs in the crontab of 'root': '{NAME}2', line 8"]
     assert warned({f"Cron[{NAME}]": {**declared, "environment": ["PATH=/a"]}}) == []
     assert warned({f"Cron[{NAME}]": {**declared, "ensure": "absent"}}) == []
 
@@ -356,8 +356,8 @@ def test_an_added_job_is_read_back_and_removed_without_a_trace(content: bytes, j
     table = Lines(content)
     cron.edit(table, {name: job})
     added = table.content
-    (found,) = (block.job for block in cron.blocks(table) if block.job["name"] == name)
-    assert {key: found[key] for key in job} == job
+    (row,) = (block.job for block in cron.blocks(table) if block.job["name"] == name)
+    assert {key: row[key] for key in job} == job
     cron.edit(table, {name: job})
     assert table.content == added
     cron.edit(table, {name: None})

@@ -194,9 +194,9 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has a machi
 
 def run(*argv: str | Path, data: bytes | None = None) -> str:
     """Run a program that must succeed and return its output."""
-    done = subprocess.run(argv, check=False, capture_output=True, input=data)
-    assert done.returncode == 0, (argv, done.stderr.decode())
-    return done.stdout.decode()
+    process = subprocess.run(argv, check=False, capture_output=True, input=data)
+    assert process.returncode == 0, (argv, process.stderr.decode())
+    return process.stdout.decode()
 
 
 class Ran(Outcome):
@@ -205,7 +205,7 @@ class Ran(Outcome):
     @property
     def done(self) -> list[tuple[str, str]]:
         """Return the references and actions of a run in order."""
-        return [(each["reference"], each["action"]) for each in self.events("step_end")]
+        return [(event["reference"], event["action"]) for event in self.events("step_end")]
 
 
 class Machine:
@@ -229,9 +229,9 @@ class Machine:
             "PYTHONPATH": str(Path(resource_api.__file__).parent.parent),
             "RESOURCE_API_STATE": f"sqlite:{self.state}",
         }
-        done = command.run([*map(str, arguments)], cwd=self.home, env=environment, text=True, timeout=60)
-        assert "Traceback" not in done.stderr, done.stderr
-        return Ran(done.returncode, done.stdout, done.stderr)
+        process = command.run([*map(str, arguments)], cwd=self.home, env=environment, text=True, timeout=60)
+        assert "Traceback" not in process.stderr, process.stderr
+        return Ran(process.returncode, process.stdout, process.stderr)
 
     def apply(self, *options: str) -> Ran:
         """Apply the manifest with JSON output."""
@@ -255,13 +255,13 @@ class Machine:
 
     def content(self) -> dict[str, Any]:
         """Return the content of the machine, in files and in the list of packages, without caches of programs."""
-        found: dict[str, Any] = {"packages": run("dpkg-query", "-W", "-f", "${Package} ${Version} ${Status}\n")}
+        entries: dict[str, Any] = {"packages": run("dpkg-query", "-W", "-f", "${Package} ${Version} ${Status}\n")}
         for directory, names, files in chain.from_iterable(map(os.walk, COMPARED)):
             names[:] = [name for name in names if not name.startswith(".ra-test")]
             for path in (Path(directory, name) for name in ("", *names, *files)):
                 if path not in ASIDE:
-                    found[str(path)] = described(path)
-        return found
+                    entries[str(path)] = described(path)
+        return entries
 
     def writes(self) -> dict[str, Any]:
         """Return the time of the last write or change of each file that the test can change."""
@@ -279,15 +279,15 @@ def described(path: Path) -> tuple[object, ...]:
     return oct(status.st_mode), status.st_uid, status.st_gid, inside
 
 
-def own(place: str) -> Path:
-    """Return the directory that replaces ``place``, or takes the writes to it."""
-    return OWN / place.replace("/", "-")
+def own(path: str) -> Path:
+    """Return the directory that replaces ``path``, or takes the writes to it."""
+    return OWN / path.replace("/", "-")
 
 
-def twin(place: str, path: Path) -> None:
-    """Create an empty directory with the owner and permissions of ``place``."""
+def twin(location: str, path: Path) -> None:
+    """Create an empty directory with the owner and permissions of ``location``."""
     path.mkdir()
-    status = Path(place).stat()
+    status = Path(location).stat()
     os.chown(path, status.st_uid, status.st_gid)
     path.chmod(stat.S_IMODE(status.st_mode))
 
@@ -297,16 +297,16 @@ def isolate() -> None:
     run("mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE)
     OWN.mkdir()
     run("cp", "-a", COPIED, own(COPIED))
-    for place in (*LAYERED, *EMPTY):
-        twin(place, own(place))
+    for path in (*LAYERED, *EMPTY):
+        twin(path, own(path))
     twin("/var/spool/cron/crontabs", own("/var/spool/cron") / "crontabs")
-    for place in LAYERED:
-        work = own(place).with_suffix(".work")
+    for location in LAYERED:
+        work = own(location).with_suffix(".work")
         work.mkdir()
-        layers = f"lowerdir={place},upperdir={own(place)},workdir={work}"
-        run("mount", "-t", "overlay", "-o", layers, "ra-test", place)
-    for place in (COPIED, *EMPTY):
-        run("mount", "--bind", own(place), place)
+        layers = f"lowerdir={location},upperdir={own(location)},workdir={work}"
+        run("mount", "-t", "overlay", "-o", layers, "ra-test", location)
+    for position in (COPIED, *EMPTY):
+        run("mount", "--bind", own(position), position)
     Path("/var/log/apt").mkdir()
 
 
@@ -397,7 +397,7 @@ def machine(key: tuple[str, str], tmp_path: Path) -> Iterator[Machine]:
 
 def references(document: list[dict[str, Any]]) -> set[str]:
     """Return the references in the list of a JSON document."""
-    return {each["reference"] for each in document}
+    return {item["reference"] for item in document}
 
 
 def test_every_bundled_type_is_in_the_manifest(machine: Machine) -> None:
@@ -406,29 +406,29 @@ def test_every_bundled_type_is_in_the_manifest(machine: Machine) -> None:
     assert sorted({node["type"] for node in graph["nodes"]}) == TYPES
     assert {"require", "notify"} <= {edge["kind"] for edge in graph["edges"]}
     machine.converged()
-    shown = [
+    ensures = [
         json.loads(machine.command("resource", "file", path, "--json").out)[0]["ensure"]
         for path in ("/etc/ra-test", "/etc/ra-test/motd", "/etc/ra-test/current")
     ]
-    assert shown == ["directory", "file", "link"]
+    assert ensures == ["directory", "file", "link"]
 
 
 def test_noop_predicts_apply_and_changes_nothing(machine: Machine) -> None:
     """The references, actions and order are equal; no file of the machine is written by noop."""
     before, writes = machine.content(), machine.writes()
-    said = machine.apply("--noop")
-    assert (said.code, machine.state.parent.exists()) == (0, False), said.err
+    message = machine.apply("--noop")
+    assert (message.code, machine.state.parent.exists()) == (0, False), message.err
     assert machine.content() == before
     assert machine.writes() == writes
-    done = machine.converged()
-    assert {each["status"] for each in said.ends().values()} == {"noop"}
-    assert said.done == done.done
+    result = machine.converged()
+    assert {end["status"] for end in message.ends().values()} == {"noop"}
+    assert message.done == result.done
 
 
 def test_apply_converges(machine: Machine) -> None:
     """Every step succeeds, and other programs see the declared state."""
     outcome = machine.converged()
-    assert {each["status"] for each in outcome.ends().values()} == {"success"}
+    assert {end["status"] for end in outcome.ends().values()} == {"success"}
     assert outcome.ends().keys() == references(outcome.events("planned_change"))
     assert run("id", "-Gn", "ra-test-user").split() == ["ra-test-staff", "audio", "ra-test-old"]
     assert run("getent", "hosts", "ra-test").split() == ["192.0.2.2", "ra-test.example", "ra-test"]
@@ -485,7 +485,9 @@ def test_drift_is_reported_and_corrected(machine: Machine) -> None:
     assert mended.code == 2, mended.err
     assert references(mended.events("resource_drift")) == damaged.keys()
     steps = mended.ends().items()
-    assert {name: (step["action"], *(each["attribute"] for each in step["changes"])) for name, step in steps} == damaged
+    assert {
+        name: (step["action"], *(change["attribute"] for change in step["changes"])) for name, step in steps
+    } == damaged
     assert {(step["status"], step["corrective"]) for _, step in steps} == {("success", True)}
     assert machine.content() == good
 
@@ -498,9 +500,9 @@ def test_deleted_resources_are_created_again(machine: Machine) -> None:
     run("crontab", "-u", "ra-test-user", "-r")
     run("userdel", "-r", "ra-test-user")
     run("groupdel", "ra-test-staff")
-    said, done = machine.apply("--noop"), machine.converged()
-    assert said.done == done.done
-    assert {step["corrective"] for step in done.ends().values() if step["action"] == "create"} == {True}
+    message, result = machine.apply("--noop"), machine.converged()
+    assert message.done == result.done
+    assert {step["corrective"] for step in result.ends().values() if step["action"] == "create"} == {True}
     assert machine.content() == good
     assert machine.apply().done == []
 
@@ -517,29 +519,29 @@ def test_a_change_of_the_manifest_is_not_corrective(machine: Machine) -> None:
 def test_the_list_is_a_manifest_that_changes_nothing(machine: Machine) -> None:
     """For every type that can be listed, the list of the machine is in sync as a manifest."""
     machine.converged()
-    before, found = machine.content(), {}
+    before, entries = machine.content(), {}
     for name in TYPES:
         listed = machine.command("resource", name)
         if listed.code:
-            found[name] = "unlisted"
+            entries[name] = "unlisted"
             continue
         manifest = machine.home / f"{name}.yaml"
         manifest.write_text(listed.out, encoding="utf-8")
         assert {"apt_key": machine.fingerprint, "locale": "ra_XA"}.get(name, "ra-test") in listed.out
         applied = machine.command("apply", manifest, "--json", "--detailed-exitcodes")
-        found[name] = "listed" if (applied.code, applied.done) == (0, []) else applied.err
-    assert found == {name: "unlisted" if name in UNLISTED else "listed" for name in TYPES}
+        entries[name] = "listed" if (applied.code, applied.done) == (0, []) else applied.err
+    assert entries == {name: "unlisted" if name in UNLISTED else "listed" for name in TYPES}
     assert machine.content() == before
 
 
 def test_destroy_removes_exactly_what_was_created(machine: Machine) -> None:
     """Adopted resources are forgotten, not deleted; machine and state are as before."""
     before = machine.content()
-    made = {name for name, step in machine.converged().ends().items() if step["action"] == "create"}
+    created = {name for name, step in machine.converged().ends().items() if step["action"] == "create"}
     assert machine.command("destroy", machine.manifest).code == 64
     gone = machine.command("destroy", machine.manifest, "--yes", "--json")
     assert gone.code == 0, gone.err
-    assert {name for name, action in gone.done if action == "delete"} == made
+    assert {name for name, action in gone.done if action == "delete"} == created
     assert {name for name, action in gone.done if action == "forget" and not name.startswith("Exec[")} == OLD
     assert machine.content() == before
     assert machine.command("state", "list").out == ""
@@ -561,7 +563,7 @@ def test_destroy_accepts_resources_that_are_already_gone(machine: Machine) -> No
 def test_absent_resources_are_removed_in_reverse_order(machine: Machine) -> None:
     """All resources are declared absent in the order of creation, and each is removed after its dependents."""
     before = machine.content()
-    made = [name for name, step in machine.converged().ends().items() if step["action"] == "create"]
+    created = [name for name, step in machine.converged().ends().items() if step["action"] == "create"]
     defaults = {"File": {"force": True}, "User": {"managehome": True}}
     related = {
         "User[ra-test-user]": {"gid": "ra-test-staff"},
@@ -569,26 +571,28 @@ def test_absent_resources_are_removed_in_reverse_order(machine: Machine) -> None
         "Ssh_authorized_key[ra-test-key]": {"user": "ra-test-user"},
         "Sysctl[ra-test-forward]": {"name": "net.ipv4.ip_forward", "target": "/etc/sysctl.d/90-ra-test.conf"},
     }
-    wanted = {name: {"ensure": "absent", **related.get(name, {})} for name in made}
-    machine.manifest.write_text(json.dumps({"project": "ra-test", "defaults": defaults, "resources": wanted}))
-    said, done = machine.apply("--noop"), machine.converged()
-    assert said.done == done.done
-    assert sorted(done.done) == sorted((name, "delete") for name in made)
+    expected = {name: {"ensure": "absent", **related.get(name, {})} for name in created}
+    machine.manifest.write_text(json.dumps({"project": "ra-test", "defaults": defaults, "resources": expected}))
+    message, result = machine.apply("--noop"), machine.converged()
+    assert message.done == result.done
+    assert sorted(result.done) == sorted((name, "delete") for name in created)
     assert machine.content() == before
 
 
 def test_prune_deletes_or_forgets_undeclared_resources(machine: Machine) -> None:
     """Created ones are deleted, adopted ones are forgotten; without prune each is only reported."""
-    before, made = machine.content(), machine.converged()
+    before, created = machine.content(), machine.converged()
     present = machine.content()
     machine.manifest.write_text("project: ra-test\nresources: {}\n")
     reported = machine.converged()
     assert (reported.done, machine.content()) == ([], present)
-    told = re.findall(r"Notice: (?!Exec)(.+?\]): is recorded but no longer declared; --prune (\w+)s it", reported.err)
+    matches = re.findall(
+        r"Notice: (?!Exec)(.+?\]): is recorded but no longer declared; --prune (\w+)s it", reported.err
+    )
     pruned = machine.apply("--prune")
-    assert sorted(each for each in pruned.done if not each[0].startswith("Exec[")) == sorted(told), pruned.err
-    assert {name for name, action in told if action == "delete"} == {
-        name for name, step in made.ends().items() if step["action"] == "create"
+    assert sorted(item for item in pruned.done if not item[0].startswith("Exec[")) == sorted(matches), pruned.err
+    assert {name for name, action in matches if action == "delete"} == {
+        name for name, step in created.ends().items() if step["action"] == "create"
     }
     assert machine.content() == before
 
@@ -596,8 +600,8 @@ def test_prune_deletes_or_forgets_undeclared_resources(machine: Machine) -> None
 def test_the_server_example_is_applied_and_destroyed(machine: Machine) -> None:
     """It does on a real machine what its comments describe, and a second apply changes nothing."""
     before, example = machine.content(), ROOT / "examples" / "server.yaml"
-    made = machine.command("apply", example, "--json")
-    assert ("User[ra-example]", "create") in made.done, made.err
+    created = machine.command("apply", example, "--json")
+    assert ("User[ra-example]", "create") in created.done, created.err
     assert machine.command("apply", example, "--detailed-exitcodes").code == 0
     assert machine.command("destroy", example, "--yes").code == 0
     assert machine.content() == before

@@ -213,12 +213,12 @@ def test_programs_are_found_on_the_declared_path() -> None:
 def test_a_command_runs_as_another_user() -> None:
     """The user's ids, groups and home apply, without capabilities of root; guards too."""
     script = "id -u; id -g; id -G; echo $HOME $USER $LOGNAME; grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status"
-    said = sh(script, user="games", onlyif="test $(id -un) = games").output
+    output = sh(script, user="games", onlyif="test $(id -un) = games").output
     expected = subprocess.run(["id", "-G", "games"], check=True, capture_output=True, text=True).stdout.strip()
     games = pwd.getpwnam("games")
-    assert said[:4] == [str(games.pw_uid), str(games.pw_gid), expected, f"{games.pw_dir} games games"]
-    assert len(said) == 8
-    assert all(line.endswith("0" * 16) for line in said[4:])
+    assert output[:4] == [str(games.pw_uid), str(games.pw_gid), expected, f"{games.pw_dir} games games"]
+    assert len(output) == 8
+    assert all(line.endswith("0" * 16) for line in output[4:])
     assert "no user 'ra-test-none'" in run("id", user="ra-test-none").report.steps[0].error
 
 
@@ -244,7 +244,7 @@ def test_supplementary_groups_are_those_of_the_user(tmp_path: Path) -> None:
         "Runtime(Registry.from_path(), log=log).apply(manifest)\n"
     )
     script = 'mount --bind passwd /etc/passwd && mount --bind group /etc/group && exec "$0" apply.py'
-    said = subprocess.run(
+    process = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, sys.executable],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -252,7 +252,7 @@ def test_supplementary_groups_are_those_of_the_user(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert "Executing: 54321 54322" in said.stdout.splitlines()
+    assert "Executing: 54321 54322" in process.stdout.splitlines()
 
 
 @as_root
@@ -291,12 +291,12 @@ def test_before_it_is_executed_its_user_can_neither_read_nor_delay_it(tmp_path: 
         games, top, child = pwd.getpwnam("games").pw_uid, psutil.Process(running.pid), None
         until = time.monotonic() + 10
         while child is None and time.monotonic() < until:
-            child = next((each for each in top.children(recursive=True) if is_of(each, games)), None)
+            child = next((item for item in top.children(recursive=True) if is_of(item, games)), None)
         assert child is not None
-        place = Path(f"/proc/{child.pid}")
-        assert len(list((place / "fd").iterdir())) == 4  # the fourth is for the report of an error
-        assert (place / "environ").stat().st_uid == 0
-        for look in (["cat", place / "environ"], ["cat", place / "mem"], ["ls", place / "fd"]):
+        path = Path(f"/proc/{child.pid}")
+        assert len(list((path / "fd").iterdir())) == 4  # the fourth is for the report of an error
+        assert (path / "environ").stat().st_uid == 0
+        for look in (["cat", path / "environ"], ["cat", path / "mem"], ["ls", path / "fd"]):
             argv = ["setpriv", f"--reuid={games}", "--clear-groups", *map(str, look)]
             assert "Permission denied" in subprocess.run(argv, capture_output=True, text=True, check=False).stderr
         assert "timed out after 2 s" in running.communicate()[1]
@@ -332,8 +332,8 @@ def test_a_program_of_another_user_does_not_possess_the_callers_session_keyring(
     try:
         environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
         argv = [sys.executable, str(script), "put"]
-        done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
-        assert done.stdout.strip() == "False", done.stderr
+        process = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+        assert process.stdout.strip() == "False", process.stderr
     finally:
         script.unlink()
 
@@ -353,14 +353,14 @@ except CommandError as error:
     print(error)
 """
     preload = "import ctypes, grp, pwd, sh, glob, logging\n"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", preload + script],
         env={"PYTHONPATH": str(ROOT)},
         check=True,
         capture_output=True,
         text=True,
     )
-    assert done.stdout.splitlines() == ["nobody", "'id -un' was not started as 'games': Operation not permitted"]
+    assert process.stdout.splitlines() == ["nobody", "'id -un' was not started as 'games': Operation not permitted"]
 
 
 @as_root
@@ -379,7 +379,7 @@ def test_a_directory_is_entered_as_the_declared_user(open_path: Path) -> None:
 def test_a_program_of_a_third_user_is_not_run(open_path: Path) -> None:
     """What runs as a user can be changed by root and that user only, as what runs as root by root only."""
     games = pwd.getpwnam("games")
-    for owner, mode, said in (
+    for owner, mode, message in (
         ("root", 0o755, ["games"]),
         ("games", 0o755, ["games"]),
         ("games", 0o775, ["games"]),
@@ -390,8 +390,8 @@ def test_a_program_of_a_third_user_is_not_run(open_path: Path) -> None:
         program.write_text("#!/bin/sh\nid -un\n")
         os.chown(program, pwd.getpwnam(owner).pw_uid, games.pw_gid)
         program.chmod(mode)
-        assert run(str(program), user="games").output == said
-        assert run(program.name, user="games", path=[str(open_path), "/bin"]).output == said
+        assert run(str(program), user="games").output == message
+        assert run(program.name, user="games", path=[str(open_path), "/bin"]).output == message
 
 
 @as_root
@@ -440,7 +440,7 @@ def test_a_command_is_tried_up_to_the_declared_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("logoutput", "code", "shown"),
+    ("logoutput", "code", "output"),
     [
         ("never", 1, []),
         ("on_failure", 1, ["said", "0"]),
@@ -448,12 +448,12 @@ def test_a_command_is_tried_up_to_the_declared_number(tmp_path: Path) -> None:
         ("always", 0, ["said", "0", "1", "2", "3", "4", "5"]),
     ],
 )
-def test_logoutput_selects_the_output_that_is_logged(logoutput: str, code: int, shown: list[str]) -> None:
+def test_logoutput_selects_the_output_that_is_logged(logoutput: str, code: int, output: list[str]) -> None:
     """It is logged at notice; of what a failure wrote to stderr, the end is in the reason, and only there."""
     script = f"echo said; seq 0 5 >&2; exit {code}"
     attributes = {"command": script, "shell": True, "logoutput": logoutput}
     ran = Ran({"resources": {"Exec[it]": attributes}}, level="notice")
-    assert sorted(ran.output) == sorted(shown)
+    assert sorted(ran.output) == sorted(output)
     assert not [line for line in ran.lines if line.startswith("warning")]
     assert [step.error.endswith("instead of 0: 1; 2; 3; 4; 5") for step in ran.report.steps] == [bool(code)]
 

@@ -38,16 +38,16 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fil
 def read(*paths: Path | str) -> dict[str, Any]:
     """Return the rows by path, or the reason why a file cannot be read."""
     provider, context = file.Provider(), Context(TYPE, RunContext(Log("off")), reading=True)
-    found = {row["path"]: row for row in provider.get(context, [str(path) for path in paths])}
-    assert provider.canonicalize(context, [dict(row) for row in found.values()]) == list(found.values())
-    assert all(TYPE.accepts[key](value) for row in found.values() for key, value in row.items())
-    return found | {name: outcome.reason for name, outcome in context.outcomes.items()}
+    entries = {row["path"]: row for row in provider.get(context, [str(path) for path in paths])}
+    assert provider.canonicalize(context, [dict(row) for row in entries.values()]) == list(entries.values())
+    assert all(TYPE.accepts[key](value) for row in entries.values() for key, value in row.items())
+    return entries | {name: outcome.reason for name, outcome in context.outcomes.items()}
 
 
-def canonicalized(*wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+def canonicalized(*expected: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return canonical, valid resources with defaults."""
     provider = file.Provider()
-    given_ = [{"ensure": "present", "force": False, **should, "path": str(should["path"])} for should in wanted]
+    given_ = [{"ensure": "present", "force": False, **should, "path": str(should["path"])} for should in expected]
     assert all(TYPE.accepts[key](value) for should in given_ for key, value in should.items())
     canonical: list[dict[str, Any]] = provider.canonicalize(None, given_)
     assert provider.canonicalize(None, [dict(should) for should in canonical]) == canonical
@@ -59,20 +59,20 @@ def differences(row: Mapping[str, Any] | None, should: Mapping[str, Any]) -> lis
     """Compare as the runtime does."""
     if row is None or should["ensure"] == "absent":
         return [] if row is None and should["ensure"] == "absent" else ["ensure"]
-    found = []
+    entries = []
     for attribute in TYPE.managed:
         if attribute in should:
             verdict = file.Provider().insync(None, should["path"], attribute, row, should)
             if verdict is None:
                 verdict = same_value(row.get(attribute), should[attribute])
             if verdict is not True:
-                found.append(attribute)
-    return found
+                entries.append(attribute)
+    return entries
 
 
-def change(*wanted: Mapping[str, Any]) -> dict[str, str]:
+def change(*expected: Mapping[str, Any]) -> dict[str, str]:
     """Call ``set`` for the differing resources, in order; return the failures by path."""
-    canonical = canonicalized(*wanted)
+    canonical = canonicalized(*expected)
     is_ = read(*(should["path"] for should in canonical))
     changes = {s["path"]: Change(is_.get(s["path"]), s) for s in canonical if differences(is_.get(s["path"]), s)}
     context = Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name) for name in changes})
@@ -80,10 +80,10 @@ def change(*wanted: Mapping[str, Any]) -> dict[str, str]:
     return {name: outcome.reason for name, outcome in context.outcomes.items() if outcome.status == "failed"}
 
 
-def write(*wanted: Mapping[str, Any]) -> None:
+def write(*expected: Mapping[str, Any]) -> None:
     """Apply resources, and check that they are then as declared and that a second run changes nothing."""
-    assert change(*wanted) == {}
-    canonical = canonicalized(*wanted)
+    assert change(*expected) == {}
+    canonical = canonicalized(*expected)
     after = read(*(should["path"] for should in canonical))
     assert {s["path"]: differences(after.get(s["path"]), s) for s in canonical} == {s["path"]: [] for s in canonical}
 
@@ -213,7 +213,7 @@ class TestDirectoriesAndLinks:
         (tmp_path / "d").mkdir()
         (tmp_path / "f").touch()
         (tmp_path / "l").symlink_to("d")
-        found = {
+        entries = {
             name: bool(warned({f"File[{tmp_path}/{name}]": attributes}))
             for name, attributes in {
                 "d": {"mode": "0700"},
@@ -224,11 +224,11 @@ class TestDirectoriesAndLinks:
                 "./f": {"target": "d"},
             }.items()
         }
-        assert found == {"d": True, "./d": False, "f": True, "l": True, "./l": False, "./f": False}
-        (why,) = warned({f"File[{tmp_path}/d]": {"mode": "0700"}})
-        assert "it is a directory and should be a file: declare 'ensure: directory' to keep it" in why
-        (why,) = warned({f"File[{tmp_path}/l]": {"ensure": "directory"}})
-        assert "declare 'ensure: link' to keep it; with force it is replaced, and what it leads to stays" in why
+        assert entries == {"d": True, "./d": False, "f": True, "l": True, "./l": False, "./f": False}
+        (reason,) = warned({f"File[{tmp_path}/d]": {"mode": "0700"}})
+        assert "it is a directory and should be a file: declare 'ensure: directory' to keep it" in reason
+        (reason,) = warned({f"File[{tmp_path}/l]": {"ensure": "directory"}})
+        assert "declare 'ensure: link' to keep it; with force it is replaced, and what it leads to stays" in reason
 
     def test_what_comes_before_without_being_required_does_not_hide_that_warning(self, tmp_path: Path) -> None:
         """Another resource does not remove what is in the way; one that is required may."""
@@ -250,8 +250,8 @@ class TestDirectoriesAndLinks:
         path = tmp_path / "d"
         write({"path": path, "ensure": "directory", "mode": "0640"})
         assert stat.S_IMODE(path.stat().st_mode) == 0o750
-        told = file.Provider().insync(None, str(path), "mode", read(path)[str(path)], {"mode": "0400"})
-        assert told == (False, "changed from 0750 to 0500")
+        messages = file.Provider().insync(None, str(path), "mode", read(path)[str(path)], {"mode": "0400"})
+        assert messages == (False, "changed from 0750 to 0500")
         write({"path": path, "ensure": "directory", "mode": "2700"})
         assert stat.S_IMODE(path.stat().st_mode) == 0o2700
 
@@ -277,17 +277,19 @@ class TestDirectoriesAndLinks:
         assert target.read_text(encoding="utf-8") == "kept"
 
     @pytest.mark.parametrize(
-        "wanted", [{"ensure": "absent"}, {"content": "x"}, {"target": "x"}], ids=["absent", "file", "link"]
+        "expected", [{"ensure": "absent"}, {"content": "x"}, {"target": "x"}], ids=["absent", "file", "link"]
     )
-    def test_a_directory_with_content_is_removed_only_with_force(self, tmp_path: Path, wanted: dict[str, Any]) -> None:
+    def test_a_directory_with_content_is_removed_only_with_force(
+        self, tmp_path: Path, expected: dict[str, Any]
+    ) -> None:
         """Without ``force`` the resource fails with advice, and nothing is lost."""
         path = tmp_path / "d"
         path.mkdir()
         (path / "precious").touch()
-        failed = change({"path": path, **wanted})
+        failed = change({"path": path, **expected})
         assert "with force" in failed[str(path)]
         assert (path / "precious").exists()
-        write({"path": path, "force": True, **wanted})
+        write({"path": path, "force": True, **expected})
         assert not path.is_dir()
 
     def test_a_file_is_replaced_by_a_directory_only_with_force(self, tmp_path: Path) -> None:
@@ -307,7 +309,7 @@ class TestDirectoriesAndLinks:
         assert "what it leads to stays" in change({"path": path, "ensure": "directory"})[str(path)]
         write({"path": path, "ensure": "directory", "force": True})
         assert not path.is_symlink()
-        assert [each.name for each in target.iterdir()] == ["kept"]
+        assert [entry.name for entry in target.iterdir()] == ["kept"]
 
     def test_an_empty_directory_is_removed_without_force(self, tmp_path: Path) -> None:
         """Nothing is lost with it."""
@@ -357,10 +359,10 @@ class TestReading:
         """They fail alone."""
         os.mkfifo(tmp_path / "fifo")
         (tmp_path / "f").touch()
-        found = read(tmp_path / "fifo", tmp_path / "f", "/dev/null")
-        assert found[f"{tmp_path}/fifo"] == "is a fifo, which is not managed"
-        assert found["/dev/null"] == "is a character device, which is not managed"
-        assert found[f"{tmp_path}/f"]["ensure"] == "file"
+        text = read(tmp_path / "fifo", tmp_path / "f", "/dev/null")
+        assert text[f"{tmp_path}/fifo"] == "is a fifo, which is not managed"
+        assert text["/dev/null"] == "is a character device, which is not managed"
+        assert text[f"{tmp_path}/f"]["ensure"] == "file"
 
     def test_a_file_that_is_large_or_not_text_has_no_content(self, tmp_path: Path) -> None:
         """The limit is one mebibyte."""
@@ -377,10 +379,10 @@ class TestReading:
     def test_an_impossible_name_fails_alone(self, tmp_path: Path) -> None:
         """Examples are a lone surrogate and a name that is too long."""
         (tmp_path / "f").touch()
-        found = read(tmp_path / "f", f"{tmp_path}/\ud800", f"{tmp_path}/{'x' * 256}")
-        assert found[f"{tmp_path}/f"]["ensure"] == "file"
-        assert "surrogates" in found[f"{tmp_path}/\ud800"]
-        assert found[f"{tmp_path}/{'x' * 256}"] == "file name too long"
+        text = read(tmp_path / "f", f"{tmp_path}/\ud800", f"{tmp_path}/{'x' * 256}")
+        assert text[f"{tmp_path}/f"]["ensure"] == "file"
+        assert "surrogates" in text[f"{tmp_path}/\ud800"]
+        assert text[f"{tmp_path}/{'x' * 256}"] == "file name too long"
         failed = change({"path": tmp_path / "a", "content": "\ud800"}, {"path": tmp_path / "b", "content": "b"})
         assert list(failed) == [f"{tmp_path}/a"]
         assert (tmp_path / "b").exists()
@@ -426,7 +428,9 @@ class TestDeclarations:
         manifest = {"project": "modes", "resources": {f"File[{path}]": declared}}
         (step,) = runtime.plan(manifest).steps
         assert step.should.get("mode") == planned
-        assert [each.should for each in step.changes if each.attribute == "mode"] == ([planned] if planned else [])
+        assert [change.should for change in step.changes if change.attribute == "mode"] == (
+            [planned] if planned else []
+        )
         assert runtime.apply(manifest).exit_code == 0
         assert read(path)[str(path)].get("mode") == planned
         assert not runtime.apply(manifest).changed
@@ -438,7 +442,7 @@ class TestDeclarations:
         assert read(path)[str(path)]["mode"] == "0600"
         manifest = {"project": "modes", "resources": {f"File[{path}]": {"ensure": "directory", "mode": "0600"}}}
         (step,) = runtime.plan(manifest).steps
-        assert [(each.is_, each.should) for each in step.changes] == [("0600", "0700")]
+        assert [(change.is_, change.should) for change in step.changes] == [("0600", "0700")]
         assert (runtime.apply(manifest).summary.updated, stat.S_IMODE(path.stat().st_mode)) == (1, 0o700)
 
     @pytest.mark.parametrize("mode", [420, "u=rq", "u", "rwx", "0888", "64", "00644", "0644\n"])

@@ -25,12 +25,12 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def copies(store: Path) -> list[tuple[str, str]]:
     """Return the name and the kept content of each copy."""
-    found = list_backups(str(store))
-    return [(each.path.rpartition("/")[2], (store / "contents" / each.sha256).read_text()) for each in found]
+    backups = list_backups(str(store))
+    return [(item.path.rpartition("/")[2], (store / "contents" / item.sha256).read_text()) for item in backups]
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "expected",
     [
         {"content": "new"},
         {"source": "/etc/passwd"},
@@ -39,12 +39,12 @@ def copies(store: Path) -> list[tuple[str, str]]:
         {"ensure": "directory", "force": True},
     ],
 )
-def test_the_content_that_a_change_loses_is_kept(tmp_path: Path, store: Path, wanted: dict[str, Any]) -> None:
+def test_the_content_that_a_change_loses_is_kept(tmp_path: Path, store: Path, expected: dict[str, Any]) -> None:
     """Whatever the change is; with its permissions, in a directory that others cannot read."""
     path = tmp_path / "f"
     path.write_text("old")
     path.chmod(0o640)
-    assert reason(run({f"File[{path}]": {**wanted, "backup": True}})[0]) == ""
+    assert reason(run({f"File[{path}]": {**expected, "backup": True}})[0]) == ""
     assert copies(store) == [("f", "old")]
     assert list_backups(str(store))[0].mode == 0o640
     assert store.stat().st_mode & 0o777 == 0o700

@@ -164,8 +164,8 @@ def test_permissions_of_a_hard_link_of_other_users_stay(tmp_path: Path, theirs: 
     shadow.write_text("secret")
     shadow.chmod(0o600)
     (theirs / "f").hardlink_to(shadow)
-    why = change(theirs / "f", read(theirs / "f"), ensure="file", owner="nobody", mode="0666")
-    assert "hard links" in why
+    reason = change(theirs / "f", read(theirs / "f"), ensure="file", owner="nobody", mode="0666")
+    assert "hard links" in reason
     assert stat.S_IMODE(shadow.stat().st_mode) == 0o600
     assert shadow.stat().st_uid == 0
     assert change(theirs / "f", read(theirs / "f"), ensure="file", content="x", owner="nobody") == ""
@@ -188,10 +188,10 @@ def test_a_user_without_root_manages_own_files(theirs: Path) -> None:
     path = theirs / "f"
     should = {"ensure": "file", "mode": "0600"}
     assert as_nobody(lambda: change(path, None, content="old", **should)) == ""
-    why = as_nobody(lambda: change(path, {"ensure": "file"}, content="new", owner="root", **should))
-    assert why == "operation not permitted"
+    reason = as_nobody(lambda: change(path, {"ensure": "file"}, content="new", owner="root", **should))
+    assert reason == "operation not permitted"
     assert path.read_text(encoding="utf-8") == "old"
-    assert [each.name for each in theirs.iterdir()] == ["f"]
+    assert [entry.name for entry in theirs.iterdir()] == ["f"]
     assert as_nobody(lambda: change(path, read(path), ensure="absent")) == ""
     assert list(theirs.iterdir()) == []
 
@@ -243,33 +243,33 @@ def test_what_was_swapped_since_it_was_read_gets_no_new_owner(theirs: Path, kind
     for path in (mine, secret):
         path.mkdir(mode=0o700) if kind == "directory" else path.touch(0o600)
     os.chown(mine, NOBODY, NOBODY)
-    seen = read(mine)
+    text = read(mine)
     mine.rename(theirs / "away")
     secret.rename(mine)
-    assert "replaced meanwhile" in change(mine, seen, ensure=kind, owner="nobody", mode="0750")
+    assert "replaced meanwhile" in change(mine, text, ensure=kind, owner="nobody", mode="0750")
     assert (mine.stat().st_uid, stat.S_IMODE(mine.stat().st_mode)) == (0, 0o700 if kind == "directory" else 0o600)
 
 
 def status(path: Path) -> tuple[int, ...]:
     """Return the status of a file, but for when it was read."""
-    found = path.stat()
-    return (*found[: stat.ST_ATIME], found.st_mtime_ns, found.st_ctime_ns)
+    file_status = path.stat()
+    return (*file_status[: stat.ST_ATIME], file_status.st_mtime_ns, file_status.st_ctime_ns)
 
 
 @root_only
-@pytest.mark.parametrize("given", [{"owner": "nobody"}, {"group": "nogroup"}, {"mode": "0644"}])
-def test_a_file_of_root_in_a_directory_of_others_is_not_given_to_them(theirs: Path, given: dict[str, str]) -> None:
+@pytest.mark.parametrize("options", [{"owner": "nobody"}, {"group": "nogroup"}, {"mode": "0644"}])
+def test_a_file_of_root_in_a_directory_of_others_is_not_given_to_them(theirs: Path, options: dict[str, str]) -> None:
     """They may have moved any file of root there; with its content declared, a new file takes its place."""
     path = theirs / "managed"
     path.write_text("secret")
     path.chmod(0o600)
     before = status(path)
-    assert "may have moved another file here" in change(path, read(path), ensure="file", **given)
+    assert "may have moved another file here" in change(path, read(path), ensure="file", **options)
     assert status(path) == before
     assert change(path, read(path), ensure="file", mode="0400") == ""
     path.chmod(0o600)
     with path.open(encoding="utf-8") as held:
-        assert change(path, read(path), ensure="file", content="secret", **given) == ""
+        assert change(path, read(path), ensure="file", content="secret", **options) == ""
         assert (os.fstat(held.fileno()).st_uid, stat.S_IMODE(os.fstat(held.fileno()).st_mode)) == (0, 0o600)
     assert path.stat().st_ino != before[stat.ST_INO]
 
@@ -280,10 +280,10 @@ def test_content_of_another_user_is_not_executed_as_root(theirs: Path) -> None:
     path = theirs / "tool"
     path.write_text("theirs")
     os.chown(path, NOBODY, NOBODY)
-    given = {"ensure": "file", "owner": "root", "mode": "4755"}
-    assert "may have moved another file here" in change(path, read(path), **given)
+    arguments = {"ensure": "file", "owner": "root", "mode": "4755"}
+    assert "may have moved another file here" in change(path, read(path), **arguments)
     assert (path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) == (NOBODY, 0o644)
-    assert change(path, read(path), content="ours", **given) == ""
+    assert change(path, read(path), content="ours", **arguments) == ""
     assert (path.read_text(), path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) == ("ours", 0, 0o4755)
 
 

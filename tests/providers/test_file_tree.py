@@ -84,7 +84,7 @@ def test_a_tree_is_copied_with_its_modes(source: Path, top: Path) -> None:
 def test_what_differs_is_repaired_and_named(source: Path, top: Path, damage: str) -> None:
     """Each difference is one of the source; all else in the tree is not written."""
     apply(top, source=str(source))
-    kept = (top / "program").stat()
+    status = (top / "program").stat()
     page, link = top / "page", top / "link"
     if damage == "content":
         page.write_text("HELLO")
@@ -99,7 +99,7 @@ def test_what_differs_is_repaired_and_named(source: Path, top: Path, damage: str
         link.symlink_to("inner")
     _, lines = run({f"File_tree[{top}]": {"source": str(source)}})
     assert lines == [f"notice: File_tree[{top}]: source: differs in {'link' if damage == 'target' else 'page'}"]
-    assert (content(top), mode(page), (top / "program").stat()) == (content(source), 0o644, kept)
+    assert (content(top), mode(page), (top / "program").stat()) == (content(source), 0o644, status)
 
 
 def test_owners_and_modes_are_for_what_is_copied_or_for_all(source: Path, top: Path) -> None:
@@ -112,8 +112,8 @@ def test_owners_and_modes_are_for_what_is_copied_or_for_all(source: Path, top: P
     assert [mode(top / name) for name in ("page", "program", "other")] == [0o644, 0o755, 0o700]
     assert {name for name in ("", "page", "link", "inner", "other") if (top / name).lstat().st_uid == 0} == {"other"}
     apply(source, mode="u=rwX,g=rX,o=", owner="daemon", group="daemon")
-    found = {(path.lstat().st_uid, path.lstat().st_gid) for path in (source, *source.rglob("*"))}
-    assert (found, mode(source / "page"), mode(source / "program")) == ({(1, 1)}, 0o640, 0o750)
+    result = {(path.lstat().st_uid, path.lstat().st_gid) for path in (source, *source.rglob("*"))}
+    assert (result, mode(source / "page"), mode(source / "program")) == ({(1, 1)}, 0o640, 0o750)
 
 
 def test_what_is_not_in_the_source_is_purged_within_a_bound(source: Path, top: Path) -> None:
@@ -124,11 +124,13 @@ def test_what_is_not_in_the_source_is_purged_within_a_bound(source: Path, top: P
     (top / "kept").mkdir()
     (top / "kept" / "x.swp").write_text("2")
     (top / "kept" / "gone").write_text("3")
-    wanted: dict[str, Any] = {"source": str(source), "purge": True, "ignore": "*.swp"}
-    why = refused(top, **wanted, max_purged=3)
-    assert "4 files and directories are not in the source, such as extra, extra/deep, extra/deep/file and 1 more" in why
-    assert "at most 3 are purged, raise max_purged if that is right" in why
-    apply(top, **wanted)
+    expected: dict[str, Any] = {"source": str(source), "purge": True, "ignore": "*.swp"}
+    reason = refused(top, **expected, max_purged=3)
+    assert (
+        "4 files and directories are not in the source, such as extra, extra/deep, extra/deep/file and 1 more" in reason
+    )
+    assert "at most 3 are purged, raise max_purged if that is right" in reason
+    apply(top, **expected)
     assert content(top) == content(source) | {"kept": "", "kept/x.swp": "2"}
 
 
@@ -145,8 +147,8 @@ def test_another_kind_is_replaced_with_force_only(source: Path, top: Path) -> No
     (top / "page").mkdir(parents=True)
     (top / "page" / "x").write_text("")
     (top / "inner").write_text("")
-    why = refused(top, source=str(source))
-    assert "is there, and something else in the source: inner, page; with force it is replaced" in why
+    reason = refused(top, source=str(source))
+    assert "is there, and something else in the source: inner, page; with force it is replaced" in reason
     assert "because it contains what is ignored: page" in refused(top, source=str(source), force=True, ignore="x")
     apply(top, source=str(source), force=True)
     assert content(top) == content(source)
@@ -158,7 +160,7 @@ def test_what_is_overwritten_and_purged_is_kept(source: Path, top: Path, tmp_pat
     (top / "page").write_text("old")
     (top / "extra").write_text("x")
     apply(top, source=str(source), purge=True, backup=f"{tmp_path}/copies")
-    names = [each.path.rpartition("/")[2] for each in list_backups(f"{tmp_path}/copies")]
+    names = [backup.path.rpartition("/")[2] for backup in list_backups(f"{tmp_path}/copies")]
     assert names == ["extra", "page"]
     run({f"File_tree[{top}]": {"ensure": "absent", "backup": f"{tmp_path}/copies"}})
     assert (top.exists(), len(list_backups(f"{tmp_path}/copies"))) == (False, 5)
@@ -198,14 +200,14 @@ def test_another_filesystem_is_not_entered(source: Path, top: Path) -> None:
 def test_an_owner_that_is_made_later_is_no_problem_of_the_plan(source: Path, top: Path) -> None:
     """The plan says that all members differ; a run without the user fails."""
     apply(top, source=str(source))
-    wanted = {f"File_tree[{top}]": {"source": str(source), "owner": "ra-test-nobody"}}
-    plan = Runtime(REGISTRY).plan({"project": "p", "resources": wanted})
+    expected = {f"File_tree[{top}]": {"source": str(source), "owner": "ra-test-nobody"}}
+    plan = Runtime(REGISTRY).plan({"project": "p", "resources": expected})
     assert "differs in ., inner, inner/private and 3 more" in str(plan)
-    assert "ra-test-nobody" in reason(run(wanted)[0])
+    assert "ra-test-nobody" in reason(run(expected)[0])
 
 
 @pytest.mark.parametrize(
-    ("path", "attributes", "why"),
+    ("path", "attributes", "reason"),
     [
         ("/srv", {}, "a system directory is not managed with all that is in it"),
         ("/srv/a/b", {"source": "/srv/a"}, "the directory is in its source"),
@@ -214,9 +216,9 @@ def test_an_owner_that_is_made_later_is_no_problem_of_the_plan(source: Path, top
         ("/srv/a", {"purge": True}, "purge needs a source: everything would be removed"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(path: str, attributes: dict[str, Any], why: str) -> None:
+def test_what_cannot_be_meant_is_refused(path: str, attributes: dict[str, Any], reason: str) -> None:
     """Before anything is read."""
-    with pytest.raises(ManifestError, match=why):
+    with pytest.raises(ManifestError, match=reason):
         Runtime(REGISTRY).validate({"resources": {f"File_tree[{path}]": attributes}})
 
 

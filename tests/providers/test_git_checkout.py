@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run git as another user")
 IDENTITY: Final = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
-    **{f"GIT_{who}_{what}": "ra-test" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    **{f"GIT_{who}_{name}": "ra-test" for who in ("AUTHOR", "COMMITTER") for name in ("NAME", "EMAIL")},
     "PATH": os.environ["PATH"],
 }
 
@@ -41,9 +41,9 @@ IDENTITY: Final = {
 def git(directory: Path, *arguments: str) -> str:
     """Run git as an administrator would; return what it prints."""
     argv = ["git", "-c", "protocol.file.allow=always", "-C", directory, *arguments]
-    done = subprocess.run(argv, env=IDENTITY, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    process = subprocess.run(argv, env=IDENTITY, check=False, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
 
 
 def commit(work: Path, **files: str) -> str:
@@ -165,8 +165,8 @@ def test_local_work_is_not_lost(tmp_path: Path, source: Path) -> None:
     run({reference: {**declared, "revision": "main"}})
     (app / "mine").write_text("mine")
     (app / "same").write_text("changed")
-    for wanted in (declared, {"ensure": "absent"}):
-        assert "has local changes, which are lost with force: same" in reason(run({reference: wanted})[0])
+    for expected in (declared, {"ensure": "absent"}):
+        assert "has local changes, which are lost with force: same" in reason(run({reference: expected})[0])
     git(app, "commit", "-q", "-a", "-m", "mine")
     assert (
         reason(run({reference: declared})[0])
@@ -225,17 +225,17 @@ def test_nothing_of_another_user_runs_as_root(tmp_path: Path, source: Path) -> N
         parent.chmod(0o755)
     subprocess.run(["chown", "-R", "nobody:", source], check=True)
     home = directory_of_nobody(tmp_path)
-    app, seen = home / "app", home / "seen"
+    app, file = home / "app", home / "seen"
     declared = {"source": str(source), "user": "nobody", "revision": "v1"}
     report, _ = run({f"Git_checkout[{app}]": declared})
     assert reason(report) == ""
     assert {path.owner() for path in (app, *app.rglob("*"))} == {"nobody"}
     script = app / ".git" / "spy"
-    script.write_text(f"#!/bin/sh\nid -un >> {seen}\n")
+    script.write_text(f"#!/bin/sh\nid -un >> {file}\n")
     script.chmod(0o755)
     (app / ".git" / "hooks").mkdir()
     hook = app / ".git" / "hooks" / "post-checkout"
-    hook.write_text(f"#!/bin/sh\necho hook >> {seen}\n")
+    hook.write_text(f"#!/bin/sh\necho hook >> {file}\n")
     hook.chmod(0o755)
     (app / ".git" / "info").mkdir(exist_ok=True)
     (app / ".git" / "info" / "attributes").write_text("* filter=spy\n")
@@ -244,7 +244,7 @@ def test_nothing_of_another_user_runs_as_root(tmp_path: Path, source: Path) -> N
         config.write(f"[core]\n\tfsmonitor = {hook}\n\tsshCommand = {hook}\n")
         config.write(f'[filter "spy"]\n\tsmudge = {script}; cat\n')
     assert run({f"Git_checkout[{app}]": {**declared, "revision": "main"}})[0].summary.updated == 1
-    assert set(seen.read_text().split()) == {"nobody"}
+    assert set(file.read_text().split()) == {"nobody"}
 
 
 @root_only
@@ -262,7 +262,7 @@ def test_a_checkout_of_root_that_others_can_write_to_is_refused(tmp_path: Path, 
 @pytest.mark.parametrize("place", [".", ".git", ".git/config", "sub part", "sub part/.git", "inner", ".git/modules"])
 def test_what_git_executes_is_ours_or_trusted(tmp_path: Path, source: Path, place: str) -> None:
     """Whatever a team can write to: the refusal says whose it is and both ways out, and neither executes a hook."""
-    seen = tmp_path / "seen"
+    path = tmp_path / "seen"
     (source / "inner").mkdir()
     repository(tmp_path / "part")
     with served_by_git(tmp_path) as url:
@@ -272,23 +272,23 @@ def test_what_git_executes_is_ours_or_trusted(tmp_path: Path, source: Path, plac
         declared = {f"Git_checkout[{app}]": {"source": f"{url}/source", "revision": "main"}}
         assert reason(run(declared)[0]) == ""
         spy = tmp_path / "spy"
-        spy.write_text(f"#!/bin/sh\nid -un >> {seen}\n")
+        spy.write_text(f"#!/bin/sh\nid -un >> {path}\n")
         spy.chmod(0o755)
         git(app / "sub part", "config", "core.fsmonitor", str(spy))
         git(app, "config", "core.fsmonitor", str(spy))
         mode = 0o2775 if (app / place).is_dir() else 0o664
         (app / place).chmod(mode)
         shutil.chown(app / place, group="games")
-        why = reason(run(declared)[0])
-        assert f"'{app / place}' belongs to root and has mode {mode:04o}" in why
-        assert "declare the 'user' as whom it runs; or" in why
-        assert "--trust-path DIR" in why
+        error = reason(run(declared)[0])
+        assert f"'{app / place}' belongs to root and has mode {mode:04o}" in error
+        assert "declare the 'user' as whom it runs; or" in error
+        assert "--trust-path DIR" in error
         trusting = Runtime(Registry.from_path(trust=[str(app)]), log=Log("off"))
         assert trusting.apply({"project": "p", "resources": declared}).summary.unchanged == 1
         if place != ".":
             shutil.chown(app / place, "games")  # git itself refuses what belongs to others
         assert trusting.apply({"project": "p", "resources": declared}).exit_code == 0
-    assert not seen.exists()
+    assert not path.exists()
 
 
 @root_only
@@ -312,10 +312,10 @@ def test_included_settings_of_others_are_refused(tmp_path: Path, source: Path, s
     ours.write_text(f"[include]\n\tpath = {home}/more\n")
     with (app / ".git" / "config").open("a") as config:
         config.write(settings.format(home=home, ours=ours))
-    why = reason(run(declared)[0])
-    assert "others could have changed" in why
-    assert f"'{home}' belongs to nobody" in why
-    assert file in why
+    error = reason(run(declared)[0])
+    assert "others could have changed" in error
+    assert f"'{home}' belongs to nobody" in error
+    assert file in error
     home.chmod(0o755)
     for path in (home, home / "more"):
         shutil.chown(path, "root", "root")
@@ -334,16 +334,18 @@ def test_files_that_git_does_not_know_may_be_of_others(tmp_path: Path, source: P
 
 def test_a_password_is_stored_nowhere(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is left of the pipe that it goes through; a wrong one is refused."""
-    made: list[str] = []
+    created: list[str] = []
     make = tempfile.mkdtemp
-    monkeypatch.setattr(tempfile, "mkdtemp", lambda *args, **options: made.append(make(*args, **options)) or made[-1])
+    monkeypatch.setattr(
+        tempfile, "mkdtemp", lambda *args, **options: created.append(make(*args, **options)) or created[-1]
+    )
     declared = {"source": url, "revision": "v1", "username": "deploy", "password": "sesame-street"}
     assert reason(run({f"Git_checkout[{tmp_path}/app]": declared})[0]) == ""
     assert "sesame" not in (tmp_path / "app" / ".git" / "config").read_text()
     report, _ = run({f"Git_checkout[{tmp_path}/b]": {**declared, "password": "wrong-one"}})
     assert "Authentication failed" in reason(report)
-    assert made
-    assert not any(map(os.path.exists, made))
+    assert created
+    assert not any(map(os.path.exists, created))
 
 
 @contextmanager

@@ -166,7 +166,9 @@ def test_users_that_leave_a_removed_group_are_in_the_plan() -> None:
     apply(members=["ra-test-a", "ra-test-b"])
     group = {f"Group[{NAME}]": {"ensure": "absent"}}
     (step,) = Runtime(REGISTRY, log=Log("off")).plan({"resources": group}).to_dict()["steps"]
-    assert [(each["type"], each["name"], each["action"]) for each in step["side_effects"]] == [
+    assert [
+        (side_effect["type"], side_effect["name"], side_effect["action"]) for side_effect in step["side_effects"]
+    ] == [
         ("user", "ra-test-a", "update"),
         ("user", "ra-test-b", "update"),
     ]
@@ -186,8 +188,8 @@ def test_a_plan_names_the_users_whose_primary_group_is_removed() -> None:
         [step] = Runtime(REGISTRY).plan({"resources": group}).steps
         assert [(str(effect), effect.action) for effect in step.side_effects or ()] == [("User[ra-test-c]", "detach")]
         declared = {**group, "User[ra-test-c]": {"gid": NAME}}
-        why = {str(step.reference): step.error for step in Runtime(REGISTRY).plan({"resources": declared}).steps}
-        assert "would also detach User[ra-test-c], which User[ra-test-c] declares otherwise" in why[f"Group[{NAME}]"]
+        reason = {str(step.reference): step.error for step in Runtime(REGISTRY).plan({"resources": declared}).steps}
+        assert "would also detach User[ra-test-c], which User[ra-test-c] declares otherwise" in reason[f"Group[{NAME}]"]
         report = Runtime(REGISTRY, log=Log("off")).apply({"resources": group})
         assert "cannot remove the primary group of user 'ra-test-c'" in str(report.steps[0].error)
     finally:

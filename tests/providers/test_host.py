@@ -49,10 +49,10 @@ def read(target: Path | str, *names: str) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in rows}
 
 
-def write(target: Path | str, *wanted: Mapping[str, Any]) -> None:
+def write(target: Path | str, *expected: Mapping[str, Any]) -> None:
     """Apply changes to hosts and check that the result is as declared."""
     provider, is_ = host.Provider(), read(target)
-    resources = [{"ensure": "present", "target": str(target), **should} for should in wanted]
+    resources = [{"ensure": "present", "target": str(target), **should} for should in expected]
     names = {(should["name"], should["target"]): should for should in provider.canonicalize(None, resources)}
     context = Context(TYPE, RunContext(Log("off")), subjects={name: Subject(name[0]) for name in names})
     with context.activate(provider):
@@ -119,13 +119,13 @@ print(socket.inet_ntoa(bytes(ask(sys.argv[1].encode()).contents.addresses[0].con
 
 def resolved(directory: Path, content: bytes, name: str, ip: str) -> str:
     """Return the first address of a family that the resolver of this machine finds in a file of hosts."""
-    place = directory / "private hosts"
-    place.write_bytes(content)
+    path = directory / "private hosts"
+    path.write_bytes(content)
     with private_mounts():
-        bind(place, "/etc/hosts")
+        bind(path, "/etc/hosts")
         question = ["getent", "ahostsv6"] if ":" in ip else [sys.executable, "-c", FIRST_OF_FILE]
-        found = subprocess.run([*question, name], capture_output=True, text=True, check=True)
-    return found.stdout.partition(" ")[0]
+        process = subprocess.run([*question, name], capture_output=True, text=True, check=True)
+    return process.stdout.partition(" ")[0]
 
 
 #: The content before, what is declared, the content after.
@@ -214,8 +214,8 @@ def test_what_is_declared_is_what_the_resolver_finds(
     converge({"Host[h]": {**declared, "target": str(target)}})
     assert target.read_bytes() == after
     for name in (declared["name"], *declared.get("host_aliases", ())):
-        found = resolved(tmp_path, after, name, declared["ip"])
-        assert ip_address(found) == ip_address(declared["ip"])
+        result = resolved(tmp_path, after, name, declared["ip"])
+        assert ip_address(result) == ip_address(declared["ip"])
 
 
 def test_the_plan_names_the_line_that_would_count(tmp_path: Path) -> None:
@@ -223,11 +223,11 @@ def test_the_plan_names_the_line_that_would_count(tmp_path: Path) -> None:
     target = tmp_path / "hosts"
     target.write_bytes(b"# all\n127.0.1.1 web.example.org web\n")
     declared = {"Host[web]": {"target": str(target), "ip": "10.0.0.5"}}
-    why = f"line 2 of {target} gives 'web' the address 127.0.1.1, and comes first"
-    assert [each for each in warned(declared) if why in each]
+    text = f"line 2 of {target} gives 'web' the address 127.0.1.1, and comes first"
+    assert [item for item in warned(declared) if text in item]
     target.write_bytes(b"# all\n127.0.1.1 web.example.org web\n10.0.0.5 web\n")
     _, logged = run(declared)
-    assert any(why in line for line in logged), logged
+    assert any(text in line for line in logged), logged
     assert warned(declared) == []
 
 
@@ -235,7 +235,7 @@ def test_two_declared_hosts_with_one_alias_fail(tmp_path: Path) -> None:
     """The resolver takes the first line, so only one of them can be as declared."""
     target = str(tmp_path / "hosts")
     hosts = {"Host[a]": {"ip": "10.0.0.1"}, "Host[b]": {"ip": "10.0.0.2"}}
-    report, _ = run({title: {**each, "target": target, "host_aliases": ["www"]} for title, each in hosts.items()})
+    report, _ = run({title: {**host, "target": target, "host_aliases": ["www"]} for title, host in hosts.items()})
     assert sorted(step.status for step in report.steps) == ["failed", "success"]
 
 
@@ -281,10 +281,10 @@ sys.stdout.write(socket.gethostbyname("ra-test-alias"))
         f"mount -t overlay ra-test -o lowerdir=/etc,upperdir={upper},workdir={work} /etc\n"
         f'exec {sys.executable} -c "$1"'
     )
-    found = subprocess.run(
+    process = subprocess.run(
         ["unshare", "-m", "sh", "-c", script, "sh", program], capture_output=True, text=True, check=False
     )
-    assert (found.stdout, found.stderr) == ("192.0.2.7", "")
+    assert (process.stdout, process.stderr) == ("192.0.2.7", "")
 
 
 def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ def test_an_added_host_is_read_back_and_removed_without_a_trace(content: bytes, 
     file = Lines(content)
     host.edit(file, {name: should})
     added = file.content
-    assert [found for line in file if (found := host.parse_line(line)) and found["name"] == name] == [should]
+    assert [result for line in file if (result := host.parse_line(line)) and result["name"] == name] == [should]
     host.edit(file, {name: should})
     assert file.content == added
     host.edit(file, {name: None})

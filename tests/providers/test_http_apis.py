@@ -23,10 +23,10 @@ PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "http-apis.md"
 def manifest(api_name: str, url: str) -> dict[str, Any]:
     """Return the manifest of one section of the page, for the service at ``url``."""
     section = next(part for part in PAGE.read_text(encoding="utf-8").split("\n## ") if api_name in part.splitlines()[0])
-    found: dict[str, Any] = yaml.safe_load(section.partition("```yaml\n")[2].partition("```")[0])
-    for provider in found["providers"].values():
+    document: dict[str, Any] = yaml.safe_load(section.partition("```yaml\n")[2].partition("```")[0])
+    for provider in document["providers"].values():
         provider["config"]["url"] = re.sub(r"https://[^/]+", url, provider["config"]["url"])
-    return {"project": "p", **found}
+    return {"project": "p", **document}
 
 
 class Session:
@@ -82,8 +82,8 @@ class Forge:
         if request.parts[0] == "orgs":
             _, org, _ = request.parts
             self.changes += 1
-            made = {"id": self.changes, "node_id": "R_1", "full_name": f"{org}/{request.body['name']}"}
-            repository = {"has_wiki": True, "updated_at": "now", **made, **request.body}
+            created = {"id": self.changes, "node_id": "R_1", "full_name": f"{org}/{request.body['name']}"}
+            repository = {"has_wiki": True, "updated_at": "now", **created, **request.body}
             self.repositories[org, request.body["name"]] = repository
             return Reply(201, repository)
         return self.label(request) if "labels" in request.parts else self.repository(request)
@@ -175,9 +175,9 @@ def test_a_change_of_somebody_else_is_kept() -> None:
 class Zone:
     """DNS records, as Cloudflare has them."""
 
-    def __init__(self, others: int = 120) -> None:
+    def __init__(self, rest: int = 120) -> None:
         """Begin with the records of others."""
-        self.records = {f"r{number}": self.record(f"r{number}", {"name": f"h{number}"}) for number in range(others)}
+        self.records = {f"r{number}": self.record(f"r{number}", {"name": f"h{number}"}) for number in range(rest)}
 
     def record(self, number: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Return a record with what the service adds."""
@@ -234,7 +234,7 @@ def test_cloudflare() -> None:
 
 def test_two_objects_of_one_name_are_an_error_with_their_identifiers() -> None:
     """Nothing of them is changed."""
-    zone = Zone(others=0)
+    zone = Zone(rest=0)
     with api(zone.answer) as server:
         session = Session("Cloudflare", server)
         for number in ("a", "b"):
@@ -269,9 +269,9 @@ class Cloud:
         name = request.parts[-1]
         if name == "virtualNetworks":
             at = int(request.query.get("$skiptoken", 0))
-            found = list(self.networks.values())
-            more = f"{request.path}?api-version=2024-05-01&$skiptoken={at + 2}" if len(found) > at + 2 else None
-            return Reply(200, {"value": found[at : at + 2], "nextLink": more})
+            result = list(self.networks.values())
+            more = f"{request.path}?api-version=2024-05-01&$skiptoken={at + 2}" if len(result) > at + 2 else None
+            return Reply(200, {"value": result[at : at + 2], "nextLink": more})
         if request.method == "GET":
             network = self.networks.get(name)
             return Reply(404, {"error": {}}) if network is None else Reply(200, network, {"ETag": network["etag"]})

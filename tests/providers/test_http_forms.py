@@ -55,23 +55,23 @@ class Store:
         self.patch(self.objects[number], request)
         return Reply(200, self.objects[number])
 
-    def patch(self, found: dict[str, Any], request: Request) -> None:
+    def patch(self, mapping: dict[str, Any], request: Request) -> None:
         """Change an object as the content type of the request says."""
         if request.headers["Content-Type"] == "application/json-patch+json":
-            for each in request.body:
-                *parents, name = each["path"].strip("/").split("/")
-                place = found
+            for item in request.body:
+                *parents, name = item["path"].strip("/").split("/")
+                path = mapping
                 for parent in parents:
-                    place = place[parent]
-                if each["op"] == "remove":
-                    del place[name]
+                    path = path[parent]
+                if item["op"] == "remove":
+                    del path[name]
                 else:
-                    place[name] = each["value"]
+                    path[name] = item["value"]
         else:
-            found.update({name: value for name, value in request.body.items() if value is not None})
+            mapping.update({name: value for name, value in request.body.items() if value is not None})
             for name in [name for name, value in request.body.items() if value is None]:
-                found.pop(name, None)
-        found["changes"] = self.changes
+                mapping.pop(name, None)
+        mapping["changes"] = self.changes
 
 
 @pytest.fixture
@@ -142,8 +142,8 @@ def test_secrets_are_sent_in_every_form_and_never_shown(
     def refuse(request: Request) -> Reply:
         return Reply(400, [*map(str, request.headers.values()), request.body])
 
-    with api(refuse) as other:
-        report = apply(other, {"x": {}}, headers={"X-Key": "sesame-street"}, retries=0)
+    with api(refuse) as second:
+        report = apply(second, {"x": {}}, headers={"X-Key": "sesame-street"}, retries=0)
     text = reason(report) + caplog.text
     assert "400" in text
     assert not any(word in text for word in ("barley", "sesame"))
@@ -165,11 +165,11 @@ def test_an_object_can_be_wrapped_and_have_its_name_within() -> None:
     forms = {"items": "data.rows", "object": "server", "wrap": "server", "name": "metadata.name", "id": "uid"}
     with api(answer) as server:
         config = {**forms, "path": "/servers", "update": "PUT /servers/{id}", "output": ["metadata.revision", "kind"]}
-        wanted: dict[str, Any] = {"x": {"body": {"metadata": {"labels": {"a": "1"}}, "spec": {"size": 1}}}}
-        assert apply(server, wanted, **config).summary.created == 1
+        expected: dict[str, Any] = {"x": {"body": {"metadata": {"labels": {"a": "1"}}, "spec": {"size": 1}}}}
+        assert apply(server, expected, **config).summary.created == 1
         assert objects["x"]["metadata"] == {"revision": 1, "name": "x", "labels": {"a": "1"}}
-        wanted["x"]["body"]["spec"]["size"] = 2
-        assert apply(server, wanted, **config).summary.updated == 1
+        expected["x"]["body"]["spec"]["size"] = 2
+        assert apply(server, expected, **config).summary.updated == 1
         assert server.asked("PUT") == ["/servers/u1"]
         assert sent(server, "PUT")[0]["server"]["metadata"] == {"revision": 1, "name": "x", "labels": {"a": "1"}}
         (row,) = Runtime(REGISTRY).resources("http_resource", config={"url": server.url, **config})
@@ -217,22 +217,22 @@ def test_of_two_objects_of_one_name_the_one_created_here_is_ours(store: Store) -
 @pytest.mark.parametrize("lag", ["created", "updated", "deleted"])
 def test_a_service_that_shows_changes_late_is_waited_for(store: Store, lag: str) -> None:
     """The declared fields count, not those that the service changes at once."""
-    shown: dict[str, Any] = {"at": 0.0, "rows": []}
+    output: dict[str, Any] = {"at": 0.0, "rows": []}
     store.objects["7"] = {"id": "7", "name": "old", "role": "web", "beat": 0}
 
     def answer(request: Request) -> Reply:
         if request.method != "GET":
-            shown.update(at=time.monotonic() + 0.7, rows=[dict(row) for row in store.objects.values()])
+            output.update(at=time.monotonic() + 0.7, rows=[dict(row) for row in store.objects.values()])
             return store.answer(request)
         store.changes += 1
-        rows = shown["rows"] if time.monotonic() < shown["at"] else list(store.objects.values())
+        rows = output["rows"] if time.monotonic() < output["at"] else list(store.objects.values())
         return Reply(200, [{**row, "beat": store.changes} for row in rows])
 
-    wanted = {"new": {}} if lag == "created" else {"old": {"body": {"role": "db"}}}
+    expected = {"new": {}} if lag == "created" else {"old": {"body": {"role": "db"}}}
     if lag == "deleted":
-        wanted = {"old": {"ensure": "absent"}}
+        expected = {"old": {"ensure": "absent"}}
     with api(answer) as server:
-        report = apply(server, wanted, settle=10)
+        report = apply(server, expected, settle=10)
         assert (getattr(report.summary, lag), reason(report)) == (1, "")
         assert len(server.requests) > 3
 
@@ -251,8 +251,8 @@ def test_an_object_without_fields_is_an_object() -> None:
         return Reply(200, objects[name])
 
     with api(answer) as server:
-        wanted = {"x": {"body": {"size": 1}}, "y": {"ensure": "absent"}}
-        report = apply(server, wanted, path="/parts/{part}")
+        expected = {"x": {"body": {"size": 1}}, "y": {"ensure": "absent"}}
+        report = apply(server, expected, path="/parts/{part}")
         assert (report.summary.updated, report.summary.deleted, objects) == (1, 1, {"x": {"size": 1}})
 
 
@@ -314,9 +314,9 @@ def test_a_listing_has_what_the_service_makes_as_comments(server: Api, store: St
     site = tmp_path / "site.json"
     site.write_text(json.dumps(manifest(server, {"h7": {"body": {"role": "web"}}}, output=["made"])))
     options = ("resource", "http_resource", "--provider", "http_resource", "--manifest", str(site))
-    done = command(*options, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split("  Http_resource[h8]:\n")[1] == (
+    result = command(*options, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split("  Http_resource[h8]:\n")[1] == (
         "    ensure: present\n"
         "    body:\n"
         "      role: web\n"
@@ -326,7 +326,7 @@ def test_a_listing_has_what_the_service_makes_as_comments(server: Api, store: St
     )
     head = "".join(site.read_text()[:-1].partition('"resources"')[:1])
     again = tmp_path / "again.yaml"
-    again.write_text(f"providers: {json.dumps(json.loads(head.rstrip(', ') + '}')['providers'])}\n{done.stdout}")
+    again.write_text(f"providers: {json.dumps(json.loads(head.rstrip(', ') + '}')['providers'])}\n{result.stdout}")
     assert "2 unchanged" in command("apply", str(again), "--state", "memory:", cwd=tmp_path).stdout
 
 
@@ -337,6 +337,6 @@ def test_the_log_shows_the_fields_that_were_changed(server: Api, store: Store, t
     site.write_text(json.dumps(manifest(server, {"x": {"body": {"region": "us"}}})))
     planned = command("plan", str(site), "--state", "memory:", cwd=tmp_path)
     assert "~ Http_resource[x]\n    body.region: eu → us\n" in planned.stdout
-    done = command("apply", str(site), "--state", "memory:", cwd=tmp_path)
-    assert "Notice: Http_resource[x]: body.region changed from eu to us\n" in done.stderr
-    assert "beat" not in planned.stdout + done.stdout + done.stderr
+    result = command("apply", str(site), "--state", "memory:", cwd=tmp_path)
+    assert "Notice: Http_resource[x]: body.region changed from eu to us\n" in result.stderr
+    assert "beat" not in planned.stdout + result.stdout + result.stderr

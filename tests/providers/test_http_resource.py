@@ -71,8 +71,8 @@ class Api(BaseHTTPRequestHandler):
 
     def member(self, number: str, body: Any) -> None:
         """Read, change or delete an object."""
-        found = self.server.objects.get(number)
-        if found is None:
+        result = self.server.objects.get(number)
+        if result is None:
             self.answer(404)
         elif self.command == "DELETE":
             del self.server.objects[number]
@@ -81,8 +81,8 @@ class Api(BaseHTTPRequestHandler):
             self.server.objects[number] = body
             self.answer(200, body)
         else:
-            found.update(body or {})
-            self.answer(200, found)
+            result.update(body or {})
+            self.answer(200, result)
 
     # The names that the base class calls.
     do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = do_any  # noqa: N815
@@ -127,8 +127,8 @@ def serving() -> Iterator[Server]:
 @pytest.fixture
 def server() -> Iterator[Server]:
     """Yield a running server."""
-    with serving() as found:
-        yield found
+    with serving() as result:
+        yield result
 
 
 class TestHttpResource(ProviderCompliance):
@@ -164,10 +164,10 @@ def apply(server: Server, resources: Mapping[str, Any], **config: Any) -> tuple[
 def test_only_declared_fields_are_changed(server: Server) -> None:
     """What the service adds is no difference; PUT keeps it."""
     server.objects["7"] = {"name": "x", "id": 7, "etag": "y", "tags": {"a": 1, "b": 2}, "role": "web"}
-    wanted = {"Http_resource[x]": {"body": {"tags": {"a": 1}}}}
-    assert apply(server, wanted)[1] == {"GET": 1}
-    wanted = {"Http_resource[x]": {"body": {"tags": {"a": 3}, "role": "db"}}}
-    assert apply(server, wanted, update="PUT /hosts/{id}")[0].summary.updated == 1
+    expected = {"Http_resource[x]": {"body": {"tags": {"a": 1}}}}
+    assert apply(server, expected)[1] == {"GET": 1}
+    expected = {"Http_resource[x]": {"body": {"tags": {"a": 3}, "role": "db"}}}
+    assert apply(server, expected, update="PUT /hosts/{id}")[0].summary.updated == 1
     assert server.objects["7"] == {"name": "x", "id": 7, "etag": "y", "tags": {"a": 3, "b": 2}, "role": "db"}
 
 
@@ -175,9 +175,9 @@ def test_objects_may_be_found_by_their_names(server: Server) -> None:
     """Then no list is read, and the name is not in the body; 404 means absent."""
     paths = {"read": "/hosts/{name}", "create": "PUT /hosts/{name}", "update": "PATCH /hosts/{name}", "id": "name"}
     server.objects["a/b"] = {"role": "web"}
-    report, asked = apply(server, {"Http_resource[a/b]": {"body": {"role": "db"}}}, **paths)
+    report, requested = apply(server, {"Http_resource[a/b]": {"body": {"role": "db"}}}, **paths)
     assert (report.summary.updated, reason(report)) == (1, "")
-    assert asked["GET"] == 2
+    assert requested["GET"] == 2
     assert server.objects == {"a/b": {"role": "db"}}
     assert {path for _, path, *_ in server.seen} == {"/api/hosts/a%2Fb"}
     assert apply(server, {"Http_resource[no]": {"ensure": "absent"}}, **paths)[0].summary.unchanged == 1
@@ -189,12 +189,12 @@ def test_objects_may_be_found_by_their_names(server: Server) -> None:
 def test_a_busy_service_is_asked_again(server: Server) -> None:
     """A creation only if it was not accepted; in the end the error is what the service says."""
     server.failures += [(503,), (429, None)]
-    report, asked = apply(server, {"Http_resource[x]": {}})
-    assert (report.summary.created, asked["POST"]) == (1, 1)
+    report, requested = apply(server, {"Http_resource[x]": {}})
+    assert (report.summary.created, requested["POST"]) == (1, 1)
     server.failures += [(503, {"error": "later"})] * 2
-    report, asked = apply(server, {"Http_resource[x]": {}}, retries=1)
+    report, requested = apply(server, {"Http_resource[x]": {}}, retries=1)
     assert f'GET {server.config["url"][:-1]}/hosts: 503 {{"error": "later"}}' in reason(report)
-    assert asked == {"GET": 2}
+    assert requested == {"GET": 2}
 
 
 def test_an_ambiguous_creation_is_not_sent_twice(server: Server) -> None:
@@ -210,23 +210,23 @@ def test_an_ambiguous_creation_is_not_sent_twice(server: Server) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Api, "collection", created_but_lost)
-        _, asked = apply(server, {"Http_resource[x]": {"body": {"role": "web"}}})
-    assert asked["POST"] == 1
+        _, requested = apply(server, {"Http_resource[x]": {"body": {"role": "web"}}})
+    assert requested["POST"] == 1
     assert len(server.objects) == 1
 
 
 def test_the_token_goes_nowhere_else(server: Server) -> None:
     """Neither by a redirect nor by a page at another address."""
-    with serving() as other:
-        place = f"http://127.0.0.1:{other.server_port}/api/hosts"
+    with serving() as second:
+        text = f"http://127.0.0.1:{second.server_port}/api/hosts"
         server.failures.append((302, None))
         assert ": 302" in reason(apply(server, {"Http_resource[x]": {}}, retries=0)[0])
         server.objects = {str(number): {"name": str(number), "id": number} for number in range(PAGE + 1)}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Api, "collection", lambda self, *_: self.answer(200, [], Link=f'<{place}>; rel="next"'))
+            patch.setattr(Api, "collection", lambda self, *_: self.answer(200, [], Link=f'<{text}>; rel="next"'))
             report, _ = apply(server, {"Http_resource[x]": {}})
         assert "another address, which does not get the token" in reason(report)
-        assert other.seen == []
+        assert second.seen == []
 
 
 @pytest.mark.parametrize(
@@ -240,9 +240,9 @@ def test_the_token_goes_nowhere_else(server: Server) -> None:
 def test_what_the_service_says_is_the_reason(server: Server, failure: tuple[Any, ...], message: str) -> None:
     """Nothing is created where the present state cannot be read."""
     server.failures.append(failure)
-    report, asked = apply(server, {"Http_resource[x]": {}}, retries=0)
+    report, requested = apply(server, {"Http_resource[x]": {}}, retries=0)
     assert message in reason(report)
-    assert "POST" not in asked
+    assert "POST" not in requested
 
 
 def test_a_service_that_is_not_there_is_named() -> None:

@@ -238,16 +238,16 @@ CONTINUED: dict[str, tuple[str, str, str, str | None, str]] = {
 @pytest.mark.parametrize("case", CONTINUED)
 def test_a_value_goes_with_the_lines_that_continue_it(tmp_path: Path, case: str) -> None:
     """Every other byte stays, and the next plan is empty."""
-    name, place, before, value, after = CONTINUED[case]
+    name, location, before, value, after = CONTINUED[case]
     path = tmp_path / name
     path.write_text(before)
     declared: dict[str, Any] = {"ensure": "absent"} if value is None else {"value": value}
-    converge({f"Ini_setting[{path}:{place}]": declared})
+    converge({f"Ini_setting[{path}:{location}]": declared})
     assert path.read_text() == after
 
 
 @pytest.mark.parametrize(
-    ("before", "why"),
+    ("before", "error"),
     [
         ("[a]\nb = 1\n   c = 2\n", "line 3 is indented below it"),
         ("[a]\nb = 1\n\n   more\n", "line 4 is indented below it"),
@@ -257,14 +257,14 @@ def test_a_value_goes_with_the_lines_that_continue_it(tmp_path: Path, case: str)
 )
 @pytest.mark.parametrize("declared", [{"value": "new"}, {"ensure": "absent"}])
 def test_a_value_that_cannot_be_told_is_not_changed(
-    tmp_path: Path, before: str, why: str, declared: dict[str, Any]
+    tmp_path: Path, before: str, error: str, declared: dict[str, Any]
 ) -> None:
     """The plan and the failure name the line; the value that is there is no change."""
     path = tmp_path / "app.ini"
     path.write_text(before)
     name = f"Ini_setting[{path}:a:b]"
-    assert declared.get("ensure") == "absent" or any(why in each for each in warned({name: declared}))
-    assert why in reason(run({name: declared})[0])
+    assert declared.get("ensure") == "absent" or any(error in item for item in warned({name: declared}))
+    assert error in reason(run({name: declared})[0])
     assert path.read_text() == before
     value = before.splitlines()[1].removeprefix("b = ")
     assert run({name: {"value": value}})[0].summary.unchanged == 1
@@ -304,7 +304,9 @@ def test_python_reads_what_is_declared_and_everything_else_as_before(
     else:
         assert setting not in after.get("s", {})
     before.get("s", {}).pop(setting, None)
-    assert {name: each for name, each in after.items() if each} == {name: each for name, each in before.items() if each}
+    assert {name: item for name, item in after.items() if item} == {
+        name: entry for name, entry in before.items() if entry
+    }
 
 
 def parsed(content: str) -> dict[str, dict[str, list[str]]]:

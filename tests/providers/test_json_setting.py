@@ -103,9 +103,9 @@ def test_a_file_that_cannot_hold_the_setting_is_not_written(tmp_path: Path, cont
     """The setting fails with the path and the line of the mistake first, and in no words of the parser."""
     path = tmp_path / "a.json"
     path.write_bytes(content)
-    why = reason(run({"Json_setting[x]": {"path": str(path), "key": "a.b", "value": 2}})[0])
-    assert why.startswith(message.format(path=path))
-    assert "Expecting" not in why
+    error = reason(run({"Json_setting[x]": {"path": str(path), "key": "a.b", "value": 2}})[0])
+    assert error.startswith(message.format(path=path))
+    assert "Expecting" not in error
     assert path.read_bytes() == content
 
 

@@ -60,8 +60,8 @@ def converge(title: str, **attributes: Any) -> None:
 
 def found(file: Path, name: str) -> list[str]:
     """Return the types of the keys that ssh-keygen finds for a name."""
-    shown = subprocess.run(["ssh-keygen", "-F", name, "-f", file], check=False, capture_output=True, text=True).stdout
-    return [line.split()[-2] for line in shown.splitlines() if line[0] != "#"]
+    output = subprocess.run(["ssh-keygen", "-F", name, "-f", file], check=False, capture_output=True, text=True).stdout
+    return [line.split()[-2] for line in output.splitlines() if line[0] != "#"]
 
 
 @pytest.mark.parametrize("hashed", [True, False])
@@ -118,27 +118,27 @@ def listens(port: int) -> bool:
 
 def test_ssh_finds_a_key_by_each_spelling_of_an_address(tmp_path: Path) -> None:
     """It asks for the canonical one, whatever a user types; no other line would be found."""
-    key, known = tmp_path / "key", tmp_path / "known"
+    key, declared = tmp_path / "key", tmp_path / "known"
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as free:
         port = free.getsockname()[1]
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     kind, public, *_ = Path(f"{key}.pub").read_text().split()
     Path("/run/sshd").mkdir(exist_ok=True)
     server = ["/usr/sbin/sshd", "-D", "-f", "/dev/null", "-h", key, "-p", str(port), "-o", "ListenAddress=::1"]
-    options = ("StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "GlobalKnownHostsFile=/dev/null")
+    options = ("StrictHostKeyChecking=yes", f"UserKnownHostsFile={declared}", "GlobalKnownHostsFile=/dev/null")
     words = [word for option in ("BatchMode=yes", *options) for word in ("-o", option)]
-    known.write_text(f"[0:0::1]:{port} {kind} {public}\n")
+    declared.write_text(f"[0:0::1]:{port} {kind} {public}\n")
 
     def answers() -> list[bool]:
-        asked = [["ssh", *words, "-p", str(port), address, "true"] for address in ("::1", "0:0::0001")]
-        done = [subprocess.run(each, check=False, capture_output=True, text=True).stderr for each in asked]
-        return ["Permission denied" in each for each in done]
+        requested = [["ssh", *words, "-p", str(port), address, "true"] for address in ("::1", "0:0::0001")]
+        stderrs = [subprocess.run(item, check=False, capture_output=True, text=True).stderr for item in requested]
+        return ["Permission denied" in value for value in stderrs]
 
     with subprocess.Popen([*server, "-o", "PidFile=none"], stderr=subprocess.DEVNULL) as process:
         try:
             wait_until(lambda: listens(port))
             assert answers() == [False, False]
-            converge(f"[::0:1]:{port}@{kind} {known}", key=public)
+            converge(f"[::0:1]:{port}@{kind} {declared}", key=public)
             assert answers() == [True, True]
         finally:
             process.terminate()

@@ -33,8 +33,8 @@ TEXT = f"# comment\n\n# de_DE.UTF-8 UTF-8\n# ra_XB {ASCII}\n"
 @pytest.fixture(scope="module")
 def archive(private_etc: None) -> None:  # noqa: ARG001 - /etc is a copy
     """Cover the archive and the sources of the administrator; some sources are the smallest there is."""
-    for place in ("/usr/lib/locale", "/usr/local/share"):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", place], check=True)
+    for word in ("/usr/lib/locale", "/usr/local/share"):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", word], check=True)
     SOURCES.mkdir(parents=True)
     for name in ("ra_XA", "ra_XB", "ra_XC", "ra_XA@more"):
         shutil.copy("/usr/share/i18n/locales/POSIX", SOURCES / name)
@@ -49,20 +49,20 @@ def _list() -> None:
 
 def usable() -> list[str]:
     """Return the locales of the tests that programs can use."""
-    shown = subprocess.run(["locale", "-a"], check=True, capture_output=True, text=True).stdout.split()
-    return [name for name in shown if name.startswith("ra_")]
+    words = subprocess.run(["locale", "-a"], check=True, capture_output=True, text=True).stdout.split()
+    return [name for name in words if name.startswith("ra_")]
 
 
 def apply(**locales: dict[str, Any]) -> list[str]:
     """Apply locales twice, the second time without a change; return what programs can use."""
-    converge({f"Locale[{name.replace('__', '@')}]": {"charset": ASCII, **each} for name, each in locales.items()})
+    converge({f"Locale[{name.replace('__', '@')}]": {"charset": ASCII, **locale} for name, locale in locales.items()})
     return usable()
 
 
 def test_a_locale_is_listed_and_built_and_removed() -> None:
     """Its comment becomes its line; what the tests did not declare keeps every byte."""
-    shown = apply(ra_XB={}, ra_XA__more={})
-    assert {"ra_XB", "ra_XA@more"} <= set(shown)
+    output = apply(ra_XB={}, ra_XA__more={})
+    assert {"ra_XB", "ra_XA@more"} <= set(output)
     assert LIST.read_text() == TEXT.replace("# ra_XB", "ra_XB") + f"ra_XA@more {ASCII}\n"
     assert apply(ra_XB={"ensure": "absent"}, ra_XA__more={"ensure": "absent"}) == []
     assert LIST.read_text() == TEXT.replace(f"# ra_XB {ASCII}\n", "")
@@ -101,8 +101,8 @@ def test_only_what_is_missing_is_built() -> None:
     """The others in the list are not built anew, whatever they are."""
     LIST.write_text("de_DE.UTF-8 UTF-8\n")
     assert apply(ra_XC={})[0] == "ra_XC"
-    shown = subprocess.run(["locale", "-a"], check=True, capture_output=True, text=True).stdout
-    assert "de_DE" not in shown
+    output = subprocess.run(["locale", "-a"], check=True, capture_output=True, text=True).stdout
+    assert "de_DE" not in output
 
 
 def test_what_cannot_be_built_is_an_error() -> None:
@@ -112,22 +112,22 @@ def test_what_cannot_be_built_is_an_error() -> None:
     assert reason(run(declared)[0]) == "there is no source of it in /usr/share/i18n/locales"
     assert "there is no character set 'RA-1'" in reason(run({"Locale[ra_XC]": {"charset": "RA-1"}})[0])
     (SOURCES / "ra_BAD").write_text('LC_CTYPE\ncopy "ra_NONE"\nEND LC_CTYPE\n')
-    why = reason(run({"Locale[ra_BAD]": {"charset": ASCII}})[0])
-    assert "localedef did not build it: [error] cannot open locale definition file `ra_NONE'" in why
+    error = reason(run({"Locale[ra_BAD]": {"charset": ASCII}})[0])
+    assert "localedef did not build it: [error] cannot open locale definition file `ra_NONE'" in error
     assert usable() == []
 
 
 @pytest.mark.parametrize(
-    ("title", "why"),
+    ("title", "reason"),
     [
         ("C.UTF-8", "must be a locale"),
         ("../x", "must be a locale"),
         ("de_DE", "charset is needed where the name has none"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(title: str, why: str) -> None:
+def test_what_cannot_be_meant_is_refused(title: str, reason: str) -> None:
     """Before anything is read."""
-    with pytest.raises(ManifestError, match=why):
+    with pytest.raises(ManifestError, match=reason):
         Runtime(REGISTRY).validate({"resources": {f"Locale[{title}]": {}}})
 
 

@@ -54,7 +54,7 @@ def test_a_rule_rotates_a_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    ("content", "reason"),
     [
         ({"/x": {"compres": True}}, "/etc/logrotate.d/ra-test:2: unknown option 'compres' -- ignoring line"),
         ({"/x": {"size": "many"}}, "/etc/logrotate.d/ra-test:2: unknown unit"),
@@ -65,11 +65,11 @@ def test_a_rule_rotates_a_log(tmp_path: Path) -> None:
         ({"/x": {"create": "0640 ra-nobody root"}}, "ra-nobody"),
     ],
 )
-def test_what_logrotate_would_not_accept_is_not_written(content: Any, why: str) -> None:
+def test_what_logrotate_would_not_accept_is_not_written(content: Any, reason: str) -> None:
     """The reason is what it says; the other rules are written."""
     report, lines = run({"Logrotate_rule[ra-test]": {"content": content}, "Logrotate_rule[ra-good]": {"content": RULE}})
     [error] = [step.error for step in report.steps if step.error]
-    assert why in error
+    assert reason in error
     assert [line for line in lines if line.startswith("warning")] == []
     assert not (PLACE / "ra-test").exists()
     (PLACE / "ra-good").unlink()
@@ -84,14 +84,14 @@ def test_a_log_that_another_file_rotates_is_refused_with_its_name(name: str, set
     path = PLACE / name
     before = path.read_text() if path.exists() else None
     path.write_text(f"{before or ''}{next(iter(RULE))} {{\n    {setting}\n}}\n")
-    why = reason(run({"Logrotate_rule[ra-test]": {"content": RULE}})[0])
-    assert "duplicate log entry for /srv/ra-test/*.log" in why
-    assert os.path.realpath(path) in why
+    error = reason(run({"Logrotate_rule[ra-test]": {"content": RULE}})[0])
+    assert "duplicate log entry for /srv/ra-test/*.log" in error
+    assert os.path.realpath(path) in error
     assert not (PLACE / "ra-test").exists()
     (PLACE / "ra-wrong").write_text("/x {\n    rubbish\n}\n")
     assert run({"Logrotate_rule[ra-test]": {"content": {"/srv/more.log": {}}}})[0].summary.created == 1
-    for each in (PLACE / "ra-test", PLACE / "ra-wrong"):
-        each.unlink()
+    for item in (PLACE / "ra-test", PLACE / "ra-wrong"):
+        item.unlink()
     path.write_text(before) if before else path.unlink()
 
 

@@ -60,10 +60,10 @@ def test_a_copy_that_cannot_be_made_is_an_error_with_its_path(monkeypatch: pytes
 def test_a_path_that_the_title_does_not_tell_is_said(kind: str, path: str, declared: dict[str, Any]) -> None:
     """Of what cannot be read, and of what cannot be changed, in the report and in the log."""
     report, lines = run({f"{kind}[a]": {"path": path, **declared}})
-    why = reason(report)
-    assert why.startswith(f"{path}: ")
-    assert any(why in line or f"{path}: Processing failed: " in line for line in lines)
-    assert reason(run({f"{kind}[{path}]": declared})[0]) == why.removeprefix(f"{path}: ")
+    error = reason(report)
+    assert error.startswith(f"{path}: ")
+    assert any(error in line or f"{path}: Processing failed: " in line for line in lines)
+    assert reason(run({f"{kind}[{path}]": declared})[0]) == error.removeprefix(f"{path}: ")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has keys of root and rules of the kernel")
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, kind: str, obstacle
     """A directory in its place, and one that is too large."""
     path = tmp_path / "file"
     path.mkdir() if obstacle == "directory" else path.write_bytes(b"\n" * (17 << 20))
-    place = "target" if kind in {"Host", "Sysctl", "Known_host", "Ssh_authorized_key"} else "path"
-    why = reason(run({f"{kind}[a]": {**TYPES[kind], place: str(path)}})[0])
-    assert str(path) in why
-    assert why.startswith(str(path)) or " cannot be read: " in why
+    location = "target" if kind in {"Host", "Sysctl", "Known_host", "Ssh_authorized_key"} else "path"
+    error = reason(run({f"{kind}[a]": {**TYPES[kind], location: str(path)}})[0])
+    assert str(path) in error
+    assert error.startswith(str(path)) or " cannot be read: " in error

@@ -38,8 +38,8 @@ def fstab() -> Iterator[Path]:
     before = mounts()
     FSTAB.write_bytes(OTHERS)
     yield FSTAB
-    for place in reversed(mounts()[len(before) :]):
-        subprocess.run(["umount", "-l", place], check=True)
+    for mount in reversed(mounts()[len(before) :]):
+        subprocess.run(["umount", "-l", mount], check=True)
 
 
 @pytest.fixture
@@ -55,10 +55,10 @@ def mounts() -> list[str]:
     return [line.split()[4].replace("\\040", " ") for line in lines]
 
 
-def options(place: Path) -> str:
+def options(path: Path) -> str:
     """Return the options of what is mounted there, as a program of the system shows them."""
-    shown = subprocess.run(["findmnt", "-nro", "OPTIONS", str(place)], check=False, capture_output=True, text=True)
-    return shown.stdout.strip()
+    process = subprocess.run(["findmnt", "-nro", "OPTIONS", str(path)], check=False, capture_output=True, text=True)
+    return process.stdout.strip()
 
 
 def test_a_file_system_is_mounted_and_has_an_entry(place: Path, fstab: Path) -> None:
@@ -258,8 +258,8 @@ def test_what_is_declared_below_a_mount_keeps_it_mounted(place: Path) -> None:
     run({f"Mount[{place}]": SMALL})
     unmounted = {f"Mount[{place}]": {"ensure": "absent"}}
     report, _ = run({**unmounted, f"File[{place}/x]": {"content": "a"}})
-    why = {str(step.reference): step.error for step in report.steps}[f"Mount[{place}]"]
-    assert f"would also hide File[{place}/] and all below it, which File[{place}/x] declares as present" in why
+    reason = {str(step.reference): step.error for step in report.steps}[f"Mount[{place}]"]
+    assert f"would also hide File[{place}/] and all below it, which File[{place}/x] declares as present" in reason
     assert str(place) in mounts()
     report, _ = run({**unmounted, f"File[{place}]": {"ensure": "directory"}})
     assert [step.error for step in report.steps if step.error] == []

@@ -85,7 +85,7 @@ def test_a_mounted_file_is_written(kind: str, tmp_path: Path) -> None:
     ]
     converge(resources)
     assert path.read_bytes() == after
-    assert sorted(each.name for each in path.parent.iterdir()) == ["mounted", "mounted.part"]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["mounted", "mounted.part"]
     assert warned(resources) == []
 
 
@@ -107,7 +107,7 @@ def test_what_a_container_mounts_is_written(
     if not Path(path).exists():
         pytest.skip(f"this machine has no {path} to mount over")
     mount_file(tmp_path, Path(path).resolve(), b"# of the container\n")
-    assert any("not atomic" in each for each in warned({resource: declared}))
+    assert any("not atomic" in item for item in warned({resource: declared}))
     converge({resource: declared})
     content = Path(path).read_text(encoding="utf-8")
     assert content.startswith(f"# of the container\n{line}")
@@ -155,8 +155,8 @@ PLACES: dict[str, tuple[str, dict[str, Any], str, str]] = {
 @pytest.mark.parametrize("kind", PLACES)
 def test_a_mounted_file_of_a_directory_is_written(kind: str, tmp_path: Path) -> None:
     """Of the account files only the mounted one is overwritten."""
-    title, declared, place, part = PLACES[kind]
-    path = Path(place)
+    title, declared, location, part = PLACES[kind]
+    path = Path(location)
     path.touch()
     mount_file(tmp_path, path, path.read_bytes())
     try:
@@ -167,7 +167,7 @@ def test_a_mounted_file_of_a_directory_is_written(kind: str, tmp_path: Path) -> 
         assert part in path.read_text(encoding="utf-8")
         assert part in (tmp_path / "outside").read_text(encoding="utf-8")
     finally:
-        unmount(place)
+        unmount(location)
 
 
 @pytest.mark.usefixtures("machine")
@@ -237,28 +237,28 @@ def test_a_plan_says_that_a_mount_point_cannot_be_removed(kind: str, tmp_path: P
         mount_file(tmp_path, inner, b"x")
     else:
         mount_file(tmp_path, path, path.read_bytes())
-    place = inner if directory else path
-    assert said() == [f"'{place}' is a mount point, so it cannot be removed before it is unmounted"]
-    unmounted = {f"Mount[{place}]": {"ensure": "unmounted"}}
+    location = inner if directory else path
+    assert said() == [f"'{location}' is a mount point, so it cannot be removed before it is unmounted"]
+    unmounted = {f"Mount[{location}]": {"ensure": "unmounted"}}
     assert [line for line in warned({**unmounted, **absent}) if "cannot be removed" in line] == []
     report, _ = run(absent)
-    assert report.exit_code == 1 or place.exists()
+    assert report.exit_code == 1 or location.exists()
 
 
 @pytest.mark.usefixtures("private_system")
 @pytest.mark.parametrize("kind", ["apt_pin", "logrotate_rule", "sudo_rule", "systemd_unit"])
 def test_a_plan_says_that_a_mounted_file_of_a_directory_cannot_be_removed(kind: str, tmp_path: Path) -> None:
     """As for files that are declared by their path."""
-    title, declared, place, _ = PLACES[kind]
-    path = Path(place)
+    title, declared, location, _ = PLACES[kind]
+    path = Path(location)
     converge({title: declared})
     mount_file(tmp_path, path, path.read_bytes())
     (tmp_path / "outside").chmod(path.stat().st_mode & 0o777)
     try:
-        said = warned({title: {**declared, "ensure": "absent"}})
-        assert f"'{path}' is a mount point, so it cannot be removed before it is unmounted" in said
+        message = warned({title: {**declared, "ensure": "absent"}})
+        assert f"'{path}' is a mount point, so it cannot be removed before it is unmounted" in message
     finally:
-        unmount(place)
+        unmount(location)
         path.unlink()
 
 

@@ -69,17 +69,17 @@ def test_a_collation_alone_is_of_its_character_set(mariadb: Server, database: st
 
 
 @pytest.mark.parametrize(
-    ("attributes", "why"),
+    ("attributes", "error"),
     [
         ({"charset": "klingon"}, "Unknown character set: 'klingon' (1115)"),
         ({"charset": "utf8mb4", "collate": "latin1_bin"}, "COLLATION 'latin1_bin' is not valid for CHARACTER SET"),
     ],
 )
 def test_what_the_server_does_not_know_is_its_error(
-    mariadb: Server, database: str, attributes: dict[str, Any], why: str
+    mariadb: Server, database: str, attributes: dict[str, Any], error: str
 ) -> None:
     """With its number, by which it is found in the manual; no database is left."""
-    assert why in reason(apply(mariadb, database, **attributes))
+    assert error in reason(apply(mariadb, database, **attributes))
     assert apply(mariadb, database, ensure="absent").summary.unchanged == 1
 
 

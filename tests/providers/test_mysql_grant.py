@@ -84,9 +84,9 @@ def applied(
 
 def apply(server: Server, user: str, table: str, *rights: str, **attributes: Any) -> None:
     """Give rights twice, the second time without a change."""
-    wanted = {**attributes, "privileges": list(rights)} if rights else attributes
-    assert reason(applied(server, user, table, **wanted)) == ""
-    assert applied(server, user, table, **wanted).summary.unchanged == 1
+    expected = {**attributes, "privileges": list(rights)} if rights else attributes
+    assert reason(applied(server, user, table, **expected)) == ""
+    assert applied(server, user, table, **expected).summary.unchanged == 1
 
 
 def grants(server: Server, user: str) -> list[str]:
@@ -116,7 +116,7 @@ def test_an_account_has_the_rights_that_are_declared_and_no_others(accounts: Ser
 
 
 @pytest.mark.parametrize(
-    ("table", "shown"),
+    ("table", "output"),
     [
         ("*.*", "*.*"),
         ("ra_db.*", "`ra_db`.*"),
@@ -125,17 +125,17 @@ def test_an_account_has_the_rights_that_are_declared_and_no_others(accounts: Ser
         ("FUNCTION ra_db.f", "FUNCTION `ra_db`.`f`"),
     ],
 )
-def test_all_rights_are_those_that_the_server_has_there(accounts: Server, table: str, shown: str) -> None:
+def test_all_rights_are_those_that_the_server_has_there(accounts: Server, table: str, output: str) -> None:
     """A right that is missing among them is given; one of them can be kept alone."""
     apply(accounts, ODD, table, "ALL", options=["GRANT"])
-    given_all = next(line for line in grants(accounts, ODD) if shown in line)
-    whole = "EXECUTE, ALTER ROUTINE" if "`work`" in shown or "`f`" in shown else "ALL PRIVILEGES"
-    assert given_all == f"GRANT {whole} ON {shown} WITH GRANT OPTION"
+    given_all = next(line for line in grants(accounts, ODD) if output in line)
+    whole = "EXECUTE, ALTER ROUTINE" if "`work`" in output or "`f`" in output else "ALL PRIVILEGES"
+    assert given_all == f"GRANT {whole} ON {output} WITH GRANT OPTION"
     one = "EXECUTE" if whole != "ALL PRIVILEGES" else "SELECT"
     apply(accounts, ODD, table, one, options=[])
-    assert f"GRANT {one} ON {shown}" in grants(accounts, ODD)
+    assert f"GRANT {one} ON {output}" in grants(accounts, ODD)
     apply(accounts, ODD, table, "all privileges")
-    assert f"GRANT {whole} ON {shown}" in grants(accounts, ODD)
+    assert f"GRANT {whole} ON {output}" in grants(accounts, ODD)
 
 
 def test_rights_on_columns_are_given_and_taken(accounts: Server) -> None:
@@ -172,7 +172,7 @@ def test_a_database_is_a_pattern_as_the_server_has_it(accounts: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "rights", "why"),
+    ("name", "rights", "error"),
     [
         (("ra-none@localhost", "ra_db.*"), ["SELECT"], "there is no such account (1133)"),
         ((A, "ra_db.none"), ["SELECT"], "Table 'ra_db.none' doesn't exist (1146)"),
@@ -183,9 +183,11 @@ def test_a_database_is_a_pattern_as_the_server_has_it(accounts: Server) -> None:
     ],
 )
 @pytest.mark.usefixtures("careless")
-def test_what_does_not_exist_is_an_error(accounts: Server, name: tuple[str, str], rights: list[str], why: str) -> None:
+def test_what_does_not_exist_is_an_error(
+    accounts: Server, name: tuple[str, str], rights: list[str], error: str
+) -> None:
     """And has no rights: there is nothing to take away. No account is created by giving rights to it."""
-    assert why in reason(applied(accounts, *name, privileges=rights))
+    assert error in reason(applied(accounts, *name, privileges=rights))
     assert applied(accounts, *name, ensure="absent").summary.unchanged == 1
     assert not accounts.sql("SELECT 1 FROM mysql.user WHERE User = 'ra-none'")
 
@@ -213,10 +215,10 @@ def test_a_user_who_cannot_see_the_rights_of_others_is_told(accounts: Server) ->
 
 def test_the_account_that_makes_the_changes_keeps_its_rights(accounts: Server) -> None:
     """Those on the whole server: nobody else may be left who could give them back."""
-    own = f"{ACCOUNT}@localhost"
+    text = f"{ACCOUNT}@localhost"
     for attributes in ({"ensure": "absent"}, {"privileges": ["SELECT"]}, {"privileges": ["ALL"], "options": []}):
-        assert "the changes are made with" in reason(applied(accounts, own, "*.*", **attributes))
-    assert applied(accounts, own, "*.*", privileges=["ALL"], options=["GRANT"]).summary.unchanged == 1
+        assert "the changes are made with" in reason(applied(accounts, text, "*.*", **attributes))
+    assert applied(accounts, text, "*.*", privileges=["ALL"], options=["GRANT"]).summary.unchanged == 1
 
 
 def test_a_grant_comes_after_its_account_and_database() -> None:
@@ -234,7 +236,7 @@ def test_a_grant_comes_after_its_account_and_database() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "attributes", "why"),
+    ("table", "attributes", "reason"),
     [
         ("d.t", {"privileges": ["CREATE USER"]}, "there is no CREATE USER on a table; the rights are ALTER, CREATE"),
         ("d.*", {"privileges": ["FILE"]}, "there is no FILE on a database; the rights are ALTER"),
@@ -253,9 +255,9 @@ def test_a_grant_comes_after_its_account_and_database() -> None:
         ("a b.*", {"privileges": ["SELECT"]}, "must be \\*.\\*, DATABASE.\\*, DATABASE.TABLE"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(table: str, attributes: dict[str, Any], why: str) -> None:
+def test_what_cannot_be_meant_is_refused(table: str, attributes: dict[str, Any], reason: str) -> None:
     """Before a server is asked."""
-    with pytest.raises(ManifestError, match=why):
+    with pytest.raises(ManifestError, match=reason):
         Runtime(REGISTRY).validate({"resources": {"Mysql_grant[x]": {"user": "a@b", "table": table, **attributes}}})
 
 
@@ -266,7 +268,7 @@ def shop(mariadb: Server) -> Iterator[Server]:
     mariadb.sql("CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT, total INT)", "CREATE USER ''@'localhost'")
     mariadb.sql("CREATE PROCEDURE shop.close_day() SELECT 1", f"CREATE USER {accounts[-1]}")
     yield mariadb
-    mariadb.sql("DROP DATABASE shop", *(f"DROP USER IF EXISTS {each}" for each in (*accounts, "''@'localhost'")))
+    mariadb.sql("DROP DATABASE shop", *(f"DROP USER IF EXISTS {item}" for item in (*accounts, "''@'localhost'")))
 
 
 def test_the_examples_of_the_pages_apply_and_then_change_nothing(shop: Server) -> None:
@@ -276,8 +278,8 @@ def test_the_examples_of_the_pages_apply_and_then_change_nothing(shop: Server) -
     for kind in kinds:
         page = (ROOT / "docs" / "reference" / f"{kind}.md").read_text(encoding="utf-8")
         for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL):
-            found = yaml.safe_load(block)
-            for name, attributes in found.get("resources", found).items():
+            document = yaml.safe_load(block)
+            for name, attributes in document.get("resources", document).items():
                 resources.setdefault(name, {}).update(attributes)
     assert {name.partition("[")[0].lower() for name in resources} == set(kinds)
     manifest = {"project": "p", "providers": {kind: {"config": shop.config} for kind in kinds}, "resources": resources}

@@ -52,8 +52,8 @@ class TestMysqlUser(ProviderCompliance):
 
     @pytest.fixture
     def others(self, present: Resource) -> list[Resource]:
-        other = {"name": "o'brien \\@home@10.0.0.0/255.0.0.0", "password_hash": HASH.lower()}
-        return [other, {**present, "name": "@ra-test"}]
+        second = {"name": "o'brien \\@home@10.0.0.0/255.0.0.0", "password_hash": HASH.lower()}
+        return [second, {**present, "name": "@ra-test"}]
 
     @pytest.fixture
     def neighbours(self) -> str:
@@ -133,8 +133,8 @@ def test_what_is_declared_takes_the_place_of_several_ways_to_log_in(account: Ser
 
 def test_an_account_is_made_with_requirements_and_limits(account: Server) -> None:
     """As SQL says them; `default` and `never` take a lifetime back."""
-    wanted = {"tls_options": ["CIPHER a'b", "ISSUER /CN=\\"], "password_lifetime": "never", "locked": True}
-    assert reason(apply(account.config, password="open-barley", **wanted)) == ""
+    expected = {"tls_options": ["CIPHER a'b", "ISSUER /CN=\\"], "password_lifetime": "never", "locked": True}
+    assert reason(apply(account.config, password="open-barley", **expected)) == ""
     text = shown(account)
     assert "REQUIRE ISSUER '/CN=\\\\' CIPHER 'a''b'" in text or "REQUIRE ISSUER '/CN=\\' CIPHER 'a'b'" in text
     assert "PASSWORD EXPIRE NEVER" in text
@@ -167,7 +167,7 @@ def test_a_character_that_the_server_would_replace_is_refused(mariadb: Server) -
 
 
 @pytest.mark.parametrize(
-    ("attributes", "why"),
+    ("attributes", "reason"),
     [
         (
             {"password": "a", "password_hash": HASH},
@@ -183,9 +183,9 @@ def test_a_character_that_the_server_would_replace_is_refused(mariadb: Server) -
         ({"tls_options": ["TLS"]}, "must be NONE, SSL, X509, or CIPHER"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(attributes: dict[str, Any], why: str) -> None:
+def test_what_cannot_be_meant_is_refused(attributes: dict[str, Any], reason: str) -> None:
     """Before a server is asked."""
-    with pytest.raises(ManifestError, match=why):
+    with pytest.raises(ManifestError, match=reason):
         Runtime(REGISTRY).validate({"resources": {"Mysql_user[a@b]": attributes}})
 
 
@@ -283,17 +283,17 @@ GREETING = packet(
 def test_a_server_that_is_not_verified_never_gets_the_password_itself(plugin: str) -> None:
     """One that asks for it may be another one, in between."""
     question = packet(2, b"\xfe" + plugin.encode() + b"\0Password: ")
-    with other_server(GREETING, question) as (place, received):
-        found = reason(apply({**place, "user": "admin", "password": "open-sesame"}))
-    assert "it asks for the password itself, which it gets with sslmode verify-ca or verify-full only" in found
+    with other_server(GREETING, question) as (path, received):
+        result = reason(apply({**path, "user": "admin", "password": "open-sesame"}))
+    assert "it asks for the password itself, which it gets with sslmode verify-ca or verify-full only" in result
     assert b"admin" in received
     assert b"open-sesame" not in received
 
 
 def test_a_server_that_cannot_be_reached_is_named(mariadb: Server) -> None:
     """With the reason of the system, or what it says instead of a greeting."""
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
     assert reason(apply({"host": "127.0.0.1", "port": port})) == (
         f"cannot connect to the server at 127.0.0.1:{port}: Connection refused"
     )
@@ -309,10 +309,10 @@ def test_a_server_that_cannot_be_reached_is_named(mariadb: Server) -> None:
 )
 def test_what_is_no_server_is_an_error(answers: list[bytes]) -> None:
     """One that hangs up, a web server, and one whose greeting is cut."""
-    with other_server(*answers) as (place, _):
-        found = reason(apply(place))
-    assert found.startswith(f"cannot connect to the server at 127.0.0.1:{place['port']}: ")
-    assert "lib/mysql.py" not in found
+    with other_server(*answers) as (path, _):
+        result = reason(apply(path))
+    assert result.startswith(f"cannot connect to the server at 127.0.0.1:{path['port']}: ")
+    assert "lib/mysql.py" not in result
 
 
 def test_a_server_that_does_not_answer_in_the_time_of_a_resource_is_an_error(mariadb: Server) -> None:
@@ -381,16 +381,16 @@ def test_a_server_says_what_it_is(info: str, product: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("info", "why"),
+    ("info", "reason"),
     [
         ("5.5.5-10.5.23-MariaDB", "MariaDB 10.6 or later is needed"),
         ("5.7.44-log", "the server is 5.7.44-log; MySQL 8.0 or later is needed"),
         ("none", "the server is none; MySQL 8.0 or later is needed"),
     ],
 )
-def test_a_server_that_is_too_old_is_refused(info: str, why: str) -> None:
+def test_a_server_that_is_too_old_is_refused(info: str, reason: str) -> None:
     """It keeps accounts and names otherwise."""
-    with pytest.raises(ResourceError, match=why):
+    with pytest.raises(ResourceError, match=reason):
         mysql.recognize(info)
 
 
@@ -404,7 +404,7 @@ def test_a_plan_says_what_goes_with_an_account(account: Server) -> None:
         absent = {f"Mysql_user[{NAME}]": {"ensure": "absent", "provider": "a"}}
         grant = {f"Mysql_grant[{NAME} on ra-test-shop.*]": {"privileges": ["SELECT"], "provider": "b"}}
         configured = {"a": {"type": "mysql_user"}, "b": {"type": "mysql_grant"}}
-        providers = {name: {**each, "config": account.config} for name, each in configured.items()}
+        providers = {name: {**item, "config": account.config} for name, item in configured.items()}
         manifest = {"project": "p", "providers": providers}
         [step] = Runtime(REGISTRY).plan({**manifest, "resources": absent}).steps
         assert [(effect.action, str(effect)) for effect in step.side_effects or ()] == [
@@ -412,8 +412,8 @@ def test_a_plan_says_what_goes_with_an_account(account: Server) -> None:
             ("break", "View[ra-test-shop.one]"),
         ]
         steps = Runtime(REGISTRY).plan({**manifest, "resources": {**absent, **grant}}).steps
-        why = {str(each.reference): each.error for each in steps}
-        assert f"which Mysql_grant[{NAME} on ra-test-shop.*] declares as present" in why[f"Mysql_user[{NAME}]"]
+        error = {str(value.reference): value.error for value in steps}
+        assert f"which Mysql_grant[{NAME} on ra-test-shop.*] declares as present" in error[f"Mysql_user[{NAME}]"]
         assert reason(Runtime(REGISTRY).apply({**manifest, "resources": absent})) == ""
         with pytest.raises(Exception, match="definer"):
             account.sql("SELECT * FROM `ra-test-shop`.one")

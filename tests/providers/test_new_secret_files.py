@@ -111,8 +111,8 @@ def test_a_mode_that_lets_everybody_read_a_secret_is_a_warning(tmp_path: Path, r
     manifest = tmp_path / "site.yaml"
     manifest.write_text(text)
     command = [sys.executable, "-P", "-m", "resource_api", "validate", str(manifest)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    warnings = [line for line in done.stderr.splitlines() if "Warning: " in line]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    warnings = [line for line in process.stderr.splitlines() if "Warning: " in line]
     assert [line.partition("]: ")[2] for line in warnings] == ([MODES[resource]] if MODES[resource] else [])
 
 

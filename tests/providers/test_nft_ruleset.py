@@ -81,7 +81,7 @@ LOOPBACK = 'iifname "lo" counter accept'
 
 
 @pytest.mark.parametrize(
-    ("drift", "said"),
+    ("drift", "message"),
     [
         ("add rule inet ra-test input accept", "rules: 'accept' has been added in table inet ra-test, chain input"),
         ("flush chain inet ra-test input", "'tcp dport @ports accept' is missing in table inet ra-test, chain input"),
@@ -95,16 +95,16 @@ LOOPBACK = 'iifname "lo" counter accept'
         ),
     ],
 )
-def test_drift_of_the_kernel_is_mended(path: Path, drift: str, said: str) -> None:
+def test_drift_of_the_kernel_is_mended(path: Path, drift: str, message: str) -> None:
     """The plan says which rules differ; counters do not."""
     declared = {f"Nft_ruleset[{path}]": {"content": RULES}}
     run(declared)
     good = nft("-s", "list", "ruleset")
     nft("-f", "-", input=drift)
     _, lines = run(declared)
-    assert any("changed in the running kernel, which has other rules: " in line and said in line for line in lines), (
-        lines
-    )
+    assert any(
+        "changed in the running kernel, which has other rules: " in line and message in line for line in lines
+    ), lines
     nft("-f", "-", input="table ip other; delete table ip other")
     assert nft("-s", "list", "ruleset") == good
     assert run(declared)[0].summary.unchanged == 1
@@ -118,19 +118,19 @@ def test_a_table_that_the_file_has_no_more_is_removed(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    ("content", "error"),
     [
         ("table inet x {\n  chain y { foo }\n}\n", "syntax error"),
         ("table inet x {\n chain y { jump nowhere; }\n}\n", "nft: line 2"),
         ('table inet x {\n chain y { iif "ra-none" accept; }\n}\n', "Interface does not exist"),
     ],
 )
-def test_what_nft_refuses_is_neither_loaded_nor_written(path: Path, content: str, why: str) -> None:
+def test_what_nft_refuses_is_neither_loaded_nor_written(path: Path, content: str, error: str) -> None:
     """The old rules stay, in the kernel and in the file."""
     run({f"Nft_ruleset[{path}]": {"content": RULES}})
     before = nft("-s", "list", "ruleset")
     report, lines = run({f"Nft_ruleset[{path}]": {"content": content}})
-    assert why in reason(report)
+    assert error in reason(report)
     assert [line for line in lines if line.startswith("warning")] == []
     assert (path.read_text(), nft("-s", "list", "ruleset")) == (RULES, before)
 
@@ -161,9 +161,9 @@ rm /etc/nftables.conf
 """
 
 
-@pytest.mark.parametrize(("package_is_ours", "left"), [(True, False), (False, True)])
+@pytest.mark.parametrize(("package_is_ours", "remaining"), [(True, False), (False, True)])
 def test_destroy_leaves_no_rules_of_a_file_that_came_with_a_package_of_an_earlier_run(
-    tmp_path: Path, *, package_is_ours: bool, left: bool
+    tmp_path: Path, *, package_is_ours: bool, remaining: bool
 ) -> None:
     """Where the package was there before, its file was too: the rules are forgotten, and stay."""
     before = CONFIGURATION.read_text()
@@ -182,7 +182,7 @@ def test_destroy_leaves_no_rules_of_a_file_that_came_with_a_package_of_an_earlie
         assert runtime.apply({"project": "p", "resources": {**package, **ruleset}}).exit_code == 0
         assert nft("list", "tables") == "table inet ra-test\n"
         runtime.destroy({"project": "p", "resources": {**package, **ruleset}})
-        assert (nft("list", "ruleset") != "", CONFIGURATION.exists()) == (left, left)
+        assert (nft("list", "ruleset") != "", CONFIGURATION.exists()) == (remaining, remaining)
     finally:
         subprocess.run(["umount", "/var/lib/dpkg"], check=True)
         CONFIGURATION.write_text(before)
@@ -190,12 +190,12 @@ def test_destroy_leaves_no_rules_of_a_file_that_came_with_a_package_of_an_earlie
 
 def test_a_table_that_another_file_has_is_refused_with_its_file(path: Path) -> None:
     """The rules of the other file would be lost, until that is loaded again."""
-    other = path.with_name("other.nft")
-    other.write_text("table inet ra-test { chain more { accept; }; }\n")
-    nft("-f", str(other))
+    second = path.with_name("other.nft")
+    second.write_text("table inet ra-test { chain more { accept; }; }\n")
+    nft("-f", str(second))
     before = nft("list", "ruleset")
-    why = reason(run({f"Nft_ruleset[{path}]": {"content": RULES}})[0])
-    assert why == f"{other} has the table inet ra-test too, and would lose its rules; put all of them into one file"
+    error = reason(run({f"Nft_ruleset[{path}]": {"content": RULES}})[0])
+    assert error == f"{second} has the table inet ra-test too, and would lose its rules; put all of them into one file"
     assert (nft("list", "ruleset"), path.exists()) == (before, False)
 
 
@@ -208,9 +208,9 @@ def test_a_name_that_another_file_defines_is_refused_with_its_file() -> None:
     (directory / "a.nft").write_text("define RA_TEST = 1\n")
     (directory / "broken.nft").write_text("rubbish\n")
     mine = f"Nft_ruleset[{directory}/ra-test.nft]"
-    why = reason(run({mine: {"content": f"define RA_TEST = 2\n{RULES}"}})[0])
-    assert why.startswith(f"{directory}/ra-test.nft:1:8-14: Error: redefinition of symbol 'RA_TEST'")
-    assert why.endswith(f"(together with {directory}/a.nft)")
+    error = reason(run({mine: {"content": f"define RA_TEST = 2\n{RULES}"}})[0])
+    assert error.startswith(f"{directory}/ra-test.nft:1:8-14: Error: redefinition of symbol 'RA_TEST'")
+    assert error.endswith(f"(together with {directory}/a.nft)")
     assert (nft("list", "tables"), (directory / "ra-test.nft").exists()) == ("", False)
     assert run({mine: {"content": f"define RA_TEST_2 = 2\n{RULES}"}})[0].summary.created == 1
     main.write_text(before)
@@ -222,18 +222,18 @@ def test_a_file_whose_names_another_one_uses_is_not_removed() -> None:
     before = main.read_text()
     directory.mkdir(exist_ok=True)
     main.write_text(f'include "{directory}/*.nft"\n')
-    other = directory / "z.nft"
+    path = directory / "z.nft"
     mine = f"Nft_ruleset[{directory}/a-names.nft]"
     try:
         assert run({mine: {"content": "define RA_PORT = 80\n"}})[0].summary.created == 1
-        other.write_text("table inet ra-other { chain c { tcp dport $RA_PORT accept; }; }\n")
-        why = reason(run({mine: {"ensure": "absent"}})[0])
-        assert why.startswith(f"{other}:1:44-50: Error: unknown identifier 'RA_PORT'")
+        path.write_text("table inet ra-other { chain c { tcp dport $RA_PORT accept; }; }\n")
+        error = reason(run({mine: {"ensure": "absent"}})[0])
+        assert error.startswith(f"{path}:1:44-50: Error: unknown identifier 'RA_PORT'")
         assert (directory / "a-names.nft").exists()
-        other.unlink()
+        path.unlink()
         assert run({mine: {"ensure": "absent"}})[0].summary.deleted == 1
     finally:
-        other.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         main.write_text(before)
 
 

@@ -47,8 +47,8 @@ def _private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
     subprocess.run(["cp", "-a", "/etc", copy], check=True)
     with private_kernel():
         subprocess.run(["mount", "--bind", copy, "/etc"], check=True)
-        for place in (Path(JOBS).parent, Path(ALTERNATIVES)):
-            subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+        for path in (Path(JOBS).parent, Path(ALTERNATIVES)):
+            subprocess.run(["mount", "-t", "tmpfs", "none", path], check=True)
         Path(JOBS).mkdir()
         Path(KEYS).parent.mkdir(mode=0o700, exist_ok=True)
         for directory in (SETTINGS, Path(KEYS).parent):
@@ -65,9 +65,9 @@ def _private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
                 check=True,
             )
         Path(SETTINGS).mkdir()
-        for place in (SOURCES, PINS):
-            shutil.rmtree(place)
-            Path(place).mkdir()
+        for location in (SOURCES, PINS):
+            shutil.rmtree(location)
+            Path(location).mkdir()
         yield
 
 

@@ -74,10 +74,10 @@ def isolate() -> None:
     run("mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE)
     run("mount", "-t", "tmpfs", "ra-test", "/var/log")
     architecture = run("dpkg", "--print-architecture")
-    for place in ("/etc/apt", "/var/lib/apt", "/var/cache/apt", "/var/lib/dpkg"):
-        own = STAGE / place.replace("/", "-")
-        own.mkdir()
-        run("mount", "--bind", own, place)
+    for word in ("/etc/apt", "/var/lib/apt", "/var/cache/apt", "/var/lib/dpkg"):
+        path = STAGE / word.replace("/", "-")
+        path.mkdir()
+        run("mount", "--bind", path, word)
     for part in ("alternatives", "info", "triggers", "updates"):
         Path("/var/lib/dpkg", part).mkdir()
     # apt and dpkg read all that is installed each time: here that is little.
@@ -123,23 +123,25 @@ def _repository() -> Iterator[None]:
 def _nothing_installed() -> Iterator[None]:
     """Remove what a test has installed."""
     yield
-    left = [name.split(":")[0] for name in run("dpkg-query", "-W", "-f", "${Package}\n").split() if "ra-test" in name]
-    if left:
-        run("dpkg", "--purge", "--force-all", *left)
+    remaining = [
+        name.split(":")[0] for name in run("dpkg-query", "-W", "-f", "${Package}\n").split() if "ra-test" in name
+    ]
+    if remaining:
+        run("dpkg", "--purge", "--force-all", *remaining)
     HISTORY.unlink(missing_ok=True)
 
 
-def apply(wanted: Mapping[str, Any]) -> RunReport:
+def apply(expected: Mapping[str, Any]) -> RunReport:
     """Apply a manifest of packages: title → attributes, or ``ensure`` alone."""
-    resources = {f"Package[{k}]": v if isinstance(v, dict) else {"ensure": v} for k, v in wanted.items()}
+    resources = {f"Package[{k}]": v if isinstance(v, dict) else {"ensure": v} for k, v in expected.items()}
     return Runtime(Registry.from_path(), log=Log("off")).apply({"resources": resources})
 
 
-def converge(wanted: Mapping[str, Any]) -> str:
+def converge(expected: Mapping[str, Any]) -> str:
     """Apply, check that it succeeds and that a second run changes nothing; return the actions of the first."""
-    report = apply(wanted)
+    report = apply(expected)
     assert report.exit_code == 0, [step.error for step in report.steps]
-    again = apply(wanted)
+    again = apply(expected)
     assert (again.exit_code, actions(again)) == (0, "")
     return actions(report)
 
@@ -153,10 +155,10 @@ def actions(report: RunReport) -> str:
 
 def state(name: str) -> str:
     """Return dpkg's state of a package and its version: ``installed 1.0``; empty for an unknown one."""
-    done = subprocess.run(
+    process = subprocess.run(
         ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", name], check=False, capture_output=True, text=True
     )
-    return done.stdout.strip() if done.returncode == 0 and "not-installed" not in done.stdout else ""
+    return process.stdout.strip() if process.returncode == 0 and "not-installed" not in process.stdout else ""
 
 
 def transactions() -> int:
@@ -178,7 +180,7 @@ def read(name: str, **should: Any) -> dict[str, Any] | None:
 
 
 @pytest.mark.parametrize(
-    ("before", "wanted", "action", "after"),
+    ("before", "expected", "action", "after"),
     [
         (None, "present", "created:1", "installed 2.0"),
         (None, "latest", "created:1", "installed 2.0"),
@@ -199,22 +201,22 @@ def read(name: str, **should: Any) -> dict[str, Any] | None:
         ("removed", "1.0", "created:1", "installed 1.0"),
     ],
 )
-def test_every_state_can_follow_every_other(before: str | None, wanted: str, action: str, after: str) -> None:
+def test_every_state_can_follow_every_other(before: str | None, expected: str, action: str, after: str) -> None:
     """One apply is enough, and the next one changes nothing."""
     if before:
         version = "1.0" if before == "removed" else before
         run("dpkg", "--install", REPOSITORY / f"ra-test-config_{version}.deb")
     if before == "removed":
         run("dpkg", "--remove", "ra-test-config")
-    assert converge({"ra-test-config": wanted}) == action
+    assert converge({"ra-test-config": expected}) == action
     assert state("ra-test-config") == after
 
 
 def test_a_hold_keeps_a_package_from_others_only() -> None:
     """Not from a declared change, after which it is held as before; a removal ends it."""
     run("dpkg", "--install", REPOSITORY / "ra-test-a_1.0.deb")
-    seen = []
-    for wanted in (
+    observed = []
+    for expected in (
         {"mark": "hold"},
         {"ensure": "1.1"},
         {"ensure": "latest", "mark": "none"},
@@ -224,11 +226,11 @@ def test_a_hold_keeps_a_package_from_others_only() -> None:
         {"ensure": "absent"},
     ):
         before = transactions()
-        converge({"ra-test-a": wanted})
+        converge({"ra-test-a": expected})
         held = run("apt-mark", "showhold").split()
-        seen.append((state("ra-test-a"), held, transactions() - before))
+        observed.append((state("ra-test-a"), held, transactions() - before))
     held, free = ["ra-test-a"], list[str]()
-    assert seen == [
+    assert observed == [
         ("installed 1.0", held, 0),
         ("installed 1.1", held, 1),
         ("installed 1.1+", free, 1),
@@ -242,8 +244,8 @@ def test_a_hold_keeps_a_package_from_others_only() -> None:
 def test_many_packages_are_one_transaction() -> None:
     """Twenty installations, a removal and an upgrade run apt once."""
     run("dpkg", "--install", REPOSITORY / "ra-test-plus_1.0.deb", REPOSITORY / "ra-test-a_1.0.deb")
-    wanted = {**dict.fromkeys(MANY, "present"), "ra-test-plus": "absent", "ra-test-a": "latest"}
-    assert converge(wanted) == "created:20 updated:1 deleted:1"
+    expected = {**dict.fromkeys(MANY, "present"), "ra-test-plus": "absent", "ra-test-a": "latest"}
+    assert converge(expected) == "created:20 updated:1 deleted:1"
     assert transactions() == 1
 
 
@@ -307,9 +309,9 @@ def test_a_virtual_package_fails() -> None:
     assert read("ra-test-virtual") is None
 
 
-def planned(wanted: Mapping[str, Any], **options: Any) -> dict[str, tuple[str, list[dict[str, str]] | None]]:
+def planned(expected: Mapping[str, Any], **options: Any) -> dict[str, tuple[str, list[dict[str, str]] | None]]:
     """Return the error and the side effects of each step of a plan, by title."""
-    resources = {f"Package[{k}]": v if isinstance(v, dict) else {"ensure": v} for k, v in wanted.items()}
+    resources = {f"Package[{k}]": v if isinstance(v, dict) else {"ensure": v} for k, v in expected.items()}
     plan = Runtime(Registry.from_path(), log=Log("off")).plan({"resources": resources}, **options)
     steps = plan.to_dict()["steps"]
     return {step["reference"][8:-1]: (step.get("error", ""), step["side_effects"]) for step in steps}
@@ -382,8 +384,8 @@ def test_what_is_upgraded_besides_is_in_the_plan() -> None:
     assert planned({"ra-test-new": "present"})["ra-test-new"] == ("", upgrade)
     report = apply({"ra-test-new": "present", "ra-test-base": "1.0"})
     assert actions(report) == "failed:1"
-    why = "would also upgrade ra-test-base, which Package[ra-test-base] declares otherwise"
-    assert why in str(report.steps[0].error)
+    reason = "would also upgrade ra-test-base, which Package[ra-test-base] declares otherwise"
+    assert reason in str(report.steps[0].error)
     assert (state("ra-test-new"), state("ra-test-base")) == ("", "installed 1.0")
     report = apply({"ra-test-new": "present", "ra-test-base": "present"})
     effects = [(effect.action, effect.name) for step in report.steps for effect in step.side_effects or ()]
@@ -395,7 +397,7 @@ def test_each_package_of_a_transaction_has_its_own_side_effects() -> None:
     """By the relations of the packages: what one brings or removes is not the others'."""
     install("ra-test-bigger", "ra-test-rival-")
     effects = planned({"ra-test-n00": "present", "ra-test-base": "absent", "ra-test-n01": "present"})
-    assert {name: [each["name"] for each in found or ()] for name, (_, found) in effects.items()} == {
+    assert {name: [item["name"] for item in effect or ()] for name, (_, effect) in effects.items()} == {
         "ra-test-n00": [],
         "ra-test-base": ["ra-test-bigger", "ra-test-big"],
         "ra-test-n01": [],
@@ -409,9 +411,9 @@ def test_a_virtual_package_is_named_in_the_plan_with_its_providers() -> None:
     runtime.plan(
         {"resources": {"Package[ra-test-n00]": {}, "Package[ra-test-several]": {}, "Package[ra-test-virtual]": {}}}
     )
-    why = "'ra-test-several' is a virtual package, provided by ra-test-either, ra-test-or; declare one of these"
-    assert [each.problem.message for each in events] == [
-        why,
+    reason = "'ra-test-several' is a virtual package, provided by ra-test-either, ra-test-or; declare one of these"
+    assert [event.problem.message for event in events] == [
+        reason,
         "'ra-test-virtual' is a virtual package, provided by ra-test-virtual-by; declare one of these",
     ]
     report = apply({"ra-test-virtual": "present"})
@@ -471,8 +473,8 @@ def test_a_package_that_is_not_configured_is_not_in_sync() -> None:
 def set_status(name: str, status: str) -> None:
     """Write the three words of a status into dpkg's database, as a killed dpkg leaves them."""
     path = Path("/var/lib/dpkg/status")
-    before, found, rest = path.read_text().partition(f"Package: {name}\nStatus: install ok installed")
-    assert found
+    before, result, rest = path.read_text().partition(f"Package: {name}\nStatus: install ok installed")
+    assert result
     path.write_text(f"{before}Package: {name}\nStatus: {status}{rest}")
 
 
@@ -562,15 +564,15 @@ def test_apt_waits_for_a_lock() -> None:
 
 def test_missing_lists_are_named() -> None:
     """Without package lists every name is unknown, and the message says so."""
-    kept = [
+    stored = [
         (path, Path(shutil.move(path, STAGE / path.name))) for path in Path("/var/lib/apt/lists").glob("*_Packages")
     ]
     try:
         report = apply({"ra-test-n00": "present"})
     finally:
-        for path, there in kept:
+        for path, there in stored:
             shutil.move(there, path)
-    assert kept
+    assert stored
     assert any("apt-get update" in str(step.error) for step in report.steps)
 
 
@@ -580,8 +582,8 @@ def test_a_listing_agrees_with_dpkg() -> None:
     provider, context = provide("")
     rows = {row["name"]: row["version"] for row in provider.get(context) if row["ensure"] == "present"}
     native = run("dpkg", "--print-architecture").strip()
-    said = [line.split() for line in run("dpkg-query", "-W", "-f", "${binary:Package} ${Version}\n").splitlines()]
-    assert rows == {name.removesuffix(f":{native}"): version for name, version in said}
+    message = [line.split() for line in run("dpkg-query", "-W", "-f", "${binary:Package} ${Version}\n").splitlines()]
+    assert rows == {name.removesuffix(f":{native}"): version for name, version in message}
     assert read(f"ra-test-a:{native}") == {**(read("ra-test-a") or {}), "name": f"ra-test-a:{native}"}
     assert read("ra-test-a:ppc64el") is None
 

@@ -35,34 +35,34 @@ def _machine(rpm_packages: Path) -> None:
     Path("/etc/dnf/dnf.conf").write_text(text)
 
 
-def apply(**wanted: Any) -> RunReport:
+def apply(**expected: Any) -> RunReport:
     """Apply a manifest of packages that dnf manages."""
-    resources = {f"Package[{name}]": {"ensure": ensure, "implementation": "dnf"} for name, ensure in wanted.items()}
+    resources = {f"Package[{name}]": {"ensure": ensure, "implementation": "dnf"} for name, ensure in expected.items()}
     return Runtime(Registry.from_path(), log=Log("off")).apply({"resources": resources})
 
 
 @pytest.mark.usefixtures("_machine")
 def test_dnf_installs_changes_and_removes() -> None:
     """A version, an older one, the newest and none, two packages at once; a second run changes nothing."""
-    seen = []
+    observed = []
     for ensure in ("1.1-1", "1.0-1", "latest", "absent"):
         report = apply(**{"ra-Test": ensure, "ra-other": "present" if ensure != "absent" else "absent"})
         assert report.exit_code == 0, [step.error for step in report.steps]
         assert apply(**{"ra-Test": ensure}).summary.unchanged == 1
-        seen.append(subprocess.run(["rpm", "-qa"], check=True, capture_output=True, text=True).stdout.split())
-    other = "ra-other-2.0-1.noarch"
+        observed.append(subprocess.run(["rpm", "-qa"], check=True, capture_output=True, text=True).stdout.split())
+    second = "ra-other-2.0-1.noarch"
     versions = ["ra-Test-1.1-1.noarch", "ra-Test-1.0-1.noarch", "ra-Test-1.1-1.noarch"]
-    assert [sorted(each) for each in seen] == [*([version, other] for version in versions), []]
+    assert [sorted(item) for item in observed] == [*([version, second] for version in versions), []]
     assert "ra-missing" in str(apply(**{"ra-missing": "present"}).steps[0].error)
 
 
 def test_what_rpm_lists_is_read() -> None:
     """The newest of several versions, each architecture, an epoch; no keys."""
-    found = rpm.by_name(RECORDED)
-    assert {name: row["version"] for name, row in found.items() if "." not in name} == {
+    result = rpm.by_name(RECORDED)
+    assert {name: row["version"] for name, row in result.items() if "." not in name} == {
         "kernel-core": "6.8.9-300.fc40",
         "glibc": "2.39-8.fc40",
         "vim-minimal": "2:9.1.309-1.fc40",
         "tzdata": "2024a-5.fc40",
     }
-    assert {"glibc.i686", "glibc.x86_64", "tzdata.noarch"} <= found.keys()
+    assert {"glibc.i686", "glibc.x86_64", "tzdata.noarch"} <= result.keys()

@@ -14,10 +14,10 @@ from tests.providers.applied import reason, run, warned
 @pytest.fixture
 def _machine(rpm_packages: Path) -> None:
     """Have zypper use the repository of the tests alone."""
-    place = Path("/etc/zypp/repos.d")
-    place.mkdir(parents=True, exist_ok=True)
+    path = Path("/etc/zypp/repos.d")
+    path.mkdir(parents=True, exist_ok=True)
     text = f"[ra-test]\nname=x\nbaseurl=file://{rpm_packages}/repository\ngpgcheck=0\nautorefresh=1\nenabled=1\n"
-    (place / "ra-test.repo").write_text(text)
+    (path / "ra-test.repo").write_text(text)
 
 
 def wanted(**packages: Any) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def test_a_plan_says_which_rights_go_with_a_database(cluster: Cluster) -> None:
         cluster.sql(statement)
     try:
         configured = {"a": {"type": "postgresql_database"}, "b": {"type": "postgresql_grant"}}
-        providers = {name: {**each, "config": cluster.config} for name, each in configured.items()}
+        providers = {name: {**item, "config": cluster.config} for name, item in configured.items()}
         manifest = {"project": "p", "providers": providers}
         grants = {"Postgresql_grant[ra_reader on schema public in ra-shop]": {"privilege": ["USAGE"], "provider": "b"}}
         assert reason(Runtime(REGISTRY).apply({**manifest, "resources": grants})) == ""
@@ -82,8 +82,8 @@ def test_a_plan_says_which_rights_go_with_a_database(cluster: Cluster) -> None:
         assert ("ra_reader", "database", "ra-shop", "") in names
         assert ("ra_reader", "schema", "public", "ra-shop") in names
         steps = Runtime(REGISTRY).plan({**manifest, "resources": {**absent, **grants}}).steps
-        why = {str(each.reference): each.error for each in steps}["Postgresql_database[ra-shop]"]
-        assert "which Postgresql_grant[ra_reader on schema public in ra-shop] declares as present" in why
+        error = {str(value.reference): value.error for value in steps}["Postgresql_database[ra-shop]"]
+        assert "which Postgresql_grant[ra_reader on schema public in ra-shop] declares as present" in error
         cluster.sql('ALTER DATABASE "ra-shop" ALLOW_CONNECTIONS false')
         assert reason(Runtime(REGISTRY).apply({**manifest, "resources": absent})) == ""
     finally:

@@ -56,9 +56,9 @@ def applied(server: Cluster, **options: Any) -> RunReport:
 
 def apply(server: Cluster, title: str, *privilege: str, **attributes: Any) -> None:
     """Give rights twice, the second time without a change."""
-    wanted = {**attributes, "privilege": list(privilege)} if privilege else attributes
-    assert reason(applied(server, title=title, **wanted)) == ""
-    assert applied(server, title=title, **wanted).summary.unchanged == 1
+    expected = {**attributes, "privilege": list(privilege)} if privilege else attributes
+    assert reason(applied(server, title=title, **expected)) == ""
+    assert applied(server, title=title, **expected).summary.unchanged == 1
 
 
 def may(server: Cluster, role: str, kind: str, name: str, *rights: str) -> list[bool]:
@@ -106,12 +106,12 @@ def test_rights_on_all_of_a_schema_reach_what_is_created_later_by_the_next_run(s
 def test_rights_on_all_of_a_schema_need_something_in_it(server: Cluster) -> None:
     """Nothing could be seen of them later; there are none to take away. A missing schema or role is an error too."""
     title = "{} on tables {} in postgres"
-    for role, schema, why in (
+    for role, schema, error in (
         ("ra-test-A", "ra_empty", "there are no tables in the schema 'ra_empty' yet"),
         ("ra-test-A", "ra_none", 'schema "ra_none" does not exist'),
         ("ra-none", "ra", 'role "ra-none" does not exist'),
     ):
-        assert why in reason(applied(server, title=title.format(role, schema), privilege=["SELECT"]))
+        assert error in reason(applied(server, title=title.format(role, schema), privilege=["SELECT"]))
         assert applied(server, title=title.format(role, schema), ensure="absent").summary.unchanged == 1
 
 
@@ -144,7 +144,7 @@ def test_what_does_not_exist_is_an_error_of_the_server(server: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("title", "attributes", "why"),
+    ("title", "attributes", "reason"),
     [
         (
             "a on table x in d",
@@ -158,9 +158,9 @@ def test_what_does_not_exist_is_an_error_of_the_server(server: Cluster) -> None:
         ("a on nothing x in d", {"privilege": ["USAGE"]}, "role"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(title: str, attributes: dict[str, Any], why: str) -> None:
+def test_what_cannot_be_meant_is_refused(title: str, attributes: dict[str, Any], reason: str) -> None:
     """Before a server is asked."""
-    with pytest.raises(ManifestError, match=why):
+    with pytest.raises(ManifestError, match=reason):
         Runtime(REGISTRY).validate({"resources": {f"Postgresql_grant[{title}]": attributes}})
 
 
@@ -176,8 +176,8 @@ class TestPostgresqlGrant(ProviderCompliance):
 
     @pytest.fixture
     def present(self) -> Resource:
-        named = {"role": ROLES[0], "object_type": "table", "object_name": "ra.one", "database": "postgres"}
-        return {**named, "privilege": ["SELECT", "INSERT"]}
+        names = {"role": ROLES[0], "object_type": "table", "object_name": "ra.one", "database": "postgres"}
+        return {**names, "privilege": ["SELECT", "INSERT"]}
 
     @pytest.fixture
     def updated(self, present: Resource) -> Resource:

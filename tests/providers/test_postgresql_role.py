@@ -132,26 +132,28 @@ def test_nothing_of_what_the_server_stores_is_printed(cluster: Cluster, role: st
     )
     verifier = stored(cluster, role)
     digest = hashlib.sha256(verifier.encode()).hexdigest()
-    shown = "\n".join(lines)
-    assert f'"name":"{role}"' in shown
-    assert verifier not in shown
-    assert digest not in shown
-    assert f"{int(digest, 16):b}" not in shown
+    text = "\n".join(lines)
+    assert f'"name":"{role}"' in text
+    assert verifier not in text
+    assert digest not in text
+    assert f"{int(digest, 16):b}" not in text
 
 
 def test_a_password_opens_the_connection(cluster: Cluster, role: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through a port, where it is needed; a wrong one is refused, and nothing is left of either."""
-    made: list[str] = []
+    created: list[str] = []
     make = tempfile.mkdtemp
-    monkeypatch.setattr(tempfile, "mkdtemp", lambda *args, **options: made.append(make(*args, **options)) or made[-1])
+    monkeypatch.setattr(
+        tempfile, "mkdtemp", lambda *args, **options: created.append(make(*args, **options)) or created[-1]
+    )
     apply(cluster.config, {f"Postgresql_role[{role}]": {"login": True, "password": "open-barley", "createrole": True}})
     remote = {"host": "127.0.0.1", "port": cluster.port, "user": role, "password": "open-barley"}
     assert apply(remote, {f"Postgresql_role[{role}]": {"createrole": True}}).summary.unchanged == 1
     assert "password authentication failed" in reason(
         apply({**remote, "password": "no"}, {f"Postgresql_role[{role}]": {}})
     )
-    assert made
-    assert not any(map(os.path.exists, made))
+    assert created
+    assert not any(map(os.path.exists, created))
 
 
 def test_reading_roles_is_no_secret_and_changing_one_is(cluster: Cluster, role: str) -> None:
@@ -196,8 +198,8 @@ def test_a_plan_says_which_roles_leave_a_dropped_one(cluster: Cluster, role: str
         assert [(effect.action, effect.name) for effect in step.side_effects or ()] == [("update", "ra-test-member")]
         member = {"Postgresql_role[ra-test-member]": {"member_of": ["pg_monitor", role]}}
         steps = Runtime(REGISTRY).plan({**manifest, "resources": {**absent, **member}}).steps
-        why = {str(step.reference): step.error for step in steps}[f"Postgresql_role[{role}]"]
-        assert "would also update ra-test-member, which Postgresql_role[ra-test-member] declares otherwise" in why
+        reason = {str(step.reference): step.error for step in steps}[f"Postgresql_role[{role}]"]
+        assert "would also update ra-test-member, which Postgresql_role[ra-test-member] declares otherwise" in reason
         member = {"Postgresql_role[ra-test-member]": {"member_of": ["pg_monitor"]}}
         report = Runtime(REGISTRY).apply({**manifest, "resources": {**absent, **member}})
         assert [step.error for step in report.steps if step.error] == []

@@ -60,7 +60,7 @@ def apply(
 ) -> RunReport:
     """Apply a manifest of packages from the wheels beside the environment."""
     common = {"install_options": ["--no-index", f"--find-links={venv.parent}"]}
-    resources = {f"Python_package[{name} {venv}]": {**common, **each} for name, each in packages.items()}
+    resources = {f"Python_package[{name} {venv}]": {**common, **package} for name, package in packages.items()}
     return Runtime(Registry.from_path(), log=ForwardedLog("debug", listen)).apply({"resources": resources})
 
 
@@ -72,12 +72,12 @@ def version(venv: Path, module: str) -> str:
 
 def test_python_imports_what_is_present(venv: Path) -> None:
     """In the declared version, the newest one, or none; a second run changes nothing."""
-    seen = []
+    observed = []
     for ensure in ("1.0.0", "latest", "absent"):
         assert apply(venv, RA_one={"ensure": ensure}).exit_code == 0
         assert apply(venv, ra_one={"ensure": ensure}).summary.unchanged == 1
-        seen.append(version(venv, "ra_one"))
-    assert seen == ["1.0", "1.1", ""]
+        observed.append(version(venv, "ra_one"))
+    assert observed == ["1.0", "1.1", ""]
 
 
 def test_packages_of_one_environment_are_one_call_of_pip(venv: Path) -> None:
@@ -96,10 +96,11 @@ def test_packages_of_one_environment_are_one_call_of_pip(venv: Path) -> None:
 def effects(venv: Path, **packages: dict[str, Any]) -> dict[str, list[str]]:
     """Return what a plan of packages does besides, by package."""
     common = {"install_options": ["--no-index", f"--find-links={venv.parent}"]}
-    resources = {f"Python_package[{name} {venv}]": {**common, **each} for name, each in packages.items()}
+    resources = {f"Python_package[{name} {venv}]": {**common, **package} for name, package in packages.items()}
     plan = Runtime(Registry.from_path(), log=Log("off")).plan({"resources": resources})
     return {
-        str(step.name[0]): [f"{each.action} {each.name[0]}" for each in step.side_effects or ()] for step in plan.steps
+        str(step.name[0]): [f"{side_effect.action} {side_effect.name[0]}" for side_effect in step.side_effects or ()]
+        for step in plan.steps
     }
 
 

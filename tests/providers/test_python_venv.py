@@ -50,8 +50,8 @@ def test_python_uses_the_environment(home: Path) -> None:
     for system in (False, True):
         assert [apply(venv, system_site_packages=system).summary.unchanged for _ in range(2)] == [0, 1]
         assert python(venv, "import sys; print(sys.prefix)") == str(venv)
-        found = python(venv, "import sys; print(any(path.endswith('/dist-packages') for path in sys.path))")
-        assert found == str(system)
+        result = python(venv, "import sys; print(any(path.endswith('/dist-packages') for path in sys.path))")
+        assert result == str(system)
     assert [apply(venv, ensure="absent").exit_code, venv.exists()] == [0, False]
 
 

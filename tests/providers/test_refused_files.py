@@ -39,8 +39,8 @@ def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
     for reference, attributes in parts(tmp_path / "none" / "file").items():
         assert reason(run({reference: attributes})[0]) == f"no such file or directory: {tmp_path}/none"
     venv = f"{tmp_path}/none/venv"
-    why = reason(run({f"Python_venv[{venv}]": {"owner": "root"}})[0])
-    assert why == f"no such file or directory: {tmp_path}/none"
+    error = reason(run({f"Python_venv[{venv}]": {"owner": "root"}})[0])
+    assert error == f"no such file or directory: {tmp_path}/none"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
@@ -60,5 +60,5 @@ def test_a_file_of_the_system_that_cannot_be_replaced_is_named(tmp_path: Path) -
     with private_mounts():
         subprocess.run(["mount", "--bind", path, path], check=True)
         subprocess.run(["mount", "-o", "remount,bind,ro", path], check=True)
-        why = reason(run({f"Resolver[{path}]": {"nameservers": ["192.0.2.2"]}})[0])
-        assert why == f"{path}: read-only file system"
+        error = reason(run({f"Resolver[{path}]": {"nameservers": ["192.0.2.2"]}})[0])
+        assert error == f"{path}: read-only file system"

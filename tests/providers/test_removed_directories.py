@@ -57,8 +57,8 @@ def test_a_plan_says_that_a_directory_goes_with_its_content(top: Path) -> None:
     absent = {"ensure": "absent", "force": True}
     resources = {f"File[{top / name}]": absent for name in ("sub", "empty", "other")}
     steps = Runtime(REGISTRY).plan({"resources": resources}).steps
-    shown = [[str(effect) for effect in step.side_effects or ()] for step in steps]
-    assert shown == [[f"File[{top}/sub] and all below it"], [], []]
+    output = [[str(effect) for effect in step.side_effects or ()] for step in steps]
+    assert output == [[f"File[{top}/sub] and all below it"], [], []]
     [step] = Runtime(REGISTRY).plan({"resources": {f"File[{top}/sub]": {"ensure": "file", "force": True}}}).steps
     assert [str(effect) for effect in step.side_effects or ()] == [f"File[{top}/sub] and all below it"]
 
@@ -69,8 +69,8 @@ def test_a_tree_purges_no_declared_file(top: Path, tmp_path: Path) -> None:
     source.mkdir()
     tree: dict[str, Any] = {"source": str(source), "purge": True}
     resources: dict[str, Any] = {f"File_tree[{top}]": tree, f"File[{top}/other]": {"content": ""}}
-    why = errors(resources)[f"File_tree[{top}]"]
-    assert why.startswith(f"would remove File[{top}/other], which File[{top}/other] declares as present")
+    reason = errors(resources)[f"File_tree[{top}]"]
+    assert reason.startswith(f"would remove File[{top}/other], which File[{top}/other] declares as present")
     tree["ignore"] = "other"
     assert errors(resources) == {}
     [step] = Runtime(REGISTRY).plan({"resources": {f"File_tree[{top}]": tree}}).steps
@@ -85,8 +85,8 @@ def test_a_tree_says_what_goes_where_another_kind_replaces_it(top: Path, tmp_pat
     source.mkdir()
     (source / "sub").write_text("a file")
     tree = {f"File_tree[{top}]": {"source": str(source), "force": True}}
-    why = errors({**tree, f"File[{top}/sub/settings.ini]": {}})[f"File_tree[{top}]"]
-    assert why.startswith(f"would also remove File[{top}/sub] and all below it, which File[{top}/sub/settings.ini]")
+    reason = errors({**tree, f"File[{top}/sub/settings.ini]": {}})[f"File_tree[{top}]"]
+    assert reason.startswith(f"would also remove File[{top}/sub] and all below it, which File[{top}/sub/settings.ini]")
 
 
 def test_tidying_removes_no_declared_file(top: Path) -> None:
@@ -112,10 +112,10 @@ def test_a_checkout_goes_with_no_declared_file(top: Path, tmp_path: Path) -> Non
 
 def test_an_environment_goes_with_no_declared_file(tmp_path: Path) -> None:
     """A file in it that is declared keeps it."""
-    place = tmp_path / "venv"
-    assert reason(run({f"Python_venv[{place}]": {"pip": False}})[0]) == ""
-    absent = {f"Python_venv[{place}]": {"ensure": "absent"}}
-    why = errors({**absent, f"File[{place}/pyvenv.cfg]": {}})[f"Python_venv[{place}]"]
-    assert f"and all below it, which File[{place}/pyvenv.cfg] declares as present" in why
+    path = tmp_path / "venv"
+    assert reason(run({f"Python_venv[{path}]": {"pip": False}})[0]) == ""
+    absent = {f"Python_venv[{path}]": {"ensure": "absent"}}
+    error = errors({**absent, f"File[{path}/pyvenv.cfg]": {}})[f"Python_venv[{path}]"]
+    assert f"and all below it, which File[{path}/pyvenv.cfg] declares as present" in error
     assert reason(run(absent)[0]) == ""
-    assert not os.path.lexists(place)
+    assert not os.path.lexists(path)

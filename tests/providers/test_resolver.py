@@ -57,10 +57,10 @@ def path(tmp_path: Path) -> Path:
 def test_other_lines_stay(path: Path, declared: dict[str, Any], old: bytes, new: bytes) -> None:
     """Byte by byte; a line that begins with a blank is none of ours."""
     run({f"Resolver[{path}]": declared})
-    wanted = OTHERS.replace(old, new) if old else OTHERS
+    expected = OTHERS.replace(old, new) if old else OTHERS
     if len(declared.get("nameservers", ["", ""])) < 2:
-        wanted = wanted.removesuffix(b"\nnameserver 192.0.2.2")
-    assert path.read_bytes() == wanted
+        expected = expected.removesuffix(b"\nnameserver 192.0.2.2")
+    assert path.read_bytes() == expected
     assert run({f"Resolver[{path}]": declared})[0].summary.unchanged == 1
 
 
@@ -71,8 +71,8 @@ def test_the_c_library_asks_the_declared_server() -> None:
     run({f"Resolver[{target}]": {"nameservers": ["192.0.2.7"], "options": ["timeout:1", "attempts:1"]}})
     assert target.read_text() == "nameserver 192.0.2.7\noptions timeout:1 attempts:1\n"
     traced = ("strace", "-f", "-e", "trace=connect", "getent", "ahosts", "ra-test.example")
-    done = subprocess.run(traced, check=False, capture_output=True, text=True)
-    assert 'sin_addr=inet_addr("192.0.2.7")' in done.stderr
+    process = subprocess.run(traced, check=False, capture_output=True, text=True)
+    assert 'sin_addr=inet_addr("192.0.2.7")' in process.stderr
 
 
 def test_a_link_of_another_program_is_replaced_and_that_of_an_administrator_followed(path: Path) -> None:

@@ -19,13 +19,13 @@ def test_each_reader_gets_the_text_once(user: str | None) -> None:
     with served(b"password=hunter2\n", user) as pipe:
         for _ in range(3):
             with Path(pipe).open("rb", buffering=0) as reader:
-                found = reader.read(4096)
+                text = reader.read(4096)
                 time.sleep(0.1)  # long enough for a second writing
-                found += reader.read(4096)
-            assert found == b"password=hunter2\n"
+                text += reader.read(4096)
+            assert text == b"password=hunter2\n"
         words = ["cat", pipe] if user is None else ["setpriv", "--reuid", user, "--clear-groups", "cat", pipe]
-        done = [subprocess.run(words, check=True, capture_output=True, timeout=10).stdout for _ in range(3)]
-        assert done == [b"password=hunter2\n"] * 3
+        stdouts = [subprocess.run(words, check=True, capture_output=True, timeout=10).stdout for _ in range(3)]
+        assert stdouts == [b"password=hunter2\n"] * 3
 
 
 def test_a_pipe_that_was_removed_is_not_made_as_a_file() -> None:
@@ -41,7 +41,7 @@ def test_no_other_user_can_read_the_pipe() -> None:
     """It belongs to its reader, with mode 0600, before and after it was read."""
     with served(b"x", "nobody") as pipe:
         for _ in range(2):
-            seen = os.stat(pipe)  # noqa: PTH116 - a pipe, not read
-            assert (stat.S_IMODE(seen.st_mode), stat.S_ISFIFO(seen.st_mode)) == (0o600, True)
-            assert seen.st_uid == 65534
+            status = os.stat(pipe)  # noqa: PTH116 - a pipe, not read
+            assert (stat.S_IMODE(status.st_mode), stat.S_ISFIFO(status.st_mode)) == (0o600, True)
+            assert status.st_uid == 65534
             assert Path(pipe).read_bytes() == b"x"

@@ -100,16 +100,16 @@ def machine(booted: Machine) -> Machine:
 
 def state(machine: Machine, unit: str) -> tuple[str, str]:
     """Return whether a unit is active, and the state of its file."""
-    shown = machine.run("systemctl.real", "show", "-pActiveState,UnitFileState", unit).stdout
-    values = dict(line.split("=", 1) for line in shown.splitlines())
+    output = machine.run("systemctl.real", "show", "-pActiveState,UnitFileState", unit).stdout
+    values = dict(line.split("=", 1) for line in output.splitlines())
     return values["ActiveState"], values["UnitFileState"]
 
 
 def calls(machine: Machine) -> list[str]:
     """Return the calls of systemctl since the last question, those that only read in one word."""
-    found = [line.split() for line in machine.read("/run/calls").splitlines()]
+    result = [line.split() for line in machine.read("/run/calls").splitlines()]
     machine.run("rm", "-f", "/run/calls")
-    return [" ".join(word for word in words if word[:1] != "-") if words[0] != "show" else "show" for words in found]
+    return [" ".join(word for word in words if word[:1] != "-") if words[0] != "show" else "show" for words in result]
 
 
 def manifest(**services: dict[str, Any]) -> str:
@@ -154,9 +154,9 @@ def test_a_masked_service_is_unmasked_and_started(machine: Machine) -> None:
 def test_noop_shows_the_changes_and_makes_none(machine: Machine) -> None:
     """Also a plan."""
     text = manifest(ra_a={"ensure": "running", "enable": True})
-    shown = machine.apply(text, "--noop")
-    assert "ensure: stopped → running" in shown.stdout
-    assert "enable: false → true" in shown.stdout
+    output = machine.apply(text, "--noop")
+    assert "ensure: stopped → running" in output.stdout
+    assert "enable: false → true" in output.stdout
     assert set(calls(machine)) == {"show"}
     assert state(machine, "ra-a") == ("inactive", "disabled")
 
@@ -208,15 +208,15 @@ def test_fifty_services_of_a_changed_file_need_one_reload(machine: Machine) -> N
     try:
         calls(machine)
         outcome = machine.apply(json.dumps({"project": "p", "resources": resources}))
-        made = calls(machine)
+        created = calls(machine)
     finally:
         machine.run("systemctl.real", "stop", "ra-many@*")
     assert "1 updated, 3 refreshed, 47 unchanged" in outcome.stdout
-    assert made.count("daemon-reload") == 1
+    assert created.count("daemon-reload") == 1
     # To plan, before the change, at the refresh, and after what systemd has read; then each one that was restarted.
-    assert made.count("show") == 4 + len(running)
-    assert [each for each in made if "restart" in each] == [f"try-restart {name}.service" for name in running]
-    assert len(made) == 1 + 4 + 2 * len(running)
+    assert created.count("show") == 4 + len(running)
+    assert [item for item in created if "restart" in item] == [f"try-restart {name}.service" for name in running]
+    assert len(created) == 1 + 4 + 2 * len(running)
 
 
 def test_units_are_read_again_once_after_their_files_have_changed(machine: Machine) -> None:
@@ -229,14 +229,14 @@ def test_units_are_read_again_once_after_their_files_have_changed(machine: Machi
     # The order in the file is the order of execution.
     ordered = dict(sorted(resources.items()))
     machine.apply(json.dumps({"project": "p", "resources": ordered}))
-    for file in [each for each in ordered if each.startswith("File")]:
+    for file in [item for item in ordered if item.startswith("File")]:
         ordered[file] = {"content": ordered[file]["content"].replace("[Service]", "[Service]\nEnvironment=NEW=1")}
     calls(machine)
     outcome = machine.apply(json.dumps({"project": "p", "resources": ordered}))
     assert "3 updated" in outcome.stdout
-    made = calls(machine)
-    assert made.count("daemon-reload") == 1
-    assert [each for each in made if "restart" in each] == [
+    created = calls(machine)
+    assert created.count("daemon-reload") == 1
+    assert [value for value in created if "restart" in value] == [
         f"try-restart {name}.service" for name in ("ra-a", "ra-b", "ra-reload")
     ]
     pid = machine.run("systemctl.real", "show", "-pMainPID", "--value", "ra-a").stdout.strip()
@@ -247,8 +247,8 @@ def effects(machine: Machine, text: str) -> dict[str, list[tuple[str, str]]]:
     """Return what is started and stopped besides, by the service that a plan changes."""
     machine.write("/root/site.yaml", text)
     steps = json.loads(machine.command("plan", "/root/site.yaml", "--json", check=False).stdout)["steps"]
-    found = {step["reference"][8:-1]: step["side_effects"] for step in steps if step["action"] != "same"}
-    return {name: [(each["action"], each["name"]) for each in some] for name, some in found.items()}
+    entries = {step["reference"][8:-1]: step["side_effects"] for step in steps if step["action"] != "same"}
+    return {name: [(item["action"], item["name"]) for item in some] for name, some in entries.items()}
 
 
 def test_what_is_stopped_and_started_besides_is_in_the_plan(machine: Machine) -> None:
@@ -281,8 +281,8 @@ def test_what_is_enabled_and_disabled_besides_is_in_the_plan(machine: Machine) -
     assert effects(machine, enable) == {"ra-with": [("enable", name) for name in besides]}
     refused = json.loads(enable)
     refused["resources"] |= {"Service[ra-tick.timer]": {"enable": False}}
-    why = "would also enable ra-tick.timer, which Service[ra-tick.timer] declares otherwise"
-    assert why in machine.apply(json.dumps(refused), check=False).stderr
+    reason = "would also enable ra-tick.timer, which Service[ra-tick.timer] declares otherwise"
+    assert reason in machine.apply(json.dumps(refused), check=False).stderr
     assert state(machine, "ra-with")[1] == state(machine, "ra-tick.timer")[1] == "disabled"
     assert "also enables ra-many@ra-with, ra-tick.timer" in machine.apply(enable).stderr
     assert [state(machine, unit)[1] for unit in ("ra-with", *besides)] == ["enabled"] * 3
@@ -405,7 +405,7 @@ def test_killed_at_any_change_the_next_run_converges(machine: Machine) -> None:
     """Before and after calls of systemctl that change something; the sweep kills systemctl too."""
     text = manifest(ra_a={"ensure": "running", "enable": True}, ra_b={"ensure": "running"})
     machine.apply(text)
-    changing = [each for each in calls(machine) if each != "show"]
+    changing = [call for call in calls(machine) if call != "show"]
     assert changing == ["enable ra-a.service", "start ra-a.service", "start ra-b.service", "daemon-reload"]
     for number, when in [(1, "after"), (3, "before"), (4, "before")]:
         machine.run("sh", "-c", "systemctl.real -q disable --now ra-a ra-b; rm -f /run/calls")
@@ -417,18 +417,18 @@ def test_killed_at_any_change_the_next_run_converges(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("implementation", "why"),
+    ("implementation", "reason"),
     [
         ("systemd", "systemd does not manage this machine (there is no /run/systemd/system)"),
         ("openrc", "OpenRC does not manage this machine (there is no /run/openrc/softlevel)"),
     ],
 )
-def test_another_init_system_is_refused(implementation: str, why: str) -> None:
+def test_another_init_system_is_refused(implementation: str, reason: str) -> None:
     """Where these tests run there is none; the scripts can be used there."""
     body = {"ensure": "stopped", "implementation": implementation}
     report = Runtime(Registry.from_path(), state="memory:").apply({"resources": {"Service[x]": body}})
     assert report.exit_code == 1
-    assert report.steps[0].error == f"the implementation '{implementation}' of Service is not suitable: {why}"
+    assert report.steps[0].error == f"the implementation '{implementation}' of Service is not suitable: {reason}"
 
 
 def test_the_example_of_a_package_its_file_and_its_service(machine: Machine) -> None:
@@ -442,7 +442,7 @@ def test_the_example_of_a_package_its_file_and_its_service(machine: Machine) -> 
         "1 updated, 1 refreshed, 1 unchanged"
         in machine.command("apply", example, "-i", "domain=www.example.org").stdout
     )
-    assert [each for each in calls(machine) if each != "show"] == ["try-restart nginx.service"]
+    assert [call for call in calls(machine) if call != "show"] == ["try-restart nginx.service"]
     assert "server_name www.example.org;" in machine.read("/etc/nginx/conf.d/site.conf")
     assert "3 unchanged" in machine.command("apply", example, "-i", "domain=www.example.org").stdout
 

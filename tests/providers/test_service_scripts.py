@@ -98,14 +98,14 @@ KILLED: Final = {"sysvinit": (("on", "after 1"), ("off", "before 2")), "openrc":
 @contextmanager
 def started(system: str) -> Iterator[None]:
     """Have the services of these tests, and no others, with the directories of their init system."""
-    place = Path("/etc/init.d")
-    for covered in (Path("/run"), place):
+    path = Path("/etc/init.d")
+    for covered in (Path("/run"), path):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", covered], check=True)
     for link in (*Path("/etc").glob("rc?.d/*"), *Path("/etc/runlevels").glob("*/*")):
         link.unlink()
     for name, text in SCRIPTS[system].items():
-        (place / name).write_text(text)
-        (place / name).chmod(0o755)
+        (path / name).write_text(text)
+        (path / name).chmod(0o755)
     try:
         if system == "openrc":
             for level in ("sysinit", "default"):
@@ -114,7 +114,7 @@ def started(system: str) -> Iterator[None]:
     finally:
         for file in Path("/run").glob("ra-*.pid"):
             end(file)
-        subprocess.run(["umount", place, "/run"], check=True)
+        subprocess.run(["umount", path, "/run"], check=True)
 
 
 def end(file: Path) -> None:
@@ -146,8 +146,8 @@ def sysvinit(private_etc: None) -> Iterator[None]:  # noqa: ARG001 - as above
 
 def links(name: str) -> list[str]:
     """Return the links of a service in all runlevels."""
-    found = [*Path("/etc").glob(f"rc?.d/*{name}"), *Path("/etc/runlevels").glob(f"*/{name}")]
-    return sorted("/".join(each.parts[2:]) for each in found if each.is_symlink())
+    result = [*Path("/etc").glob(f"rc?.d/*{name}"), *Path("/etc/runlevels").glob(f"*/{name}")]
+    return sorted("/".join(item.parts[2:]) for item in result if item.is_symlink())
 
 
 def process(name: str) -> int:
@@ -163,12 +163,12 @@ def test_a_service_is_started_and_enabled_and_then_stopped_and_disabled(system: 
     """A second run changes nothing, and noop does not either; what is listed is as it is."""
     on = {"Service[ra-a]": {"ensure": "running", "enable": True}}
     off = {"Service[ra-a.service]": {"ensure": "stopped", "enable": False}}
-    for wanted, runs in ((on, True), (off, False), (on, True)):
-        assert run(wanted, noop=True)[0].summary.updated == 1
+    for expected, runs in ((on, True), (off, False), (on, True)):
+        assert run(expected, noop=True)[0].summary.updated == 1
         assert bool(process("ra-a")) is not runs
-        assert run(wanted)[0].summary.updated == 1
+        assert run(expected)[0].summary.updated == 1
         assert bool(process("ra-a")) is runs
-        assert run(wanted)[0].summary.unchanged == 1
+        assert run(expected)[0].summary.unchanged == 1
     words = (sys.executable, "-m", "resource_api", "resource", "service")
     listed = yaml.safe_load(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     assert {title[8:-1] for title in listed["resources"]} == SCRIPTS[system].keys()
@@ -182,14 +182,16 @@ def test_what_openrc_starts_and_stops_besides_is_in_the_plan(openrc: None) -> No
 
     def effects(name: str, ensure: str) -> list[tuple[str, str]]:
         plan = Runtime(REGISTRY, log=Log("off")).plan({"resources": {f"Service[{name}]": {"ensure": ensure}}})
-        return [(each.action, each.name) for step in plan.steps for each in step.side_effects or ()]
+        return [
+            (side_effect.action, side_effect.name) for step in plan.steps for side_effect in step.side_effects or ()
+        ]
 
     assert effects("ra-needy", "running") == [("start", "ra-b")]
     for name in ("ra-b", "ra-needy"):
         assert run({f"Service[{name}]": {"ensure": "running"}})[0].exit_code == 0
     assert effects("ra-b", "stopped") == [("stop", "ra-needy")]
-    wanted = {"Service[ra-b]": {"ensure": "stopped"}, "Service[ra-needy]": {"ensure": "running"}}
-    assert "would also stop ra-needy, which Service[ra-needy] declares otherwise" in reason(run(wanted)[0])
+    expected = {"Service[ra-b]": {"ensure": "stopped"}, "Service[ra-needy]": {"ensure": "running"}}
+    assert "would also stop ra-needy, which Service[ra-needy] declares otherwise" in reason(run(expected)[0])
     assert process("ra-b") != 0
     assert run({"Service[ra-b]": {"ensure": "stopped"}})[0].exit_code == 0
     assert process("ra-needy") == 0
@@ -234,8 +236,8 @@ def test_what_cannot_be_done_is_said(system: str) -> None:
 def test_a_script_without_status_needs_the_file_of_its_process() -> None:
     """Then it is started and stopped as the others are; a stale file counts as stopped."""
     unknown = {"Service[ra-silent]": {"ensure": "running"}}
-    said = "whether ra-silent runs is not known: its script has no action 'status'; declare its 'pidfile'"
-    assert said in reason(run(unknown)[0])
+    message = "whether ra-silent runs is not known: its script has no action 'status'; declare its 'pidfile'"
+    assert message in reason(run(unknown)[0])
     for ensure in ("running", "stopped"):
         body = {"ensure": ensure, "pidfile": "/run/ra-silent.pid"}
         assert run({"Service[ra-silent]": body})[0].summary.updated == 1
@@ -265,8 +267,8 @@ def test_links_in_a_part_of_the_runlevels_are_completed_or_removed() -> None:
 @pytest.mark.usefixtures("openrc")
 def test_a_crashed_service_and_one_of_another_init_system_are_started() -> None:
     """For OpenRC a crashed one counts as started; of scripts that are not its own it knows no state."""
-    wanted = {f"Service[{name}]": {"ensure": "running"} for name in ("ra-a", "ra-lsb")}
-    assert run(wanted)[0].summary.updated == len(wanted)
+    expected = {f"Service[{name}]": {"ensure": "running"} for name in ("ra-a", "ra-lsb")}
+    assert run(expected)[0].summary.updated == len(expected)
     end(Path("/run/ra-a.pid"))
     # Where Debian's start-stop-daemon does not replace that of OpenRC, it writes this file.
     record = Path("/run/openrc/daemons/ra-a/001")
@@ -276,7 +278,7 @@ def test_a_crashed_service_and_one_of_another_init_system_are_started() -> None:
     report, _ = run({"Service[ra-a]": {"ensure": "running"}})
     assert report.summary.updated == 1
     assert process("ra-a")
-    assert run(wanted)[0].summary.unchanged == len(wanted)
+    assert run(expected)[0].summary.unchanged == len(expected)
 
 
 @pytest.mark.usefixtures("openrc")
@@ -307,16 +309,16 @@ def test_killed_at_any_change_the_next_run_converges(system: str, tmp_path: Path
     command = [sys.executable, "-m", "resource_api", "apply", "--state", f"sqlite:{tmp_path}/state", str(site)]
     try:
         for goal, point in KILLED[system]:
-            wanted, before = states[goal], states["off" if goal == "on" else "on"]
+            expected, before = states[goal], states["off" if goal == "on" else "on"]
             assert run(before)[0].exit_code == 0
-            site.write_text(json.dumps({"resources": wanted}))
+            site.write_text(json.dumps({"resources": expected}))
             Path("/run/calls").write_text("")
             Path("/run/kill").write_text(point)
             assert subprocess.run(command, check=False, capture_output=True).returncode == -signal.SIGKILL
             Path("/run/kill").write_text("")
-            assert run(wanted)[0].exit_code == 0
+            assert run(expected)[0].exit_code == 0
             assert [bool(process(name)) for name in ("ra-a", "ra-b")] == [goal == "on"] * 2
-            assert run(wanted)[0].summary.unchanged == len(wanted)
+            assert run(expected)[0].summary.unchanged == len(expected)
     finally:
         subprocess.run(["umount", *programs], check=True)
 

@@ -72,28 +72,28 @@ def file(homes: dict[str, Path]) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def public(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return new keys by their types."""
-    directory, found = tmp_path_factory.mktemp("keys"), {}
+    directory, entries = tmp_path_factory.mktemp("keys"), {}
     for kind in ("rsa", "ed25519", "ecdsa"):
         subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(directory / kind)], check=True)
         name, key, _ = (directory / f"{kind}.pub").read_text().split(" ")
-        found[name] = key
-    return found
+        entries[name] = key
+    return entries
 
 
 def read(*names: str, target: str = TARGET, user: str = ALICE) -> dict[str, Any]:
     """Return the keys of a user, or of all users, by comment, or the reason of a failure."""
     context = Context(TYPE, RunContext(Log("off")), reading=True)
-    wanted = [(name, target, user, kind) for name in names for kind in ("ssh-rsa", "ssh-ed25519")]
-    rows = ssh.Provider().get(context, wanted or None)
-    found = {row["name"]: row for row in rows}
-    return found | {name[0]: outcome.reason for name, outcome in context.outcomes.items()}
+    expected = [(name, target, user, kind) for name in names for kind in ("ssh-rsa", "ssh-ed25519")]
+    rows = ssh.Provider().get(context, expected or None)
+    entries = {row["name"]: row for row in rows}
+    return entries | {name[0]: outcome.reason for name, outcome in context.outcomes.items()}
 
 
-def write(*wanted: Mapping[str, Any], target: str = TARGET) -> None:
+def write(*expected: Mapping[str, Any], target: str = TARGET) -> None:
     """Apply changes to keys of one user and check that the result is as declared."""
-    user = wanted[0].get("user", ALICE)
-    is_, provider = read(*(should["name"] for should in wanted), target=target, user=user), ssh.Provider()
-    resources = [{"ensure": "present", "target": target, "user": user, "type": "any", **should} for should in wanted]
+    user = expected[0].get("user", ALICE)
+    is_, provider = read(*(should["name"] for should in expected), target=target, user=user), ssh.Provider()
+    resources = [{"ensure": "present", "target": target, "user": user, "type": "any", **should} for should in expected]
     names = {TYPE.name_of(should): should for should in provider.canonicalize(None, resources)}
     for should in names.values():
         assert all(TYPE.accepts[key](value) for key, value in should.items())
@@ -109,8 +109,8 @@ def write(*wanted: Mapping[str, Any], target: str = TARGET) -> None:
 
 def apply(**resources: Mapping[str, Any]) -> dict[str, Any]:
     """Apply keys by title through the runtime and return the steps by title."""
-    named = {f"Ssh_authorized_key[{title}]": {"name": NAME, **key} for title, key in resources.items()}
-    report = Runtime(Registry.from_path(), log=Log("off")).apply({"project": "ra-test", "resources": named})
+    names = {f"Ssh_authorized_key[{title}]": {"name": NAME, **key} for title, key in resources.items()}
+    report = Runtime(Registry.from_path(), log=Log("off")).apply({"project": "ra-test", "resources": names})
     return {step.reference.removeprefix("Ssh_authorized_key[").removesuffix("]"): step for step in report.steps}
 
 
@@ -144,9 +144,9 @@ def test_a_key_is_created_changed_and_deleted_without_a_trace(file: Path) -> Non
     key = {"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA}
     write(key)
     assert file.read_bytes() == people + f"\nssh-rsa {RSA} {NAME}".encode()
-    other = f"{RSA[:-1]}D"
-    write({"name": NAME, "type": "rsa", "key": other, "options": ["no-pty", 'from="10.0.0.0/8,::1"']})
-    assert file.read_bytes() == people + f'\nno-pty,from="10.0.0.0/8,::1" ssh-rsa {other} {NAME}'.encode()
+    text = f"{RSA[:-1]}D"
+    write({"name": NAME, "type": "rsa", "key": text, "options": ["no-pty", 'from="10.0.0.0/8,::1"']})
+    assert file.read_bytes() == people + f'\nno-pty,from="10.0.0.0/8,::1" ssh-rsa {text} {NAME}'.encode()
     write({"name": NAME, "type": "rsa", "options": []}, {"name": "dup", "type": "rsa", "options": ["restrict"]})
     assert file.read_bytes().count(b"restrict ssh-rsa") == 2
     write({"name": NAME, "ensure": "absent"}, {"name": "dup", "type": "rsa", "options": []})
@@ -168,8 +168,8 @@ def neighbour(homes: dict[str, Path], file: Path) -> Path:  # noqa: ARG001 - its
     path = homes[BOB] / ".ssh" / "authorized_keys"
     path.parent.mkdir()
     path.write_bytes(hostile_lines())
-    for each in (path.parent, path):
-        shutil.chown(each, BOB, BOB)
+    for item in (path.parent, path):
+        shutil.chown(item, BOB, BOB)
     return path
 
 
@@ -258,10 +258,10 @@ def test_a_file_that_the_caller_may_not_read_is_a_failure(file: Path) -> None:
     write({"name": NAME, "user": ALICE, "type": "rsa", "key": RSA})
     os.seteuid(pwd.getpwnam(BOB).pw_uid)
     try:
-        found = read(NAME, "ra-test other")
+        text = read(NAME, "ra-test other")
     finally:
         os.seteuid(0)
-    assert all("permission denied" in found[name] for name in (NAME, "ra-test other"))
+    assert all("permission denied" in text[name] for name in (NAME, "ra-test other"))
     assert file.exists()
 
 
@@ -439,7 +439,9 @@ def test_an_added_key_is_read_back_and_removed_without_a_trace(
     key_name = (should["name"], should["type"])
     ssh.edit(file, {key_name: should})
     added = file.content
-    assert [found for line in file if (found := ssh.parse_line(line)) and found["name"] == should["name"]] == [should]
+    assert [result for line in file if (result := ssh.parse_line(line)) and result["name"] == should["name"]] == [
+        should
+    ]
     ssh.edit(file, {key_name: should})
     assert file.content == added
     ssh.edit(file, {key_name: None})
@@ -448,14 +450,14 @@ def test_an_added_key_is_read_back_and_removed_without_a_trace(
 
 def test_two_keys_of_one_person_have_one_comment(tmp_path: Path, public: dict[str, str]) -> None:
     """Both are declared and read back; each is revoked by itself, or both by their comment."""
-    place = {"name": "ann@home", "user": "root", "target": f"{tmp_path}/keys"}
-    keys = {f"Ssh_authorized_key[{kind}]": {**place, "type": kind, "key": public[kind]} for kind in public}
+    path = {"name": "ann@home", "user": "root", "target": f"{tmp_path}/keys"}
+    keys = {f"Ssh_authorized_key[{kind}]": {**path, "type": kind, "key": public[kind]} for kind in public}
     converge(keys)
     assert (tmp_path / "keys").read_text() == "".join(f"{kind} {key} ann@home\n" for kind, key in public.items())
     kind = "ssh-ed25519"
-    converge({f"Ssh_authorized_key[{kind}]": {**place, "type": kind, "ensure": "absent"}})
+    converge({f"Ssh_authorized_key[{kind}]": {**path, "type": kind, "ensure": "absent"}})
     assert kind not in (tmp_path / "keys").read_text()
-    converge({"Ssh_authorized_key[all]": {**place, "ensure": "absent"}})
+    converge({"Ssh_authorized_key[all]": {**path, "ensure": "absent"}})
     assert (tmp_path / "keys").read_bytes() == b""
 
 
@@ -485,16 +487,16 @@ def login(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str,
         "PrintMotd": "no",
     }
     Path("/run/sshd").mkdir(exist_ok=True)
-    given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-    server = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", "-p", port, *given], stderr=-3)
+    arguments = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    server = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", "-p", port, *arguments], stderr=-3)
 
     def answer() -> str:
         command = ["ssh", "-p", port, "-i", directory / "own", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes"]
         command += ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, "root@127.0.0.1", "echo free"], capture_output=True, text=True, check=False, timeout=30
         )
-        return done.stdout.strip() or done.stderr.strip()
+        return process.stdout.strip() or process.stderr.strip()
 
     try:
         yield keys, (directory / "own.pub").read_text().split()[1], answer
@@ -523,7 +525,7 @@ def test_a_declared_restriction_holds_whatever_stands_above(
             "options": ['command="echo restricted"', "No-PTY"],
         }
     }
-    assert [each for each in warned(restricted) if f"line 2 of {file} has the same key" in each]
+    assert [item for item in warned(restricted) if f"line 2 of {file} has the same key" in item]
     converge(restricted)
     assert answer() == "restricted"
     assert file.read_text().splitlines()[2] == line
@@ -531,16 +533,16 @@ def test_a_declared_restriction_holds_whatever_stands_above(
     file.write_text("\n".join([lines[0], lines[2], lines[1]]) + "\n")
     report, logged = run(restricted)
     assert report.summary.updated == 1
-    assert any(f"line 2 of {file} has the same key" in each for each in logged), logged
+    assert any(f"line 2 of {file} has the same key" in value for value in logged), logged
     assert answer() == "restricted"
 
 
 def test_two_declared_keys_that_exclude_each_other_fail(tmp_path: Path) -> None:
     """Only one of two lines with one key counts."""
-    place = {"user": "root", "target": f"{tmp_path}/keys", "type": "ed25519", "key": ED25519}
+    path = {"user": "root", "target": f"{tmp_path}/keys", "type": "ed25519", "key": ED25519}
     declared = {
-        "Ssh_authorized_key[a]": {**place, "options": ["no-pty"]},
-        "Ssh_authorized_key[b]": {**place, "options": ["restrict"]},
+        "Ssh_authorized_key[a]": {**path, "options": ["no-pty"]},
+        "Ssh_authorized_key[b]": {**path, "options": ["restrict"]},
     }
     warning = "'a' is declared with the same key and other options, and sshd takes one of them only"
     assert warned(declared) == [warning]
@@ -552,17 +554,17 @@ def test_a_removed_key_that_another_line_has_is_named(login: tuple[Path, str, Ca
     """Sshd goes by keys, not by comments: the login is still allowed, until both lines are gone."""
     file, key, answer = login
     file.write_text(f"ssh-ed25519 {key} ann@home\n# none\ncert-authority ssh-ed25519 {key} ca\n")
-    place = {"user": "root", "target": str(file), "type": "ed25519"}
-    converge({"Ssh_authorized_key[ann@laptop]": {**place, "key": key}})
-    laptop = {"Ssh_authorized_key[ann@laptop]": {**place, "ensure": "absent"}}
+    path = {"user": "root", "target": str(file), "type": "ed25519"}
+    converge({"Ssh_authorized_key[ann@laptop]": {**path, "key": key}})
+    laptop = {"Ssh_authorized_key[ann@laptop]": {**path, "ensure": "absent"}}
     report, logged = run(laptop)
     assert report.summary.deleted == 1
-    said = f"line 1 of {file} has the removed key too with the comment 'ann@home', and still allows a login"
+    text = f"line 1 of {file} has the removed key too with the comment 'ann@home', and still allows a login"
     assert [line for line in logged if line.startswith("warning")] == [
-        f"warning: Ssh_authorized_key[ann@laptop]: {said}"
+        f"warning: Ssh_authorized_key[ann@laptop]: {text}"
     ]
     wait_until(lambda: answer() == "free")
-    report, logged = run({"Ssh_authorized_key[ann@home]": {**place, "ensure": "absent"}})
+    report, logged = run({"Ssh_authorized_key[ann@home]": {**path, "ensure": "absent"}})
     assert [line for line in logged if line.startswith("warning")] == []
     assert "Permission denied" in answer()
 

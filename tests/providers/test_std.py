@@ -36,7 +36,7 @@ def data(text: str) -> Any:
 
 def value(tmp_path: Path, function: str, **inputs: Any) -> Any:
     """Return the result of a function in a manifest."""
-    call = {"invoke": f"std.{function}", "with": {name.rstrip("_"): each for name, each in inputs.items()}}
+    call = {"invoke": f"std.{function}", "with": {name.rstrip("_"): item for name, item in inputs.items()}}
     return outputs(tmp_path, {"result": call})["result"]
 
 
@@ -179,7 +179,7 @@ def test_a_literal_replacement_is_that_of_the_escaped_expression(text: str, old:
     assert plain == re.sub(re.escape(old), lambda _match: new, text)
 
 
-@given(st.dictionaries(st.text("ab{}", max_size=3), SCALAR.filter(lambda each: each is not None), max_size=3))
+@given(st.dictionaries(st.text("ab{}", max_size=3), SCALAR.filter(lambda item: item is not None), max_size=3))
 def test_formatting_fills_in_each_name(values: Any) -> None:
     """A doubled brace is a literal one."""
     names = [name for name in values if not {"{", "}"} & set(name)]

@@ -46,7 +46,7 @@ def allowed(*command: str) -> bool:
 
 def test_sudo_obeys_the_rule_while_it_is_present() -> None:
     """With exactly these commands, in a file that sudo accepts."""
-    seen = []
+    observed = []
     for change in (
         {},
         {"nopasswd": True, "tags": ["SETENV", "NOEXEC"]},
@@ -54,11 +54,11 @@ def test_sudo_obeys_the_rule_while_it_is_present() -> None:
         {"ensure": "absent"},
     ):
         assert [apply(**{**RULE, **change}).summary.unchanged for _ in range(2)] == [0, 1]
-        seen.append((allowed("/bin/echo", "a,b"), allowed("/bin/true")))
+        observed.append((allowed("/bin/echo", "a,b"), allowed("/bin/true")))
         if "nopasswd" in change:
             assert (DIRECTORY / "ra-test").read_text().startswith("nobody ALL = NOPASSWD: NOEXEC: SETENV: /bin/echo")
             assert (DIRECTORY / "ra-test").stat().st_mode & 0o777 == 0o440
-    assert seen == [(True, False), (True, False), (False, True), (False, False)]
+    assert observed == [(True, False), (True, False), (False, True), (False, False)]
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_an_alias_that_another_file_has_is_refused_with_its_name(name: str) -> N
     before = path.read_text() if path.exists() else ""
     path.chmod(0o640) if before else None
     path.write_text(before + ALIAS)
-    why = str(apply(content=ALIAS).steps[0].error)
-    assert 'Alias "RA_TEST" already defined' in why
-    assert (f"{path.resolve()}:" in why, f"(together with {path.resolve()})" in why).count(True) == 1
+    reason = str(apply(content=ALIAS).steps[0].error)
+    assert 'Alias "RA_TEST" already defined' in reason
+    assert (f"{path.resolve()}:" in reason, f"(together with {path.resolve()})" in reason).count(True) == 1
     assert not (DIRECTORY / "ra-test").exists()
     path.write_text(before)
 

@@ -67,19 +67,19 @@ def test_a_drifted_value_of_the_running_kernel_is_set_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "why"),
+    ("name", "value", "reason"),
     [
         ("net.ipv4.ip_forward", "maybe", "the kernel does not accept 'maybe' for it: invalid argument"),
         ("net.ipv4.no_such_thing", 1, "the running kernel has no such parameter"),
     ],
 )
-def test_what_the_kernel_refuses_is_not_written(name: str, value: Any, why: str) -> None:
+def test_what_the_kernel_refuses_is_not_written(name: str, value: Any, reason: str) -> None:
     """The other parameters of the call are."""
     report, _ = run(
         {f"Sysctl[{name}]": {"value": value}, "Sysctl[net.ipv4.ip_forward]": {"value": 1}}
         | ({f"Sysctl[{name}]": {"value": value}})
     )
-    assert [step.error for step in report.steps if step.error] == [why]
+    assert [step.error for step in report.steps if step.error] == [reason]
     assert name not in FILE.read_text() if FILE.exists() else True
 
 
@@ -112,9 +112,9 @@ def test_a_file_that_is_read_later_is_a_warning_of_the_plan() -> None:
     """As is a parameter that the kernel lacks."""
     later = FILE.with_name("99-z.conf")
     later.write_text("net.ipv4.ip_forward = 0\n")
-    found = warned({"Sysctl[net.ipv4.ip_forward]": {"value": 1}})
+    result = warned({"Sysctl[net.ipv4.ip_forward]": {"value": 1}})
     later.unlink()
-    assert found == [f"{later} comes after {FILE} and sets it to '0' when the machine starts"]
+    assert result == [f"{later} comes after {FILE} and sets it to '0' when the machine starts"]
     assert warned({"Sysctl[no.such]": {"value": 1}}) == [
         "the running kernel has no such parameter; its module may not be loaded"
     ]
@@ -125,10 +125,10 @@ def test_a_machine_may_lack_the_directory() -> None:
     away = FILE.parent.rename(FILE.parent.with_name("sysctl.away"))
     try:
         listed = Runtime(REGISTRY, log=Log("off")).resources("sysctl")
-        found = warned({"Sysctl[net.ipv4.ip_forward]": {"value": 1}})
+        result = warned({"Sysctl[net.ipv4.ip_forward]": {"value": 1}})
     finally:
         away.rename(FILE.parent)
-    assert (listed, found) == ([], ["the directory '/etc/sysctl.d' does not exist"])
+    assert (listed, result) == ([], ["the directory '/etc/sysctl.d' does not exist"])
 
 
 def test_a_parameter_that_can_only_be_written_is_set_once() -> None:

@@ -49,7 +49,7 @@ class TestFiles:
         assert run({"Systemd_unit[ra-test.service]": {"ensure": "absent"}})[0].summary.deleted == 1
 
     @pytest.mark.parametrize(
-        ("name", "content", "why"),
+        ("name", "content", "reason"),
         [
             (
                 "ra-test.service",
@@ -63,13 +63,13 @@ class TestFiles:
             ("ra-test-none.service.d/ra.conf", {"Service": {"Nice": 1}}, "ra-test-none.service"),
         ],
     )
-    def test_what_systemd_would_not_accept_is_not_written(self, name: str, content: Any, why: str) -> None:
+    def test_what_systemd_would_not_accept_is_not_written(self, name: str, content: Any, reason: str) -> None:
         """The reason is what systemd-analyze says; other units of the call are written."""
         resources = {f"Systemd_unit[{name}]": {"content": content}, "Systemd_unit[ra-good.service]": {"content": SLEEP}}
         report, lines = run(resources)
         assert [line for line in lines if line.startswith("warning")] == []
         [error] = [step.error for step in report.steps if step.error]
-        assert why in error
+        assert reason in error
         assert "/run" not in error
         assert not (PLACE / name).exists()
         assert (PLACE / "ra-good.service").exists()
@@ -85,9 +85,9 @@ class TestFiles:
         (PLACE / "ra-test.service").write_text("[Service]\n")
         (directory / "z.conf").write_text("[Service]\nExecStart=/bin/true\n")
         more = {"content": {"Service": {"ExecStart": "/bin/false"}}}
-        why = reason(run({"Systemd_unit[ra-test.service.d/a.conf]": more})[0])
-        assert "Service has more than one ExecStart= setting" in why
-        assert why.endswith(f"(together with {directory}/z.conf)")
+        error = reason(run({"Systemd_unit[ra-test.service.d/a.conf]": more})[0])
+        assert "Service has more than one ExecStart= setting" in error
+        assert error.endswith(f"(together with {directory}/z.conf)")
         assert not (directory / "a.conf").exists()
         (directory / "y.conf").write_text("[Service]\nExecStart=/bin/false\n")
         nice = {"content": {"Service": {"Nice": 5}}}
@@ -245,10 +245,10 @@ def test_a_unit_that_is_removed_says_which_services_stop(machine: Machine) -> No
     absent = {"Systemd_unit[ra-e.service]": {"ensure": "absent"}}
     plan = machine.apply(json.dumps({"project": "p", "resources": absent}), "--noop").stdout
     assert "also stops Service[ra-e], Service[ra-f]" in plan, plan
-    kept = json.dumps({"project": "p", "resources": {**absent, "Service[ra-f]": {"ensure": "running"}}})
+    text = json.dumps({"project": "p", "resources": {**absent, "Service[ra-f]": {"ensure": "running"}}})
     assert (
         "would also stop Service[ra-f], which Service[ra-f] declares otherwise"
-        in machine.apply(kept, check=False).stderr
+        in machine.apply(text, check=False).stderr
     )
     assert machine.run("systemctl.real", "is-active", "ra-e", "ra-f").stdout.split() == ["active", "active"]
 
@@ -270,9 +270,9 @@ def test_a_unit_that_is_removed_says_what_is_disabled(machine: Machine) -> None:
     absent = {"Systemd_unit[ra-g.service]": {"ensure": "absent"}}
     plan = machine.apply(json.dumps({"project": "p", "resources": absent}), "--noop").stdout
     assert "also disables Service[ra-g], Service[ra-h.timer]" in plan, plan
-    kept = json.dumps({"project": "p", "resources": {**absent, "Service[ra-h.timer]": {"enable": True}}})
-    why = "would also disable Service[ra-h.timer], which Service[ra-h.timer] declares otherwise"
-    assert why in machine.apply(kept, check=False).stderr
+    text = json.dumps({"project": "p", "resources": {**absent, "Service[ra-h.timer]": {"enable": True}}})
+    reason = "would also disable Service[ra-h.timer], which Service[ra-h.timer] declares otherwise"
+    assert reason in machine.apply(text, check=False).stderr
     assert machine.run(*show).stdout.split() == ["enabled"] * 2
     machine.apply(json.dumps({"project": "p", "resources": absent}))
     assert machine.run("systemctl.real", "is-enabled", "ra-h.timer", check=False).stdout.split() == ["disabled"]

@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def manifest(path: Path, source: Any, **given: Any) -> dict[str, Any]:
+def manifest(path: Path, source: Any, **arguments: Any) -> dict[str, Any]:
     """Return a manifest with a file whose content is made from a template."""
     return {
         "inputs": {"password": {"type": "Sensitive[String]", "default": "hunter22"}},
-        "values": {"text": {"invoke": "template", "with": {"source": source, **given}}},
+        "values": {"text": {"invoke": "template", "with": {"source": source, **arguments}}},
         "resources": {f"File[{path}]": {"content": "${values.text}"}},
     }
 
 
-def made(path: Path, source: Any, **given: Any) -> str:
+def made(path: Path, source: Any, **arguments: Any) -> str:
     """Return the text that a template makes in a file, or why it does not."""
-    report, _ = run_manifest(manifest(path, source, **given))
+    report, _ = run_manifest(manifest(path, source, **arguments))
     return reason(report) or path.read_text()
 
 
 @pytest.mark.parametrize(
-    ("source", "given", "text"),
+    ("source", "options", "text"),
     [
         ("{{ a.b }} {{ c|length }}\n", {"variables": {"a": {"b": "<&>"}, "c": [1, 2]}}, "<&> 2\n"),
         ("{% if true %}\n a\n{% endif %}\n\n", {}, " a\n\n"),
@@ -43,11 +43,11 @@ def made(path: Path, source: Any, **given: Any) -> str:
     ],
 )
 def test_a_template_makes_a_text_of_its_variables(
-    tmp_path: Path, source: str, given: dict[str, Any], text: str
+    tmp_path: Path, source: str, options: dict[str, Any], text: str
 ) -> None:
     """The content of the file is the text, and a second run changes nothing."""
-    assert made(tmp_path / "made", source, **given) == text
-    assert run_manifest(manifest(tmp_path / "made", source, **given))[0].summary.unchanged == 1
+    assert made(tmp_path / "made", source, **options) == text
+    assert run_manifest(manifest(tmp_path / "made", source, **options))[0].summary.unchanged == 1
 
 
 @pytest.mark.parametrize(

@@ -47,22 +47,22 @@ def test_programs_see_the_zone() -> None:
     assert run(declared)[0].summary.unchanged == 1
 
 
-@pytest.mark.parametrize("what", ["no link", "a copy", "a relative link", "the file", "no file"])
-def test_what_an_administrator_may_leave_is_mended(what: str) -> None:
+@pytest.mark.parametrize("subject", ["no link", "a copy", "a relative link", "the file", "no file"])
+def test_what_an_administrator_may_leave_is_mended(subject: str) -> None:
     """A relative link names the same zone; a file /etc/timezone is not created."""
-    if what == "the file":
+    if subject == "the file":
         FILE.write_text("Europe/Berlin\n")
-    elif what == "no file":
+    elif subject == "no file":
         FILE.unlink()
     else:
         LINK.unlink()
-    if what == "a copy":
+    if subject == "a copy":
         LINK.write_bytes(Path("/usr/share/zoneinfo/Asia/Tokyo").read_bytes())
-    elif what == "a relative link":
+    elif subject == "a relative link":
         LINK.symlink_to("../usr/share/zoneinfo/Etc/UTC")
     changed = run({"Timezone[system]": {"zone": "Etc/UTC"}})[0].summary.updated
-    assert changed == (what in {"no link", "a copy", "the file"})
-    assert (date(), FILE.exists() and FILE.read_text()) == ("UTC", what != "no file" and "Etc/UTC\n")
+    assert changed == (subject in {"no link", "a copy", "the file"})
+    assert (date(), FILE.exists() and FILE.read_text()) == ("UTC", subject != "no file" and "Etc/UTC\n")
 
 
 @pytest.mark.parametrize("zone", ["Europe/Nowhere", "zone", "Europe"])

@@ -78,9 +78,9 @@ def test_what_cannot_be_read_or_written_changes_nothing(tmp_path: Path, content:
     """The setting fails with the path and the line of the mistake first, and in no words of the parser."""
     path = tmp_path / "a.toml"
     path.write_text(content)
-    why = reason(run({"Toml_setting[x]": {"path": str(path), "key": "a", "value": value}})[0])
-    assert why.startswith(message.format(path=path))
-    assert " (at " not in why
+    error = reason(run({"Toml_setting[x]": {"path": str(path), "key": "a", "value": value}})[0])
+    assert error.startswith(message.format(path=path))
+    assert " (at " not in error
     assert path.read_text() == content
 
 

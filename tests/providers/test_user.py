@@ -106,13 +106,13 @@ def test_a_user_is_created_as_declared() -> None:
     assert not Path("/home/elsewhere").exists()
 
 
-@pytest.mark.parametrize("wanted", [{"ensure": "absent"}, {"comment": "a"}])
-def test_no_comment_of_a_user_blocks_a_change(wanted: dict[str, str]) -> None:
+@pytest.mark.parametrize("expected", [{"ensure": "absent"}, {"comment": "a"}])
+def test_no_comment_of_a_user_blocks_a_change(expected: dict[str, str]) -> None:
     """Old versions of chfn(1) let users write control characters into it."""
     apply(comment="ra-test comment")
     passwd = FILES[0]
     passwd.write_bytes(passwd.read_bytes().replace(b"ra-test comment", b"\x01\x1b[2J\xff"))
-    summary = apply(**wanted)
+    summary = apply(**expected)
     assert (summary.updated, summary.deleted) in {(1, 0), (0, 1)}
 
 
@@ -135,8 +135,8 @@ def test_limits_and_ranges_are_what_other_programs_read() -> None:
     limits = {"expiry": "2030-12-31", "password_max_age": 90, "password_min_age": 2, "password_warn_days": 5}
     ranges = {"subuids": ["300000:10", "200000:5"], "subgids": ["200000:65536"]}
     assert apply(**limits, **ranges).created == 1
-    shown = subprocess.run(["chage", "-l", "-i", NAME], check=True, capture_output=True, text=True).stdout
-    assert [line.partition(": ")[2] for line in shown.splitlines()][3:] == ["2030-12-31", "2", "90", "5"]
+    output = subprocess.run(["chage", "-l", "-i", NAME], check=True, capture_output=True, text=True).stdout
+    assert [line.partition(": ")[2] for line in output.splitlines()][3:] == ["2030-12-31", "2", "90", "5"]
     lines = [Path(path).read_text().splitlines() for path in ("/etc/subuid", "/etc/subgid")]
     assert f"{NAME}:200000:5" in lines[0]
     assert f"{NAME}:200000:65536" in lines[1]
@@ -176,16 +176,16 @@ def test_a_password_in_clear_is_a_warning() -> None:
     """Nobody could log in with it, and it would be read in /etc/shadow; no hash and no disabled one is warned of."""
     hashes = ["", "!", "*", "!*", "!!", "x", "*LK*", "$6$ab$cd", "!$y$j9T$a$b", "abJnggxhB/yWI", "_J9..K0AyUubDrfOgO4s"]
     for password in ["sesame street", *hashes]:
-        found = warned({f"User[{NAME}]": {"password": password}})
-        assert any("/etc/shadow would have it in clear" in text for text in found) == (" " in password)
+        result = warned({f"User[{NAME}]": {"password": password}})
+        assert any("/etc/shadow would have it in clear" in text for text in result) == (" " in password)
 
 
 def test_the_number_of_a_user_cannot_be_changed() -> None:
     """The error names both values."""
     apply(uid=54321)
-    said = failure(uid=54322, comment="not this either")
-    assert "54321" in said
-    assert "54322" in said
+    message = failure(uid=54322, comment="not this either")
+    assert "54321" in message
+    assert "54322" in message
     assert ids("-u") == "54321"
     assert pwd.getpwnam(NAME).pw_gecos == ""
 
@@ -195,7 +195,7 @@ def test_a_primary_group_may_be_declared_by_name_or_number(spelling: str | int) 
     """Both mean the same group: at creation, for a change, and without a change."""
     apply(gid=spelling)
     assert ids("-g") == "54002"
-    assert all(apply(gid=other).unchanged == 1 for other in ("ra-test-two", 54002))
+    assert all(apply(gid=second).unchanged == 1 for second in ("ra-test-two", 54002))
     apply(gid="ra-test-one")
     assert apply(gid=spelling).updated == 1
     assert ids("-g") == "54002"
@@ -224,37 +224,37 @@ def test_groups_are_exact_and_change_only_when_declared() -> None:
 
 def test_a_home_is_managed_only_with_managehome() -> None:
     """With it the home is created, moved and deleted with the user."""
-    home, other = Path("/home", NAME), Path("/home/other")
+    home, path = Path("/home", NAME), Path("/home/other")
     apply(managehome=True)
     assert home.stat().st_uid == int(ids("-u"))
     (home / "kept").touch()
-    apply(home=str(other))
+    apply(home=str(path))
     assert (home / "kept").exists()
-    assert not other.exists()
+    assert not path.exists()
     apply(home=str(home))
-    apply(home=str(other), managehome=True)
-    assert (other / "kept").exists()
+    apply(home=str(path), managehome=True)
+    assert (path / "kept").exists()
     assert not home.exists()
     apply(ensure="absent", managehome=True)
-    assert not other.exists()
+    assert not path.exists()
 
 
 def test_a_home_is_where_the_record_says_after_a_failed_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     """The flush of /etc fails after the record has been replaced: the home is not moved back."""
-    home, other = Path("/home", NAME), Path("/home/other")
+    home, path = Path("/home", NAME), Path("/home/other")
     apply(managehome=True)
     flush = os.fsync
 
     def fail(fd: int) -> None:
-        if Path(f"/proc/self/fd/{fd}").readlink() == Path("/etc") and pwd.getpwnam(NAME).pw_dir == str(other):
+        if Path(f"/proc/self/fd/{fd}").readlink() == Path("/etc") and pwd.getpwnam(NAME).pw_dir == str(path):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         flush(fd)
 
     monkeypatch.setattr(os, "fsync", fail)
-    assert "Input/output error" in failure(home=str(other), managehome=True)
+    assert "Input/output error" in failure(home=str(path), managehome=True)
     monkeypatch.undo()
-    apply(home=str(other), managehome=True)
-    assert (home.exists(), other.exists()) == (False, True)
+    apply(home=str(path), managehome=True)
+    assert (home.exists(), path.exists()) == (False, True)
     apply(ensure="absent", managehome=True)
 
 
@@ -267,8 +267,8 @@ def test_a_new_home_is_the_one_that_useradd_makes() -> None:
     (skel / "ra-test" / "link").symlink_to("tool")
 
     def tree(home: Path) -> list[tuple[object, ...]]:
-        seen = [(path, path.lstat()) for path in (home, *sorted(home.rglob("*")))]
-        return [(path.relative_to(home), at.st_mode, at.st_uid, at.st_gid) for path, at in seen]
+        observed = [(path, path.lstat()) for path in (home, *sorted(home.rglob("*")))]
+        return [(path.relative_to(home), at.st_mode, at.st_uid, at.st_gid) for path, at in observed]
 
     apply(managehome=True, uid=54010)
     ours = tree(Path("/home", NAME))
@@ -308,7 +308,9 @@ def deletion(**more: Any) -> tuple[str, list[str]]:
     """Plan to delete the user; return why that is refused, and what goes besides."""
     manifest = {"resources": {f"User[{NAME}]": {"ensure": "absent", "managehome": True}, **more}}
     step = Runtime(Registry.from_path(), log=Log("off")).plan(manifest).to_dict()["steps"][0]
-    return step.get("error", ""), [f"{each['action']} {each['type']} {each['name']}" for each in step["side_effects"]]
+    return step.get("error", ""), [
+        f"{side_effect['action']} {side_effect['type']} {side_effect['name']}" for side_effect in step["side_effects"]
+    ]
 
 
 def test_what_goes_with_a_user_is_in_the_plan() -> None:
@@ -317,13 +319,13 @@ def test_what_goes_with_a_user_is_in_the_plan() -> None:
     home = f"/home/{NAME}"
     expected = ["update group ra-test-one", f"remove group {NAME}", f"remove file {home}"]
     assert sorted(deletion()[1]) == sorted(expected)
-    kept = {
+    stored = {
         f"Group[{NAME}]": {},
         "Group[ra-test-one]": {"members": [NAME]},
         f"File[{home}]": {"ensure": "directory"},
         f"File[{home}/notes]": {"ensure": "present", "content": "x"},
     }
-    for reference, attributes in kept.items():
+    for reference, attributes in stored.items():
         error, _ = deletion(**{reference: attributes})
         assert f"which {reference} declares " in error
     assert deletion(**{f"Group[{NAME}]": {"ensure": "absent"}, "Group[ra-test-one]": {}})[0] == ""
@@ -409,7 +411,7 @@ def test_a_password_is_never_visible(tmp_path: Path) -> None:
         "    print(Runtime(Registry.from_path(), log=log).apply(manifest))\n"
     )
     strace = ["strace", "-f", "-v", "-s", "100000", "-e", "trace=execve,execveat", "-o", str(trace)]
-    said = subprocess.run(
+    process = subprocess.run(
         [*strace, sys.executable, script],
         input=f"{HASH} {HASH[::-1].replace('$', '.')}",
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -420,7 +422,9 @@ def test_a_password_is_never_visible(tmp_path: Path) -> None:
     assert shadow()[1] == HASH[::-1].replace("$", ".")
     assert trace.read_text().count('"--encrypted"') == 2
     secret = HASH[-20:]
-    assert not any(secret in text or secret[::-1] in text for text in (trace.read_text(), said.stdout, said.stderr))
+    assert not any(
+        secret in text or secret[::-1] in text for text in (trace.read_text(), process.stdout, process.stderr)
+    )
 
 
 def test_a_caller_without_root_reads_no_hashes() -> None:
@@ -479,13 +483,13 @@ def test_a_value_cannot_forge_a_line_or_an_option(attribute: str, bad: str | int
 def test_a_group_is_created_before_its_users_and_deleted_after_them() -> None:
     """One run is enough, whatever the order in the manifest."""
     user: dict[str, Any] = {"gid": "ra-test-three", "groups": ["ra-test-four"]}
-    for ensure, done in (("present", "created"), ("absent", "deleted")):
+    for ensure, result in (("present", "created"), ("absent", "deleted")):
         groups = {f"Group[ra-test-{number}]": {"ensure": ensure} for number in ("three", "four")}
         manifest = {"resources": {f"User[{NAME}]": {**user, "ensure": ensure}, **groups}}
         if ensure == "absent":
             manifest = {"resources": dict(reversed(manifest["resources"].items()))}
         report = Runtime(REGISTRY).apply(manifest)
-        assert getattr(report.summary, done) == 3, report
+        assert getattr(report.summary, result) == 3, report
 
 
 def test_the_list_is_a_manifest_that_changes_nothing() -> None:
@@ -496,8 +500,8 @@ def test_the_list_is_a_manifest_that_changes_nothing() -> None:
     try:
         rows = Runtime(REGISTRY).resources("user")
         assert {"root", NAME, "ra-test-odd"} <= {row["name"] for row in rows}
-        wanted = [{k: v for k, v in reveal(row).items() if k != "gid_number"} for row in rows]
-        manifest = {"resources": {f"User[{row['name']}]": row for row in wanted}}
+        expected = [{k: v for k, v in reveal(row).items() if k != "gid_number"} for row in rows]
+        manifest = {"resources": {f"User[{row['name']}]": row for row in expected}}
         assert Runtime(REGISTRY).apply(manifest, noop=True).summary.unchanged == len(rows)
     finally:
         subprocess.run(["sed", "-i", "-e", "/^+/d", "-e", "/^ra-test-odd/d", FILES[0]], check=True)

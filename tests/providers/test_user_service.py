@@ -44,7 +44,7 @@ LAWS: Final = (
 @pytest.fixture(scope="module")
 def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Yield a machine with two users; one of them has units of their own."""
-    with started_machine(tmp_path_factory.mktemp("machine"), kept=LOGIN) as machine:
+    with started_machine(tmp_path_factory.mktemp("machine"), stored=LOGIN) as machine:
         for name, number in NUMBERS.items():
             machine.run("useradd", "--uid", str(number), "--create-home", "--shell", "/bin/sh", name)
         machine.run("mkdir", "-p", f"/home/{USER}/.config/systemd/user")
@@ -105,8 +105,12 @@ def test_what_does_not_exist_is_stopped_and_cannot_be_started(machine: Machine) 
     """A unit, and a user."""
     nobody = json.dumps({"resources": {"User_service[x ra-none]": {"ensure": "stopped", "enable": False}}})
     assert "1 unchanged" in machine.apply(nobody).stdout
-    wanted = {"User_service[ra-none]": {"user": USER}, "User_service[ra-a ra-none]": {}, "User_service[ra-a root]": {}}
-    resources = {title: {**body, "ensure": "running"} for title, body in wanted.items()}
+    expected = {
+        "User_service[ra-none]": {"user": USER},
+        "User_service[ra-a ra-none]": {},
+        "User_service[ra-a root]": {},
+    }
+    resources = {title: {**body, "ensure": "running"} for title, body in expected.items()}
     refused = machine.apply(json.dumps({"resources": resources}), check=False).stderr
     assert "ra-none.service not found" in refused
     assert "there is no user 'ra-none'" in refused
@@ -132,9 +136,9 @@ def test_a_manager_that_does_not_answer_fails_the_services_of_its_user(machine: 
     """The user can put what they want in its place; the services of others are read and changed."""
     machine.run("loginctl", "enable-linger", "ra-other")
     machine.run("sh", "-c", "systemctl start user@$(id -u ra-other)")
-    place = machine.run("sh", "-c", "echo /run/user/$(id -u ra-other)").stdout.strip()
+    path = machine.run("sh", "-c", "echo /run/user/$(id -u ra-other)").stdout.strip()
     hostile = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); s.close()"
-    machine.run("sh", "-c", f"rm {place}/systemd/private {place}/bus; python3 -c '{hostile}' {place}/systemd/private")
+    machine.run("sh", "-c", f"rm {path}/systemd/private {path}/bus; python3 -c '{hostile}' {path}/systemd/private")
     resources = {f"User_service[ra-a {user}]": {"ensure": "running"} for user in ("ra-other", USER)}
     outcome = machine.apply(json.dumps({"resources": resources}), check=False)
     assert "the service manager of 'ra-other' cannot be asked" in outcome.stderr

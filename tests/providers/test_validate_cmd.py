@@ -36,7 +36,7 @@ def test_content_that_is_refused_is_not_written(tmp_path: Path, command: Any) ->
     assert reason(report) == (
         f"the new content is refused by '{shlex.join(shlex.split(CHECK))}', and not written: {path}: bad line"
     )
-    assert (path.read_text(), path.stat().st_mode, [each.name for each in tmp_path.iterdir()]) == (
+    assert (path.read_text(), path.stat().st_mode, [entry.name for entry in tmp_path.iterdir()]) == (
         "old\n",
         before.st_mode,
         ["app.conf"],
@@ -45,18 +45,18 @@ def test_content_that_is_refused_is_not_written(tmp_path: Path, command: Any) ->
 
 def test_content_that_is_accepted_is_written_once(tmp_path: Path) -> None:
     """The command sees the whole new content with its mode; a second run does not run it."""
-    path, seen = tmp_path / "app.conf", tmp_path / "seen"
-    command = ["sh", "-c", 'cat "$1" >>"$2"; find "$1" -perm 640 | wc -l >>"$2"', "sh", "%", str(seen)]
-    wanted = {f"File[{path}]": {"content": "good\n", "mode": "0640", "validate_cmd": command}}
+    path, file = tmp_path / "app.conf", tmp_path / "seen"
+    command = ["sh", "-c", 'cat "$1" >>"$2"; find "$1" -perm 640 | wc -l >>"$2"', "sh", "%", str(file)]
+    expected = {f"File[{path}]": {"content": "good\n", "mode": "0640", "validate_cmd": command}}
     for changed in (1, 0):
-        report, _ = run(wanted)
-        assert (report.summary.created, seen.read_text()) == (changed, "good\n1\n")
+        report, _ = run(expected)
+        assert (report.summary.created, file.read_text()) == (changed, "good\n1\n")
 
 
 def test_one_refused_file_does_not_keep_others_from_being_written(tmp_path: Path) -> None:
     """Files that are changed by one call are checked one by one."""
-    wanted = {f"File[{tmp_path}/{name}]": {"content": f"{name}\n", "validate_cmd": CHECK} for name in ("bad", "good")}
-    report, _ = run(wanted)
+    expected = {f"File[{tmp_path}/{name}]": {"content": f"{name}\n", "validate_cmd": CHECK} for name in ("bad", "good")}
+    report, _ = run(expected)
     assert (
         report.summary.failed,
         report.summary.created,
@@ -72,16 +72,16 @@ def test_a_command_without_output_is_named_with_its_exit_code(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("command", "why"),
+    ("command", "reason"),
     [
         ("grep good", "validate_cmd must contain '%'"),
         ("grep 'good %", "validate_cmd cannot be split into words"),
         ("%", "validate_cmd must contain '%'"),
     ],
 )
-def test_a_command_that_cannot_check_is_refused(tmp_path: Path, command: str, why: str) -> None:
+def test_a_command_that_cannot_check_is_refused(tmp_path: Path, command: str, reason: str) -> None:
     """What the user cannot mean is an error of the manifest."""
-    with pytest.raises(ManifestError, match=why):
+    with pytest.raises(ManifestError, match=reason):
         run({f"File[{tmp_path}/a]": {"content": "x", "validate_cmd": command}})
 
 
@@ -115,10 +115,10 @@ def test_letters_change_a_mode_as_chmod_does(
     path.mkdir(exist_ok=True) if kind == "directory" else path.touch()
     path.chmod(mode)
     changed = subprocess.run(["chmod", "--", text, path], check=False, capture_output=True, umask=0).returncode == 0
-    found = stat.S_IMODE(path.stat().st_mode)
+    s_imode = stat.S_IMODE(path.stat().st_mode)
     path.chmod(0o700)
     if changed:
-        assert symbolic_mode.apply(text, mode, directory=kind == "directory") == found
+        assert symbolic_mode.apply(text, mode, directory=kind == "directory") == s_imode
 
 
 def test_letters_change_what_is_there(tmp_path: Path) -> None:
@@ -126,10 +126,10 @@ def test_letters_change_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "run"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o604)
-    wanted = {f"File[{path}]": {"mode": "ug+x,o="}, f"File[{tmp_path}/new]": {"ensure": "file", "mode": "g+w"}}
-    first, lines = run(wanted)
-    assert (first.summary.updated, first.summary.created, run(wanted)[0].summary.unchanged) == (1, 1, 2)
-    assert [oct(each.stat().st_mode & 0o7777) for each in (path, tmp_path / "new")] == ["0o710", "0o664"]
+    expected = {f"File[{path}]": {"mode": "ug+x,o="}, f"File[{tmp_path}/new]": {"ensure": "file", "mode": "g+w"}}
+    first, lines = run(expected)
+    assert (first.summary.updated, first.summary.created, run(expected)[0].summary.unchanged) == (1, 1, 2)
+    assert [oct(item.stat().st_mode & 0o7777) for item in (path, tmp_path / "new")] == ["0o710", "0o664"]
     assert f"notice: File[{path}]: mode: changed from 0604 to 0710" in lines
 
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 def openssl(*arguments: object) -> str:
     """Run openssl, which must succeed; return what it prints."""
-    done = subprocess.run(["openssl", *map(str, arguments)], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run(["openssl", *map(str, arguments)], check=False, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def make_key(path: Path, algorithm: str) -> None:

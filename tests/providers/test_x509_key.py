@@ -55,7 +55,7 @@ def test_the_module_that_lacks_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("declared", "shown"),
+    ("declared", "output"),
     [
         ({}, "ASN1 OID: prime256v1"),
         ({"type": "ec", "curve": "secp384r1"}, "ASN1 OID: secp384r1"),
@@ -63,11 +63,11 @@ def test_the_module_that_lacks_is_named(tmp_path: Path, monkeypatch: pytest.Monk
         ({"type": "ed25519"}, "ED25519 Private-Key"),
     ],
 )
-def test_openssl_reads_a_new_key(tmp_path: Path, declared: Resource, shown: str) -> None:
+def test_openssl_reads_a_new_key(tmp_path: Path, declared: Resource, output: str) -> None:
     """Only its owner may; the public key is an attribute."""
     path = tmp_path / "key"
     assert reason(run({f"X509_key[{path}]": declared})[0]) == ""
-    assert shown in openssl("pkey", "-in", path, "-noout", "-text")
+    assert output in openssl("pkey", "-in", path, "-noout", "-text")
     assert path.stat().st_mode & 0o777 == 0o600
     [row] = Runtime(REGISTRY).resources("x509_key", names=[str(path)])
     assert row["public_key"] == openssl("pkey", "-in", path, "-pubout")
@@ -83,8 +83,8 @@ def test_a_key_is_encrypted_in_place(tmp_path: Path) -> None:
     assert run(declared)[0].summary.updated == 1
     assert openssl("pkey", "-in", path, "-pubout", "-passin", "pass:sesame-street") == public
     assert run(declared)[0].exit_code == 0
-    other = {f"X509_key[{path}]": {"type": "ec", "passphrase": "another-one"}}
-    assert "is encrypted with another passphrase" in reason(run(other)[0])
+    second = {f"X509_key[{path}]": {"type": "ec", "passphrase": "another-one"}}
+    assert "is encrypted with another passphrase" in reason(run(second)[0])
 
 
 def test_a_key_is_never_replaced_silently(tmp_path: Path) -> None:
@@ -93,8 +93,8 @@ def test_a_key_is_never_replaced_silently(tmp_path: Path) -> None:
     openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", path)
     before = path.read_bytes()
     assert run({f"X509_key[{path}]": {"type": "rsa", "size": 2048}})[0].exit_code == 0
-    for other in ({"type": "rsa", "size": 3072}, {"type": "ec"}):
-        assert run({f"X509_key[{path}]": other})[0].exit_code != 0
+    for second in ({"type": "rsa", "size": 3072}, {"type": "ec"}):
+        assert run({f"X509_key[{path}]": second})[0].exit_code != 0
         assert path.read_bytes() == before
     path.write_text("damaged")
     assert reason(run({f"X509_key[{path}]": {}})[0]) == "is not a private key in PEM"

@@ -78,8 +78,8 @@ def test_only_the_setting_changes(file: Path, key: str, attributes: dict[str, An
 @pytest.mark.parametrize("key", ["alias.q", "anchor.q"])
 def test_what_is_shared_by_an_alias_is_not_changed(file: Path, key: str) -> None:
     """Another setting would change with it."""
-    found = reason(run({f"Yaml_setting[{file}:{key}]": {"value": 2}})[0])
-    assert "other settings, which share an alias" in found
+    result = reason(run({f"Yaml_setting[{file}:{key}]": {"value": 2}})[0])
+    assert "other settings, which share an alias" in result
     assert file.read_text() == CONTENT
 
 
@@ -123,9 +123,9 @@ def test_a_file_that_cannot_be_read_is_not_written(tmp_path: Path, content: str,
     """The setting fails with the path and the line of the mistake first, and in no words of the parser."""
     path = tmp_path / "a.yaml"
     path.write_text(content)
-    why = reason(run({"Yaml_setting[x]": {"path": str(path), "key": "a", "value": 2}})[0])
-    assert why.startswith(message.format(path=path))
-    assert "found" not in why
+    error = reason(run({"Yaml_setting[x]": {"path": str(path), "key": "a", "value": 2}})[0])
+    assert error.startswith(message.format(path=path))
+    assert "found" not in error
     assert path.read_text() == content
 
 

@@ -65,7 +65,7 @@ def build(clone: Path, kind: str, directory: Path, umask: int = 0o022) -> Path:
 def test_two_builds_of_a_commit_have_the_same_bytes(clone: Path, dist: Path, tmp_path: Path) -> None:
     """Whatever the time and the umask; and nothing of the builder is in the archive."""
     again = build(clone, "dist", tmp_path, umask=0o077)
-    first, second = ({path.name: path.read_bytes() for path in place.iterdir()} for place in (dist, again))
+    first, second = ({path.name: path.read_bytes() for path in location.iterdir()} for location in (dist, again))
     assert sorted(Path(name).suffix for name in first) == [".gz", ".whl"]
     assert first == second
     with tarfile.open(next(dist.glob("*.tar.gz"))) as archive:

@@ -45,8 +45,8 @@ class Outcome(NamedTuple):
     @property
     def lines(self) -> list[str]:
         """The lines on stderr, without the source lines under problems and the places at the ends of errors."""
-        shown = [line for line in self.err.splitlines() if not re.match(r" *\d* \| ", line)]
-        return [_PLACE.sub("", line) for line in shown]
+        output = [line for line in self.err.splitlines() if not re.match(r" *\d* \| ", line)]
+        return [_PLACE.sub("", line) for line in output]
 
     @property
     def document(self) -> Any:
@@ -55,13 +55,13 @@ class Outcome(NamedTuple):
 
     def events(self, kind: str | None = None) -> list[dict[str, Any]]:
         """Return the objects of a JSON stream on stdout, of one type or all."""
-        found = [json.loads(line) for line in self.out.splitlines()]
-        return [each for each in found if kind in (None, each["type"])]
+        documents = [json.loads(line) for line in self.out.splitlines()]
+        return [item for item in documents if kind in (None, item["type"])]
 
     def ends(self) -> dict[str, dict[str, Any]]:
         """Return the ``step_end`` objects of a JSON stream by reference, without the places at the ends of errors."""
         ends = self.events("step_end")
-        return {each["reference"]: {**each, "error": each["error"] and _PLACE.sub("", each["error"])} for each in ends}
+        return {end["reference"]: {**end, "error": end["error"] and _PLACE.sub("", end["error"])} for end in ends}
 
 
 class Bench:
@@ -91,12 +91,12 @@ class Bench:
 
     def run(self, *arguments: str | Path, **environment: str) -> Outcome:
         """Run ``resource-api`` with ``arguments`` in the bench's directory."""
-        given = [str(each) for each in arguments]
-        done = command.run(given, cwd=self.home, env=self.environment | environment, text=True, timeout=30)
+        options = [str(argument) for argument in arguments]
+        process = command.run(options, cwd=self.home, env=self.environment | environment, text=True, timeout=30)
         # With -d each line of a provider's traceback is a line of the log.
-        assert not any(line.startswith("Traceback") for line in done.stderr.splitlines()), done.stderr
-        json_schemas.check(given, done.stdout, done.returncode)
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        assert not any(line.startswith("Traceback") for line in process.stderr.splitlines()), process.stderr
+        json_schemas.check(options, process.stdout, process.returncode)
+        return Outcome(process.returncode, process.stdout, process.stderr)
 
     def write(self, name: str, text: str) -> Path:
         """Write a file of the bench, with its indentation removed."""
@@ -167,17 +167,19 @@ class Bench:
         path = self.things_of / f"{type_name}.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
-    def put(self, type_name: str, **things: dict[str, Any]) -> None:
+    def put(self, type_name: str, **objects: dict[str, Any]) -> None:
         """Make resources of a fixture type exist."""
-        (self.things_of / f"{type_name}.json").write_text(json.dumps(self.things(type_name) | things), encoding="utf-8")
+        (self.things_of / f"{type_name}.json").write_text(
+            json.dumps(self.things(type_name) | objects), encoding="utf-8"
+        )
 
     def calls(self, type_name: str, method: str | None = None) -> list[Any]:
         """Return the calls of a fixture type's provider: (method, argument) in order, or one method's arguments."""
         path = self.things_of / f"{type_name}.calls"
         if not path.exists():
             return []
-        found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        return [what for name, what in found if name == method] if method else found
+        documents = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [subject for name, subject in documents if name == method] if method else documents
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -195,9 +197,9 @@ def isolate() -> str:
 @pytest.fixture
 def bench(tmp_path: Path, isolate: str) -> Bench:
     """Return a new bench."""
-    made = Bench(tmp_path)
-    made.environment["RESOURCE_API_ISOLATE"] = isolate
-    return made
+    created = Bench(tmp_path)
+    created.environment["RESOURCE_API_ISOLATE"] = isolate
+    return created
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

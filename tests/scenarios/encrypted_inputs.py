@@ -45,9 +45,9 @@ class Site:
 
     def apply(self, *options: str, **environment: str) -> Outcome:
         """Apply the manifest; the secret is in no output."""
-        done = self.bench.run("apply", "site.yaml", *options, **environment)
-        assert SECRET not in done.out + done.err
-        return done
+        result = self.bench.run("apply", "site.yaml", *options, **environment)
+        assert SECRET not in result.out + result.err
+        return result
 
     @property
     def values(self) -> tuple[int, str]:

@@ -57,15 +57,19 @@ class Site:
 
     def run(self, *arguments: str | Path, **environment: str) -> Outcome:
         """Run ``resource-api`` with ``arguments`` in the site's directory."""
-        given = [str(each) for each in arguments]
-        done = command.run(given, cwd=self.home, env=self.environment | environment, text=True)
-        assert "Traceback" not in done.stderr, done.stderr
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        options = [str(argument) for argument in arguments]
+        process = command.run(options, cwd=self.home, env=self.environment | environment, text=True)
+        assert "Traceback" not in process.stderr, process.stderr
+        return Outcome(process.returncode, process.stdout, process.stderr)
 
     def recorded(self) -> dict[str, Any]:
         """Return the recorded resources, by reference."""
         exported = self.run("state", "export")
-        return {each["reference"]: each for each in exported.document["resources"]} if not exported.code else {}
+        return (
+            {resource["reference"]: resource for resource in exported.document["resources"]}
+            if not exported.code
+            else {}
+        )
 
 
 def names(server: Any) -> list[str]:
@@ -83,6 +87,6 @@ def served(site: Site, sections: str) -> Any:
 
 def site(home: Path) -> Iterator[Site]:
     """Yield a site for one test."""
-    found = Site(home)
-    yield found
-    found.close()
+    result = Site(home)
+    yield result
+    result.close()

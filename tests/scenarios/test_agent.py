@@ -57,8 +57,8 @@ class Site:
 
     def make_bundle(self, *options: str, key: str = "alice") -> None:
         """Make and sign a bundle of the site as it is, and let the agent use it."""
-        made = self.bench.run("bundle", "make", "site", "-o", "site.bundle", *options, RESOURCE_API_MODULE_PATH="")
-        assert made.code == 0, made.err
+        created = self.bench.run("bundle", "make", "site", "-o", "site.bundle", *options, RESOURCE_API_MODULE_PATH="")
+        assert created.code == 0, created.err
         assert self.bench.run("bundle", "sign", "site.bundle", "--key", key).code == 0
         self.source = ("--from", "site.bundle", "--signers", "signers")
 
@@ -85,20 +85,20 @@ class Site:
 
     def status(self) -> tuple[int, Any]:
         """Return the exit code for monitoring, and the document."""
-        found = self.bench.run("agent", "status", "--json")
-        return found.code, found.document
+        result = self.bench.run("agent", "status", "--json")
+        return result.code, result.document
 
     @property
     def size(self) -> int | None:
         """The size that the widget has on the machine."""
-        found = self.bench.things("widget").get("a")
-        return None if found is None else found["size"]
+        result = self.bench.things("widget").get("a")
+        return None if result is None else result["size"]
 
     @property
     def report(self) -> dict[str, Any]:
         """The last report."""
-        found: dict[str, Any] = json.loads(max((self.home / "agent" / "reports").iterdir()).read_text())
-        return found
+        document: dict[str, Any] = json.loads(max((self.home / "agent" / "reports").iterdir()).read_text())
+        return document
 
 
 @pytest.fixture
@@ -113,11 +113,13 @@ def test_a_directory_of_a_trusted_owner_is_applied(site: Site) -> None:
     assert site.status() == (0, {"code": 0, "reasons": [], "paused": None, "last": site.status()[1]["last"]})
     site.bench.put("widget", a={**site.bench.things("widget")["a"], "size": 7})
     assert site.once("--metrics", "run.prom").code == 0
-    code, found = site.status()
-    assert (site.size, code, found["reasons"]) == (1, 2, ["1 had drifted and were corrected"])
+    code, result = site.status()
+    assert (site.size, code, result["reasons"]) == (1, 2, ["1 had drifted and were corrected"])
     assert site.report["agent"]["trust"] == "directory"
     text = (site.home / "run.prom").read_text()
-    samples = {each.name: each.value for family in text_string_to_metric_families(text) for each in family.samples}
+    samples = {
+        sample.name: sample.value for family in text_string_to_metric_families(text) for sample in family.samples
+    }
     assert (samples["resource_api_run_corrective"], samples["resource_api_generation"]) == (1, 0)
 
 
@@ -133,11 +135,11 @@ def test_a_run_shows_what_apply_shows(site: Site) -> None:
 def test_a_directory_that_others_can_change_is_not_applied(site: Site) -> None:
     """Not even a file that the manifest does not use."""
     site.bench.write("site/types/readme", "").chmod(0o646)
-    done = site.once()
-    assert (done.code, "could have changed it" in done.err, site.size) == (65, True, None)
+    result = site.once()
+    assert (result.code, "could have changed it" in result.err, site.size) == (65, True, None)
     assert site.report["agent"]["trust"] == "untrusted"
-    code, found = site.status()
-    assert (code, "types/readme" in found["reasons"][0]) == (4, True)
+    code, outcome = site.status()
+    assert (code, "types/readme" in outcome["reasons"][0]) == (4, True)
 
 
 def test_noop_reports_drift_and_changes_nothing(site: Site) -> None:
@@ -189,12 +191,12 @@ def test_a_bundle_brings_its_module_path(site: Site) -> None:
     site.bench.modules.mkdir()
     site.bundle(1)
     site.bench.write("site/site.yaml", "project: web\nresources: {'Probe[a]': {size: 1}}\n")
-    made = site.bench.run("bundle", "make", "site", "-o", "site.bundle", "--module-path", "more")
-    assert made.code == 0, made.err
+    created = site.bench.run("bundle", "make", "site", "-o", "site.bundle", "--module-path", "more")
+    assert created.code == 0, created.err
     site.bench.run("bundle", "sign", "site.bundle", "--key", "alice")
     (site.home / "more").rename(site.home / "gone")
-    done = site.once()
-    assert (done.code, list(site.bench.things("probe"))) == (0, ["a"]), done.err
+    result = site.once()
+    assert (result.code, list(site.bench.things("probe"))) == (0, ["a"]), result.err
 
 
 def _unsigned(site: Site) -> None:
@@ -236,7 +238,7 @@ def _revoked(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "why"),
+    ("spoil", "reason"),
     [
         (_unsigned, "it is not signed"),
         (_signed_by_another, "no key in"),
@@ -248,21 +250,21 @@ def _revoked(site: Site) -> None:
         (_revoked, "no key in"),
     ],
 )
-def test_nothing_of_an_untrusted_bundle_is_applied(site: Site, spoil: Callable[[Site], None], why: str) -> None:
+def test_nothing_of_an_untrusted_bundle_is_applied(site: Site, spoil: Callable[[Site], None], reason: str) -> None:
     """The last verified one stays in force, and corrects drift; report, status and exit code say it."""
     site.bundle(1)
     site.bundle(2)
     assert site.once().code == 0
     spoil(site)
-    why = why.replace("{place}", str(site.home))
+    reason = reason.replace("{place}", str(site.home))
     site.bench.put("widget", a={**site.bench.things("widget")["a"], "size": 7})
-    done = site.once()
-    assert (done.code, site.size) == (65, 2), done.err
-    assert why in done.err
-    assert "the last verified version stays in force" in done.err
-    assert (site.report["agent"]["trust"], why in site.report["agent"]["problem"]) == ("untrusted", True)
-    code, found = site.status()
-    assert (code, why in found["reasons"][0]) == (6, True)
+    result = site.once()
+    assert (result.code, site.size) == (65, 2), result.err
+    assert reason in result.err
+    assert "the last verified version stays in force" in result.err
+    assert (site.report["agent"]["trust"], reason in site.report["agent"]["problem"]) == ("untrusted", True)
+    code, outcome = site.status()
+    assert (code, reason in outcome["reasons"][0]) == (6, True)
 
 
 def test_the_summary_of_a_run_has_its_exit_code(site: Site) -> None:
@@ -271,16 +273,16 @@ def test_the_summary_of_a_run_has_its_exit_code(site: Site) -> None:
     assert site.once().code == 0
     (site.home / "site.bundle.sig").unlink()
     site.bench.put("widget", a={**site.bench.things("widget")["a"], "size": 7})
-    done = site.once("--json", "--detailed-exitcodes")
-    assert (done.code, done.events()[-1]["exit_code"], done.events()[-1]["updated"]) == (65, 65, 1)
-    assert [each["severity"] for each in done.events("diagnostic")] == ["error"]
+    result = site.once("--json", "--detailed-exitcodes")
+    assert (result.code, result.events()[-1]["exit_code"], result.events()[-1]["updated"]) == (65, 65, 1)
+    assert [event["severity"] for event in result.events("diagnostic")] == ["error"]
 
 
 def test_without_a_verified_version_nothing_is_applied(site: Site) -> None:
     """The first one must be verified too; who writes it anew with a record of older ones does not help either."""
     site.bundle(1, key="mallory")
-    done = site.once()
-    assert (done.code, site.size, "stays in force" in done.err) == (65, None, False)
+    result = site.once()
+    assert (result.code, site.size, "stays in force" in result.err) == (65, None, False)
     assert site.report["agent"]["trust"] == "untrusted"
     assert site.status()[0] == 4
     site.bench.write("agent/accepted.json", "{")
@@ -339,7 +341,7 @@ def _commit_of_another(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "why"),
+    ("spoil", "reason"),
     [
         (_unsigned_commit, "is not signed by any key in"),
         (_commit_of_another, "is not signed by any key in"),
@@ -349,15 +351,15 @@ def _commit_of_another(site: Site) -> None:
         (_rewritten, "does not follow"),
     ],
 )
-def test_nothing_of_an_untrusted_commit_is_applied(site: Site, spoil: Callable[[Site], None], why: str) -> None:
+def test_nothing_of_an_untrusted_commit_is_applied(site: Site, spoil: Callable[[Site], None], reason: str) -> None:
     """Unsigned, signed by another, older, rewritten: the last verified one stays in force."""
     site.commit(1, "-S")
     site.commit(2, "-S")
     assert site.once().code == 0
     spoil(site)
     site.bench.put("widget", a={**site.bench.things("widget")["a"], "size": 7})
-    done = site.once()
-    assert (done.code, site.size, why in done.err) == (65, 2, True), done.err
+    result = site.once()
+    assert (result.code, site.size, reason in result.err) == (65, 2, True), result.err
     assert site.report["agent"]["trust"] == "untrusted"
 
 
@@ -439,8 +441,10 @@ def test_a_bundle_is_fetched_over_https(https: Site) -> None:
 def test_a_certificate_of_another_name_is_refused(https: Site) -> None:
     """It is trusted, but is not that of the server that was asked."""
     https.source = (*https.source[:1], https.source[1].replace("127.0.0.1", "localhost"), *https.source[2:])
-    done = https.once()
-    assert (done.code, https.size, "certificate is not valid for 'localhost'" in done.err) == (1, None, True), done.err
+    result = https.once()
+    assert (result.code, https.size, "certificate is not valid for 'localhost'" in result.err) == (1, None, True), (
+        result.err
+    )
 
 
 #: What a server may do with a bundle, and what the report says of it.
@@ -459,13 +463,15 @@ def test_whatever_a_server_does_the_last_version_stays_in_force(https: Site) -> 
     """It is missing, cut, too large, elsewhere: drift is corrected, and monitoring is told of both."""
     assert https.once().code == 0
     https.write(2)
-    for way, why in UNREACHABLE.items():
+    for way, reason in UNREACHABLE.items():
         https.bench.write("way", way)
         (https.home / "moved.bundle").write_bytes((https.home / "site.bundle").read_bytes())
         https.bench.put("widget", a={**https.bench.things("widget")["a"], "size": 7})
-        done = https.once()
-        assert (done.code, https.size, why in done.err) == (1, 1, True), (way, done.err)
-        assert (https.report["agent"]["trust"], why in https.report["agent"]["problem"]) == ("unreachable", True), way
+        result = https.once()
+        assert (result.code, https.size, reason in result.err) == (1, 1, True), (way, result.err)
+        assert (https.report["agent"]["trust"], reason in https.report["agent"]["problem"]) == ("unreachable", True), (
+            way
+        )
     assert https.status()[0] == 6
 
 
@@ -482,8 +488,8 @@ def test_a_source_that_cannot_be_reached_leaves_the_last_version_in_force(site: 
     assert site.once().code == 0
     (site.home / "site" / ".git").rename(site.home / "away")
     site.bench.put("widget", a={**site.bench.things("widget")["a"], "size": 7})
-    done = site.once()
-    assert (done.code, site.size, site.status()[0]) == (1, 1, 6), done.err
+    result = site.once()
+    assert (result.code, site.size, site.status()[0]) == (1, 1, 6), result.err
     assert site.report["agent"]["trust"] == "unreachable"
 
 
@@ -510,18 +516,18 @@ def test_a_paused_agent_does_nothing(site: Site) -> None:
     """Until it is resumed; monitoring is told why."""
     assert site.bench.run("agent", "status").code == 1
     assert site.bench.run("agent", "pause", "disk change", "--json").document == {"message": "Paused: disk change"}
-    done = site.once()
-    assert (done.code, site.size, "paused: disk change" in done.err) == (0, None, True)
+    result = site.once()
+    assert (result.code, site.size, "paused: disk change" in result.err) == (0, None, True)
     assert site.bench.run("agent", "resume").out == "Resumed.\n"
     assert site.bench.run("agent", "resume").out == "The agent was not paused.\n"
     assert site.once().code == 0
     site.bench.run("agent", "pause", "disk change")
-    code, found = site.status()
-    assert (code, found["reasons"], found["paused"]["reason"]) == (1, ["it is paused: disk change"], "disk change")
+    code, outcome = site.status()
+    assert (code, outcome["reasons"], outcome["paused"]["reason"]) == (1, ["it is paused: disk change"], "disk change")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("arguments", "reason"),
     [
         (("--from", "ftp://x/y", "site.yaml"), "write a directory"),
         (("--from", "site.bundle", "site.yaml"), "needs --signers FILE"),
@@ -539,10 +545,10 @@ def test_a_paused_agent_does_nothing(site: Site) -> None:
         (("site.yaml", "--every", "1h"), "Missing option '--from'"),
     ],
 )
-def test_wrong_usage_is_told_at_once(site: Site, arguments: tuple[str, ...], why: str) -> None:
+def test_wrong_usage_is_told_at_once(site: Site, arguments: tuple[str, ...], reason: str) -> None:
     """Not after the first wait; nothing is made."""
-    done = site.bench.run("agent", *arguments)
-    assert (done.code, why in done.err) == (64, True), done.err
+    result = site.bench.run("agent", *arguments)
+    assert (result.code, reason in result.err) == (64, True), result.err
     assert not (site.home / "agent").exists()
 
 
@@ -550,8 +556,8 @@ def test_the_directory_of_an_agent_is_its_owners(site: Site) -> None:
     """Who could write there could put another version in force."""
     (site.home / "agent").mkdir()
     (site.home / "agent").chmod(0o777)
-    done = site.once()
-    assert (done.code, "could have changed it" in done.err) == (65, True), done.err
+    result = site.once()
+    assert (result.code, "could have changed it" in result.err) == (65, True), result.err
 
 
 def test_what_an_agent_tells_has_no_control_characters(site: Site) -> None:
@@ -573,21 +579,21 @@ def test_what_is_damaged_names_its_file(site: Site) -> None:
     site.bench.write("agent/status.json", "{")
     assert (site.bench.run("agent", "status").code, site.once().code, site.status()[0]) == (74, 0, 0)
     site.bench.write("agent/status.json", '{"format": 1, "ended": "yesterday"}')
-    done = site.bench.run("agent", "status")
-    assert (done.code, "status.json: is damaged; remove it" in done.err) == (74, True), done.err
+    result = site.bench.run("agent", "status")
+    assert (result.code, "status.json: is damaged; remove it" in result.err) == (74, True), result.err
     assert site.once().code == 0
     site.bench.write("agent/paused.json", '{"format": 1}')
-    done = site.once()
-    assert (done.code, "paused.json: is damaged; remove it" in done.err) == (74, True), done.err
+    result = site.once()
+    assert (result.code, "paused.json: is damaged; remove it" in result.err) == (74, True), result.err
     site.bench.write("agent/paused.json", "[]")
-    done = site.once()
-    assert (done.code, "paused.json: was written by another version" in done.err) == (74, True), done.err
+    result = site.once()
+    assert (result.code, "paused.json: was written by another version" in result.err) == (74, True), result.err
     (site.home / "agent" / "paused.json").unlink()
     (site.home / "agent" / "paused.json").mkdir()
     assert site.once().code == 74
     (site.home / "file").write_text("")
-    done = site.bench.run("agent", "pause", "x", "--directory", "file/agent")
-    assert (done.code, "file/agent: cannot be made" in done.err) == (74, True), done.err
+    result = site.bench.run("agent", "pause", "x", "--directory", "file/agent")
+    assert (result.code, "file/agent: cannot be made" in result.err) == (74, True), result.err
 
 
 def test_a_list_of_signers_that_others_can_change_is_not_used(site: Site) -> None:
@@ -595,8 +601,8 @@ def test_a_list_of_signers_that_others_can_change_is_not_used(site: Site) -> Non
     site.bundle(1)
     assert site.once().code == 0
     (site.home / "signers").chmod(0o646)
-    done = site.once()
-    assert (done.code, "signers: is not used" in done.err, site.status()[0]) == (65, True, 4)
+    result = site.once()
+    assert (result.code, "signers: is not used" in result.err, site.status()[0]) == (65, True, 4)
     (site.home / "signers").unlink()
     assert (site.once().code, site.size) == (1, 1)
 
@@ -645,8 +651,8 @@ def running(site: Site, *words: str) -> Iterator[command.Running]:
 def test_one_run_at_a_time(slow: Site) -> None:
     """The second says who runs."""
     with running(slow, "once") as first:
-        done = slow.once()
-        assert (done.code, f"the agent is running: pid {first.pid}" in done.err) == (75, True), done.err
+        result = slow.once()
+        assert (result.code, f"the agent is running: pid {first.pid}" in result.err) == (75, True), result.err
         (slow.bench.things_of / "end").touch()
         assert first.wait() == 0
 

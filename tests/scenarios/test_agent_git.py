@@ -29,16 +29,16 @@ pytestmark = pytest.mark.process
 @pytest.fixture
 def site(bench: Bench, keys: Path) -> Site:
     """Return a site with one signed commit, and keys."""
-    found = Site(bench, keys)
-    found.commit(1, "-S")
-    return found
+    result = Site(bench, keys)
+    result.commit(1, "-S")
+    return result
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A real sshd that sees the same files."""
-    with started_server(tmp_path_factory.mktemp("sshd"), tmp_path_factory.getbasetemp()) as found:
-        yield found
+    with started_server(tmp_path_factory.mktemp("sshd"), tmp_path_factory.getbasetemp()) as result:
+        yield result
 
 
 @pytest.fixture
@@ -99,8 +99,8 @@ class _Backend(BaseHTTPRequestHandler):
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding") or "",
         }
         body = self.rfile.read(length)
-        done = subprocess.run(["git", "http-backend"], env=environment, input=body, check=True, capture_output=True)
-        head, _, content = done.stdout.partition(b"\r\n\r\n")
+        process = subprocess.run(["git", "http-backend"], env=environment, input=body, check=True, capture_output=True)
+        head, _, content = process.stdout.partition(b"\r\n\r\n")
         fields = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
         self.send_response(int(fields.pop("Status", "200 OK").split()[0]))
         for name, value in {**fields, "Content-Length": str(len(content))}.items():
@@ -138,13 +138,13 @@ def test_a_repository_is_fetched_by_https_with_an_own_authority(site: Site, auth
     context.load_cert_chain(authorities / "server.pem", authorities / "server.key")
     with serving(partial(_Backend, str(site.home)), context) as url:
         site.source = ("--from", f"git+{url}/site/.git#main", "--signers", "signers")
-        for given in (None, "other.pem"):
-            if given:
-                site.bench.environment["SSL_CERT_FILE"] = str(authorities / given)
+        for arguments in (None, "other.pem"):
+            if arguments:
+                site.bench.environment["SSL_CERT_FILE"] = str(authorities / arguments)
             refused = site.once()
             assert (refused.code, site.size, "certificate" in refused.err) == (1, None, True), refused.err
             assert refused.err.count("git fetch: unable to access 'https://127.0.0.1:") == 1, refused.err
         assert site.report["agent"]["trust"] == "unreachable"
         site.bench.environment["SSL_CERT_FILE"] = str(authorities / "own.pem")
-        done = site.once()
-        assert (done.code, site.size) == (0, 1), done.err
+        result = site.once()
+        assert (result.code, site.size) == (0, 1), result.err

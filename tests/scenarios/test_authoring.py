@@ -27,13 +27,13 @@ def manifest(m):
 def test_a_python_manifest_makes_the_same_catalog(bench: Bench) -> None:
     """A Python manifest with loops, conditions and handles is applied, and an error names its Python line."""
     path = bench.write("site.py", PYTHON)
-    done = bench.run("apply", path, "--json", "-i", "count=1")
-    assert done.code == 0, done
-    assert list(done.ends()) == ["Widget[first]", "Widget[w0]"]
-    assert done.ends()["Widget[w0]"]["urn"] == "urn:resource:default::py::widget::w0"
+    result = bench.run("apply", path, "--json", "-i", "count=1")
+    assert result.code == 0, result
+    assert list(result.ends()) == ["Widget[first]", "Widget[w0]"]
+    assert result.ends()["Widget[w0]"]["urn"] == "urn:resource:default::py::widget::w0"
     assert bench.things("widget")["w0"] == {"colour": "of S-first", "serial": "S-w0"}
     assert bench.things("widget")["first"] == {"colour": "red", "size": 1, "serial": "S-first"}
-    assert done.events("outputs")[0]["outputs"] == {"serial": "S-first"}
+    assert result.events("outputs")[0]["outputs"] == {"serial": "S-first"}
     wrong = bench.run("apply", bench.write("wrong.py", PYTHON.replace("size=", "sise=")))
     assert wrong.code == 65
     assert "wrong.py:7" in wrong.err
@@ -43,10 +43,10 @@ def test_a_python_manifest_makes_the_same_catalog(bench: Bench) -> None:
 def test_a_python_manifest_that_raises_is_refused_with_its_line(bench: Bench) -> None:
     """The run exits 65 with the line and the message, and no provider is called."""
     path = bench.write("site.py", "def manifest(m):\n    m.widget('a')\n    raise RuntimeError('no idea today')\n")
-    done = bench.run("apply", path)
-    assert done.code == 65
-    assert "site.py:3" in done.err
-    assert "no idea today" in done.err
+    result = bench.run("apply", path)
+    assert result.code == 65
+    assert "site.py:3" in result.err
+    assert "no idea today" in result.err
     assert bench.calls("widget") == []
 
 
@@ -82,8 +82,8 @@ def manifest(m):
 )
 def test_inputs_and_facts_are_mappings_and_attributes(bench: Bench, value: str, expected: object) -> None:
     """An input goes before the method of mappings that has its name; in a value that is a mapping, the method does."""
-    done = bench.run("plan", bench.write("site.py", MAPPINGS.replace("VALUE", value)), "--json")
-    assert (done.code, done.document["outputs"]) == (0, {"value": expected}), done.err
+    result = bench.run("plan", bench.write("site.py", MAPPINGS.replace("VALUE", value)), "--json")
+    assert (result.code, result.document["outputs"]) == (0, {"value": expected}), result.err
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,10 @@ def test_inputs_and_facts_are_mappings_and_attributes(bench: Bench, value: str, 
 )
 def test_what_is_no_value_of_a_mapping_is_refused_with_its_line(bench: Bench, value: str, message: str) -> None:
     """A method would be a text such as ``<built-in method ...>``."""
-    done = bench.run("plan", bench.write("site.py", MAPPINGS.replace("VALUE", value)))
-    assert (done.code, done.out) == (65, "")
-    assert "site.py:10:" in done.err
-    assert message in done.err
+    result = bench.run("plan", bench.write("site.py", MAPPINGS.replace("VALUE", value)))
+    assert (result.code, result.out) == (65, "")
+    assert "site.py:10:" in result.err
+    assert message in result.err
 
 
 PLANNING = """
@@ -122,9 +122,9 @@ def test_a_provider_may_require_a_replacement(bench: Bench) -> None:
     """The ``plan`` of a provider turns an update into a replacement, and ``replace: never`` makes that an error."""
     bench.probe(PLANNING, features=("plan",))
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 1})
-    done = bench.stream("resources: {'Probe[a]': {size: 2}}")
-    assert done.code == 0, done
-    assert done.ends()["Probe[a]"]["action"] == "replace"
+    result = bench.stream("resources: {'Probe[a]': {size: 2}}")
+    assert result.code == 0, result
+    assert result.ends()["Probe[a]"]["action"] == "replace"
     never = bench.apply("resources: {'Probe[a]': {size: 3, lifecycle: {replace: never}}}")
     assert never.code == 1
     assert bench.things("probe")["a"]["size"] == 2
@@ -132,8 +132,8 @@ def test_a_provider_may_require_a_replacement(bench: Bench) -> None:
 
 def test_a_write_only_attribute_is_set_at_creation(bench: Bench) -> None:
     """A parameter that ``get`` does not return is passed to ``set``, and its absence in ``get`` is no failure."""
-    done = bench.stream("resources: {'Account[a]': {pin: '1234', password: hunter22}}")
-    assert done.code == 0
+    result = bench.stream("resources: {'Account[a]': {pin: '1234', password: hunter22}}")
+    assert result.code == 0
     assert bench.calls("account", "set")[0]["pin"] == "Sensitive"
 
 
@@ -149,11 +149,11 @@ def test_a_command_that_is_missing_fails_its_resources(bench: Bench) -> None:
                     (self.gone if name == "a" else self.false)("x")
         """
     )
-    done = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Widget[w]': {}}", "--detailed-exitcodes")
-    assert done.code == 6
-    assert "ra-no-such-program" in done.ends()["Probe[a]"]["error"]
-    assert "/bin/false" in done.ends()["Probe[b]"]["error"]
-    assert "1" in done.ends()["Probe[b]"]["error"]
+    result = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Widget[w]': {}}", "--detailed-exitcodes")
+    assert result.code == 6
+    assert "ra-no-such-program" in result.ends()["Probe[a]"]["error"]
+    assert "/bin/false" in result.ends()["Probe[b]"]["error"]
+    assert "1" in result.ends()["Probe[b]"]["error"]
 
 
 def test_a_secret_is_refused_as_an_argument_of_a_command(bench: Bench) -> None:
@@ -169,10 +169,10 @@ def test_a_secret_is_refused_as_an_argument_of_a_command(bench: Bench) -> None:
                 self.echo(secret)
         """
     )
-    done = bench.apply("resources: {'Probe[a]': {}}", "-d")
-    assert done.code == 1
-    assert "Notice: Probe[a]: Creating: 10" in done.lines
-    assert "Error: Probe[a]: Creating failed: " in done.err
+    result = bench.apply("resources: {'Probe[a]': {}}", "-d")
+    assert result.code == 1
+    assert "Notice: Probe[a]: Creating: 10" in result.lines
+    assert "Error: Probe[a]: Creating failed: " in result.err
 
 
 def test_a_secret_that_was_passed_to_a_command_is_masked_in_logs(bench: Bench) -> None:
@@ -185,9 +185,9 @@ def test_a_secret_that_was_passed_to_a_command_is_masked_in_logs(bench: Bench) -
             self._done(changes)
         """
     )
-    done = bench.apply("resources: {'Probe[a]': {}}", "-d")
-    assert done.code == 0
-    assert "hunter2abc" not in done.err + done.out
+    result = bench.apply("resources: {'Probe[a]': {}}", "-d")
+    assert result.code == 0
+    assert "hunter2abc" not in result.err + result.out
 
 
 UNREAD = [
@@ -204,12 +204,12 @@ def test_lines_that_nobody_iterates_are_an_error(bench: Bench, body: str, isolat
     """The program was not run: the resource fails, and the message names the program and the line."""
     bench.probe('sh = Command("/bin/sh")\ndef set(self, context, changes):\n' + textwrap.indent(body, "    "))
     manifest = bench.write("site.yaml", "resources: {'Probe[a]': {}}")
-    done = bench.run("apply", manifest, RESOURCE_API_ISOLATE=isolated)
-    assert done.code == 1, done
+    result = bench.run("apply", manifest, RESOURCE_API_ISOLATE=isolated)
+    assert result.code == 1, result
     written = (bench.modules / "providers" / "probe.py").read_text(encoding="utf-8").splitlines()
     number = next(number for number, text in enumerate(written, 1) if ".lines(" in text)
-    why = "'/bin/sh -c true' was not run: nothing iterates over what lines() returned"
-    assert f"{why} (providers/probe.py:{number} in set)" in done.err, done.err
+    reason = "'/bin/sh -c true' was not run: nothing iterates over what lines() returned"
+    assert f"{reason} (providers/probe.py:{number} in set)" in result.err, result.err
 
 
 def test_lines_that_an_exception_abandons_hide_nothing(bench: Bench) -> None:
@@ -228,11 +228,11 @@ def test_lines_that_an_exception_abandons_hide_nothing(bench: Bench) -> None:
             self._done({name: changes[name] for _ in lines})
         """
     )
-    done = bench.apply("resources: {'Probe[a]': {}, 'Probe[b]': {}}")
-    assert done.code == 1
-    assert "no luck today" in done.err
-    assert "lines()" not in done.err
-    assert "1 created, 0 unchanged, 1 failed" in done.out, done
+    result = bench.apply("resources: {'Probe[a]': {}, 'Probe[b]': {}}")
+    assert result.code == 1
+    assert "no luck today" in result.err
+    assert "lines()" not in result.err
+    assert "1 created, 0 unchanged, 1 failed" in result.out, result
 
 
 def test_output_of_a_command_is_logged(bench: Bench) -> None:
@@ -248,9 +248,9 @@ def test_output_of_a_command_is_logged(bench: Bench) -> None:
             self._done(changes)
         """
     )
-    done = bench.apply("resources: {'Probe[a]': {}}", "-d")
-    assert done.code == 0, done
-    assert any(line.startswith("Debug: Probe[a]: ") and line.endswith("out") for line in done.lines)
-    assert any(line.startswith("Warning: Probe[a]: ") and line.endswith("err") for line in done.lines)
-    assert "Notice: Probe[a]: Creating: x/y" in done.lines
-    assert "Notice: Probe[a]: Creating: 3" in done.lines
+    result = bench.apply("resources: {'Probe[a]': {}}", "-d")
+    assert result.code == 0, result
+    assert any(line.startswith("Debug: Probe[a]: ") and line.endswith("out") for line in result.lines)
+    assert any(line.startswith("Warning: Probe[a]: ") and line.endswith("err") for line in result.lines)
+    assert "Notice: Probe[a]: Creating: x/y" in result.lines
+    assert "Notice: Probe[a]: Creating: 3" in result.lines

@@ -22,15 +22,15 @@ def path(bench: Bench) -> Path:
     path.write_text("one")
     path.chmod(0o600)
     for text in ("two", "three"):
-        done = bench.apply(f"resources:\n  File[{path}]: {{content: {text}, mode: '0644', backup: true}}\n")
-        assert done.code == 0, done.err
+        result = bench.apply(f"resources:\n  File[{path}]: {{content: {text}, mode: '0644', backup: true}}\n")
+        assert result.code == 0, result.err
     return path
 
 
 def test_a_copy_is_restored_and_the_restoration_undone(bench: Bench, path: Path) -> None:
     """With content and mode; an older one by the first digits of its SHA-256."""
-    done = bench.run("backup", "restore", str(path))
-    assert (done.code, path.read_text(), str(path) in done.out) == (0, "two", True)
+    result = bench.run("backup", "restore", str(path))
+    assert (result.code, path.read_text(), str(path) in result.out) == (0, "two", True)
     assert bench.run("backup", "restore", "f").code == 0
     assert path.read_text() == "three"
     oldest = bench.run("backup", "list", "--json").document[0]
@@ -48,7 +48,7 @@ def test_a_list_shows_each_copy_and_no_content(bench: Bench, path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "why"),
+    ("words", "code", "reason"),
     [
         ("restore f --at abc", 64, "--at abc: give at least 4 digits"),
         ("restore f --at wxyz", 1, "there is no copy with a SHA-256 that begins with wxyz of"),
@@ -56,11 +56,11 @@ def test_a_list_shows_each_copy_and_no_content(bench: Bench, path: Path) -> None
         ("list --directory f", 1, "cannot be read: not a directory"),
     ],
 )
-def test_what_cannot_be_restored_is_an_error(bench: Bench, path: Path, words: str, code: int, why: str) -> None:
+def test_what_cannot_be_restored_is_an_error(bench: Bench, path: Path, words: str, code: int, reason: str) -> None:
     """The file stays as it is."""
-    done = bench.run("backup", *words.split())
-    assert (done.code, path.read_text()) == (code, "three")
-    assert why in done.err
+    result = bench.run("backup", *words.split())
+    assert (result.code, path.read_text()) == (code, "three")
+    assert reason in result.err
 
 
 def test_a_directory_that_is_gone_is_named(bench: Bench, path: Path) -> None:
@@ -68,5 +68,5 @@ def test_a_directory_that_is_gone_is_named(bench: Bench, path: Path) -> None:
     (bench.home / "d").mkdir()
     (bench.home / "d" / "a").write_text("x")
     assert bench.run("resource", "file", f"{bench.home}/d", "ensure=absent", "force=true", "backup=true").code == 0
-    done = bench.run("backup", "restore", "d/a")
-    assert (done.code, f"no such file or directory: {path.parent}/d" in done.err) == (1, True)
+    result = bench.run("backup", "restore", "d/a")
+    assert (result.code, f"no such file or directory: {path.parent}/d" in result.err) == (1, True)

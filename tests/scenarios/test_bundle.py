@@ -29,8 +29,10 @@ def site(bench: Bench, keys: Path) -> Bench:
 
 def sign(bench: Bench, key: str = "alice") -> None:
     """Sign the bundle."""
-    done = bench.run("bundle", "sign", "site.bundle", "--key", key)
-    assert (done.code, done.out) == (0, "site.bundle.sig: signs site.bundle: site, generation 1, 1 file\n"), done.err
+    result = bench.run("bundle", "sign", "site.bundle", "--key", key)
+    assert (result.code, result.out) == (0, "site.bundle.sig: signs site.bundle: site, generation 1, 1 file\n"), (
+        result.err
+    )
 
 
 def test_equal_files_make_equal_bytes(site: Bench) -> None:
@@ -48,15 +50,15 @@ def test_equal_files_make_equal_bytes(site: Bench) -> None:
     }
     assert site.run(*MAKE, "--generation", "9", "--name", "web").out == "site.bundle: web, generation 9, 2 files\n"
     site.write("site.bundle", "a letter")
-    done = site.run(*MAKE)
-    assert (done.code, "site.bundle: is there and is no bundle" in done.err) == (64, True)
+    result = site.run(*MAKE)
+    assert (result.code, "site.bundle: is there and is no bundle" in result.err) == (64, True)
     assert (site.home / "site.bundle").read_text() == "a letter"
     (site.home / "my site").mkdir()
-    done = site.run("bundle", "make", "my site", "-o", "other.bundle")
-    assert (done.code, "has no files" in done.err) == (64, True), done.err
+    result = site.run("bundle", "make", "my site", "-o", "other.bundle")
+    assert (result.code, "has no files" in result.err) == (64, True), result.err
     site.write("my site/a", "")
-    done = site.run("bundle", "make", "my site", "-o", "other.bundle")
-    assert (done.code, "give one with --name" in done.err) == (64, True), done.err
+    result = site.run("bundle", "make", "my site", "-o", "other.bundle")
+    assert (result.code, "give one with --name" in result.err) == (64, True), result.err
 
 
 def test_a_signed_bundle_is_verified(site: Bench) -> None:
@@ -116,7 +118,7 @@ def _signers_of_others(site: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "why"),
+    ("spoil", "reason"),
     [
         (_unsigned, "site.bundle: it is not signed: there is no"),
         (_of_another, "no key in"),
@@ -128,19 +130,19 @@ def _signers_of_others(site: Bench) -> None:
         (_signers_of_others, "signers: is not used, because others could have changed it"),
     ],
 )
-def test_what_is_not_verified_is_refused(site: Bench, spoil: object, why: str) -> None:
+def test_what_is_not_verified_is_refused(site: Bench, spoil: object, reason: str) -> None:
     """With why, and the exit code of a wrong manifest."""
     spoil(site)  # type: ignore[operator] # a function above
-    done = site.run(*VERIFY)
-    assert (done.code, why in done.err) == (65, True), done.err
+    result = site.run(*VERIFY)
+    assert (result.code, reason in result.err) == (65, True), result.err
 
 
 def test_what_cannot_be_signed_is_an_error(site: Bench) -> None:
     """A key that is none, a file that is no bundle, a bundle that cannot be written."""
-    done = site.run("bundle", "make", "site", "-o", "nowhere/site.bundle")
-    assert (done.code, "nowhere: No such file or directory" in done.err) == (1, True), done.err
+    result = site.run("bundle", "make", "site", "-o", "nowhere/site.bundle")
+    assert (result.code, "nowhere: No such file or directory" in result.err) == (1, True), result.err
     site.run(*MAKE)
-    done = site.run("bundle", "sign", "site.bundle", "--key", "signers")
-    assert (done.code, "signers: cannot sign: " in done.err) == (1, True), done.err
+    result = site.run("bundle", "sign", "site.bundle", "--key", "signers")
+    assert (result.code, "signers: cannot sign: " in result.err) == (1, True), result.err
     assert site.run("bundle", "sign", "alice", "--key", "alice").code == 65
     assert not (site.home / "site.bundle.sig").exists()

@@ -21,14 +21,14 @@ def canonicalize(self, context, resources):
 def test_another_spelling_is_no_difference(bench: Bench) -> None:
     """A resource whose name and value are spelled differently from those in the system is unchanged."""
     bench.put("token", ABC={"tint": "RED"})
-    done = bench.apply("resources: {'Token[0xabc]': {tint: red}}", "--detailed-exitcodes")
-    assert (done.code, done.err) == (0, "")
+    result = bench.apply("resources: {'Token[0xabc]': {tint: red}}", "--detailed-exitcodes")
+    assert (result.code, result.err) == (0, "")
 
 
 def test_a_provider_receives_only_canonical_names_and_values(bench: Bench) -> None:
     """``get`` and ``set`` receive the canonical form, and messages show the title as declared."""
-    done = bench.apply("resources: {'Token[0xabc]': {tint: red}}")
-    assert done.lines == ["Notice: Token[0xabc]: Successfully created"]
+    result = bench.apply("resources: {'Token[0xabc]': {tint: red}}")
+    assert result.lines == ["Notice: Token[0xabc]: Successfully created"]
     assert bench.calls("token", "get")[0] == ["ABC"]
     assert bench.calls("token", "set") == [["ABC", {"id": "ABC", "ensure": "present", "tint": "RED"}]]
     changed = bench.apply("resources: {'Token[0xaBC]': {tint: blue}}")
@@ -37,22 +37,22 @@ def test_a_provider_receives_only_canonical_names_and_values(bench: Bench) -> No
 
 def test_references_find_a_resource_by_any_of_its_names(bench: Bench) -> None:
     """A title and an identity in any spelling resolve, and referenced values are canonical."""
-    done = bench.apply(
+    result = bench.apply(
         """
         resources:
           Widget[last]: {require: "Token[AB]", colour: "${Token[first].tint} ${Token[first].id}"}
           Token[first]: {id: "0xab", tint: red}
         """
     )
-    assert done.code == 0
+    assert result.code == 0
     assert bench.things("widget")["last"]["colour"] == "RED AB"
 
 
 def test_the_command_line_finds_a_resource_by_another_spelling(bench: Bench) -> None:
     """``resource`` canonicalizes NAME before the resource is read, shown and changed."""
     bench.put("token", ABC={"tint": "RED"})
-    shown = bench.run("resource", "token", "0xabc", "--json")
-    assert shown.document == [{"title": "ABC", "id": "ABC", "ensure": "present", "tint": "RED"}]
+    output = bench.run("resource", "token", "0xabc", "--json")
+    assert output.document == [{"title": "ABC", "id": "ABC", "ensure": "present", "tint": "RED"}]
     assert bench.run("resource", "token", "0xabc", "tint=blue").code == 0
     assert bench.things("token")["ABC"]["tint"] == "BLUE"
 
@@ -65,15 +65,15 @@ def test_an_import_takes_a_name_in_any_spelling(bench: Bench) -> None:
     assert (wrong.code, "Token[0xabc] is declared as 'ABC', not 'abd'" in wrong.err) == (64, True), wrong.err
     assert "imported." in bench.run("import", "site.yaml", "Token[0xabc]", "abc").out
     bench.put("token", ABC={"tint": "RED"}, DEF={"tint": "RED"})
-    done = bench.apply("resources: {'Token[d]': {id: def, tint: red, lifecycle: {import: '0xDEF'}}}")
-    assert (done.code, "1 imported" in done.out) == (0, True), done
+    result = bench.apply("resources: {'Token[d]': {id: def, tint: red, lifecycle: {import: '0xDEF'}}}")
+    assert (result.code, "1 imported" in result.out) == (0, True), result
 
 
 def test_an_exception_is_reported_for_one_resource(bench: Bench) -> None:
     """An exception in ``canonicalize`` is reported once, with the line of the resource, and nothing is read or set."""
-    done = bench.apply("resources:\n  Token[1]: {tint: red}\n  Token[2]: {tint: boom}\n  Token[3]: {}\n")
-    assert done.code == 65
-    (line,) = done.lines
+    result = bench.apply("resources:\n  Token[1]: {tint: red}\n  Token[2]: {tint: boom}\n  Token[3]: {}\n")
+    assert result.code == 65
+    (line,) = result.lines
     assert "site.yaml:3:3: Token[2]: canonicalize failed: there is no such colour" in line
     assert bench.calls("token") == []
 
@@ -115,9 +115,9 @@ def test_a_wrong_return_value_is_an_error(bench: Bench, body: str, words: str) -
         f"def canonicalize(self, context, resources):\n    {body}\ndef set(self, context, changes): pass",
         features=("canonicalize",),
     )
-    done = bench.apply("resources: {'Probe[a]': {size: 1}, 'Probe[b]': {size: 1}}")
-    assert done.code == 65
-    assert done.err.count(words) == 2
+    result = bench.apply("resources: {'Probe[a]': {size: 1}, 'Probe[b]': {size: 1}}")
+    assert result.code == 65
+    assert result.err.count(words) == 2
 
 
 def test_a_wrong_return_value_fails_what_was_read(bench: Bench) -> None:
@@ -127,9 +127,9 @@ def test_a_wrong_return_value_fails_what_was_read(bench: Bench) -> None:
         features=("canonicalize",),
     )
     bench.put("probe", a={"name": "a", "ensure": "present"}, b={"name": "b", "ensure": "present"})
-    done = bench.run("resource", "probe")
-    assert done.code == 1
-    assert done.err.count("must return the resources that it was given, 2 in this call, not 1") == 2
+    result = bench.run("resource", "probe")
+    assert result.code == 1
+    assert result.err.count("must return the resources that it was given, 2 in this call, not 1") == 2
 
 
 def test_it_receives_declared_values_without_metaparameters(bench: Bench) -> None:
@@ -142,8 +142,8 @@ def test_it_receives_declared_values_without_metaparameters(bench: Bench) -> Non
         "def set(self, context, changes): self._done(changes)",
         features=("canonicalize",),
     )
-    done = bench.apply("resources: {'Probe[a]': {size: 1, tag: x, loglevel: info}, 'Probe[b]': {size: 1}}", "--noop")
-    assert done.lines[0] == "Notice: probe: [['ensure', 'name', 'size'], ['ensure', 'name', 'size']]"
+    result = bench.apply("resources: {'Probe[a]': {size: 1, tag: x, loglevel: info}, 'Probe[b]': {size: 1}}", "--noop")
+    assert result.lines[0] == "Notice: probe: [['ensure', 'name', 'size'], ['ensure', 'name', 'size']]"
 
 
 def test_what_canonicalize_does_to_its_argument_is_lost(bench: Bench) -> None:
@@ -175,20 +175,20 @@ def set(self, context, changes): self._done(changes)
 def test_an_uncanonical_value_from_get_fails_its_resource(bench: Bench) -> None:
     """The error shows both spellings, and a row that was not requested is not reported."""
     bench.probe(MIRROR + UNCANONICAL, features=("canonicalize",))
-    done = bench.apply("resources: {'Probe[a]': {colour: red}, 'Probe[c]': {}}", "--detailed-exitcodes")
-    assert done.code in {4, 6}
-    errors = [line for line in done.lines if line.startswith("Error")]
+    result = bench.apply("resources: {'Probe[a]': {colour: red}, 'Probe[c]': {}}", "--detailed-exitcodes")
+    assert result.code in {4, 6}
+    errors = [line for line in result.lines if line.startswith("Error")]
     assert any(line.startswith("Error: Probe[a]: ") and "RED" in line and "red" in line for line in errors)
-    assert "BLUE" not in done.err
+    assert "BLUE" not in result.err
 
 
 @pytest.mark.parametrize(("strict", "warned"), [("warning", True), ("off", False)])
 def test_below_error_an_uncanonical_value_is_canonicalized(bench: Bench, strict: str, *, warned: bool) -> None:
     """With ``--strict warning`` or ``off`` the value is canonicalized before the comparison, and nothing is changed."""
     bench.probe(MIRROR + UNCANONICAL, features=("canonicalize",))
-    done = bench.apply("resources: {'Probe[a]': {colour: red}}", "--strict", strict, "--detailed-exitcodes")
-    assert done.code == 0
-    assert any(line.startswith("Warning: Probe[a]: ") and "not canonical" in line for line in done.lines) is warned
+    result = bench.apply("resources: {'Probe[a]': {colour: red}}", "--strict", strict, "--detailed-exitcodes")
+    assert result.code == 0
+    assert any(line.startswith("Warning: Probe[a]: ") and "not canonical" in line for line in result.lines) is warned
 
 
 def test_an_uncanonical_name_from_get_is_not_taken_for_absence(bench: Bench) -> None:
@@ -204,10 +204,10 @@ def test_an_uncanonical_name_from_get_is_not_taken_for_absence(bench: Bench) -> 
         """,
         features=["canonicalize"],
     )
-    done = bench.apply("resources: {'Shy[a]': {}}")
-    assert done.code == 1
-    assert "made again" not in done.err
-    assert "not canonical" in done.err
+    result = bench.apply("resources: {'Shy[a]': {}}")
+    assert result.code == 1
+    assert "made again" not in result.err
+    assert "not canonical" in result.err
     assert bench.apply("resources: {'Shy[a]': {}}", "--strict", "off", "--detailed-exitcodes").code == 0
 
 
@@ -225,7 +225,7 @@ def test_a_name_of_another_data_type_from_get_is_not_taken_for_absence(
         """,
         features=["simple_get_filter"],
     )
-    done = bench.apply("resources: {'Port[8080]': {}}", "--strict", strict, "--detailed-exitcodes")
-    assert done.code == (4 if line == "Error" else 0)
-    assert "made again" not in done.err
-    assert done.err.startswith(f"{line}: Port[8080]: get returned name must be a string" if line else "")
+    result = bench.apply("resources: {'Port[8080]': {}}", "--strict", strict, "--detailed-exitcodes")
+    assert result.code == (4 if line == "Error" else 0)
+    assert "made again" not in result.err
+    assert result.err.startswith(f"{line}: Port[8080]: get returned name must be a string" if line else "")

@@ -46,9 +46,9 @@ def test_a_large_text_with_few_changes_is_a_short_plan(bench: Bench) -> None:
     """A text of 3,000 lines with two changed ones needs less than 30 lines."""
     bench.put("widget", a={"colour": text_of(*LINES)})
     site = manifest(bench, text_of(*LINES[:99], "x", *LINES[100:2_899], "y", *LINES[2_900:]))
-    done = bench.run("apply", site, "--noop")
-    assert "colour changed (+2 -2 lines)" in done.out
-    assert (len(done.out.splitlines()) < 30, len(done.err.splitlines()) < 30) == (True, True)
+    result = bench.run("apply", site, "--noop")
+    assert "colour changed (+2 -2 lines)" in result.out
+    assert (len(result.out.splitlines()) < 30, len(result.err.splitlines()) < 30) == (True, True)
 
 
 def test_all_texts_of_one_resource_fit_on_a_screen(bench: Bench) -> None:
@@ -103,10 +103,10 @@ def test_few_changes_among_many_resources_fit_on_two_screens(bench: Bench) -> No
     bench.put("widget", **{f"w{number}": {"size": 1} for number in range(2_000)})
     resources = {f"Widget[w{number}]": {"size": 2 if number % 100 == 0 else 1} for number in range(2_000)}
     site = str(bench.write("site.json", json.dumps({"resources": resources})))
-    planned, done = bench.run("plan", site), bench.run("apply", site)
+    planned, result = bench.run("plan", site), bench.run("apply", site)
     assert planned.out.endswith("Plan: 20 to update; 1980 unchanged.\n")
-    assert done.out.endswith("20 updated, 1980 unchanged.\n")
-    assert max(len(each.out.splitlines()) + len(each.lines) for each in (planned, done)) < 100
+    assert result.out.endswith("20 updated, 1980 unchanged.\n")
+    assert max(len(item.out.splitlines()) + len(item.lines) for item in (planned, result)) < 100
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_a_secret_is_masked_before_a_line_is_cut(bench: Bench, tmp_path: Path) -
           Widget[a]: {{colour: "{text.replace("${inputs.word}", "Fz81Kq0Lm2Wd")}"}}
         """,
     )
-    shown = bench.run("apply", site, "--noop", "-i", f"word=@{tmp_path}/secret")
+    output = bench.run("apply", site, "--noop", "-i", f"word=@{tmp_path}/secret")
     shown_again = bench.run("apply", site, "-i", f"word=@{tmp_path}/secret")
     assert "colour changed (+2 -1 lines)" in shown_again.err
-    for text in (shown.out, shown.err, shown_again.err):
+    for text in (output.out, output.err, shown_again.err):
         assert "Fz81" not in text

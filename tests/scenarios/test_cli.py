@@ -52,9 +52,9 @@ def test_wrong_usage_is_64(bench: Bench, arguments: list[str]) -> None:
     """Wrong usage exits with 64, prints the reason on stderr and nothing on stdout."""
     bench.write("site.yaml", "resources: {}\n")
     bench.write("site.txt", "resources: {}\n")
-    done = bench.run(*arguments)
-    assert (done.code, done.out) == (64, ""), done
-    assert done.err
+    result = bench.run(*arguments)
+    assert (result.code, result.out) == (64, ""), result
+    assert result.err
 
 
 @pytest.mark.parametrize(
@@ -72,20 +72,20 @@ def test_a_command_line_that_cannot_be_parsed_has_a_json_document(
 ) -> None:
     """With ``--json``, as every other error has one; people get the usage on stderr."""
     bench.write("site.yaml", "resources: {}\n")
-    done = bench.run(*arguments, "--json")
-    (found,) = done.document["diagnostics"]
-    assert (done.code, done.document["exit_code"], found["code"]) == (64, 64, "usage")
-    assert found["message"].startswith(message), done
-    assert message in done.err
+    result = bench.run(*arguments, "--json")
+    (diagnostic,) = result.document["diagnostics"]
+    assert (result.code, result.document["exit_code"], diagnostic["code"]) == (64, 64, "usage")
+    assert diagnostic["message"].startswith(message), result
+    assert message in result.err
 
 
 @pytest.mark.parametrize("command", ["apply", "destroy"])
 def test_the_stream_of_a_command_line_that_cannot_be_parsed_ends_with_the_summary(bench: Bench, command: str) -> None:
     """A script that reads the last line finds the exit code there."""
-    done = bench.run(command, "site.yaml", "--parallel", "0", "--json")
-    diagnostic, summary = done.events()
+    result = bench.run(command, "site.yaml", "--parallel", "0", "--json")
+    diagnostic, summary = result.events()
     assert (diagnostic["type"], diagnostic["code"]) == ("diagnostic", "usage")
-    assert (done.code, summary["type"], summary["exit_code"]) == (64, "summary", 64)
+    assert (result.code, summary["type"], summary["exit_code"]) == (64, "summary", 64)
 
 
 def test_an_empty_path_element_or_variable_is_ignored(bench: Bench) -> None:
@@ -93,8 +93,8 @@ def test_an_empty_path_element_or_variable_is_ignored(bench: Bench) -> None:
     home = {"XDG_STATE_HOME": str(bench.home), "RESOURCE_API_STATE": "", "RESOURCE_API_STACK": ""}
     path = bench.environment["RESOURCE_API_MODULE_PATH"]
     bench.write("site.yaml", "resources: {'Widget[a]': {}}\n")
-    for given in (f":{path}", f"{path}:", path.replace(":", "::")):
-        assert bench.run("plan", "site.yaml", RESOURCE_API_MODULE_PATH=given, **home).code == 0
+    for arguments in (f":{path}", f"{path}:", path.replace(":", "::")):
+        assert bench.run("plan", "site.yaml", RESOURCE_API_MODULE_PATH=arguments, **home).code == 0
     assert bench.run("types", RESOURCE_API_MODULE_PATH=":").code == 0
     assert bench.run("types", RESOURCE_API_MODULE_PATH=f"{path}:/no/such/dir").code == 64
 
@@ -118,13 +118,13 @@ def test_help_and_version_exit_0(bench: Bench) -> None:
 
 def test_without_a_command_help_is_shown(bench: Bench) -> None:
     """A call without a command prints the usage and exits 64."""
-    done = bench.run()
-    assert done.code == 64
-    assert "Usage" in done.out + done.err
+    result = bench.run()
+    assert result.code == 64
+    assert "Usage" in result.out + result.err
 
 
 @pytest.mark.parametrize(
-    ("things", "manifest", "code", "detailed"),
+    ("objects", "manifest", "code", "detailed"),
     [
         ({}, "resources: {}", 0, 0),
         ({}, "resources: {'Widget[a]': {}}", 0, 2),
@@ -135,12 +135,12 @@ def test_without_a_command_help_is_shown(bench: Bench) -> None:
     ],
 )
 def test_the_exit_codes_of_apply(
-    bench: Bench, things: dict[str, dict[str, str]], manifest: str, code: int, detailed: int
+    bench: Bench, objects: dict[str, dict[str, str]], manifest: str, code: int, detailed: int
 ) -> None:
     """``apply`` exits with the documented code, with and without ``--detailed-exitcodes``."""
-    bench.put("widget", **things)
+    bench.put("widget", **objects)
     assert bench.apply(manifest).code == code
-    bench.things_of.joinpath("widget.json").write_text(json.dumps(things), encoding="utf-8")
+    bench.things_of.joinpath("widget.json").write_text(json.dumps(objects), encoding="utf-8")
     assert bench.apply(manifest, "--detailed-exitcodes").code == detailed
 
 
@@ -227,9 +227,9 @@ def test_a_plan_is_a_json_document(bench: Bench) -> None:
       Daemon[d]: {}
     outputs: {x: "${Widget[a].serial}"}
     """
-    done = bench.plan(manifest, "--json", "--stack", "blue")
-    assert (done.code, done.err) == (0, "")
-    document = done.document
+    result = bench.plan(manifest, "--json", "--stack", "blue")
+    assert (result.code, result.err) == (0, "")
+    document = result.document
     assert set(document) >= {
         *("format_version", "tool_version", "project", "stack", "lineage", "serial", "manifest_sha256"),
         *("steps", "drift", "outputs", "summary", "complete", "applicable"),
@@ -253,8 +253,8 @@ def test_a_plan_is_a_json_document(bench: Bench) -> None:
 
 def test_the_stream_has_one_object_per_line_each_with_type_and_time(bench: Bench) -> None:
     """Planned changes come first, each step has a start and an end, and the summary comes last."""
-    done = bench.stream("resources: {'Widget[a]': {}, 'Widget[bad]': {}}\noutputs: {x: '${Widget[a].serial}'}")
-    events = done.events()
+    result = bench.stream("resources: {'Widget[a]': {}, 'Widget[bad]': {}}\noutputs: {x: '${Widget[a].serial}'}")
+    events = result.events()
     for event in events:
         assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", event["timestamp"])
     kinds = [event["type"] for event in events]
@@ -265,18 +265,18 @@ def test_the_stream_has_one_object_per_line_each_with_type_and_time(bench: Bench
     assert kinds[-1] == "summary"
     assert kinds.count("step_start") == kinds.count("step_end") == 2
     assert kinds.index("step_start") < kinds.index("step_end")
-    (logged,) = [event for event in done.events("log") if event["level"] == "err"]
+    (logged,) = [event for event in result.events("log") if event["level"] == "err"]
     assert logged["reference"] == "Widget[bad]"
-    assert done.events("outputs") == [] or done.events("outputs")[0]["outputs"] == {"x": "S-a"}
+    assert result.events("outputs") == [] or result.events("outputs")[0]["outputs"] == {"x": "S-a"}
 
 
 def test_a_file_name_that_cannot_be_a_project_needs_an_explicit_project(bench: Bench) -> None:
     """``validate``, ``plan`` and ``apply`` refuse such a file, and ``--project`` makes it valid."""
     path = bench.write("é.yaml", "resources: {'Widget[a]': {}}")
     for command in ("validate", "plan", "apply"):
-        done = bench.run(command, path)
-        assert (done.code, done.out) == (65, "")
-        assert "no project can be called é, like this file; write 'project: NAME' into it" in done.err
+        result = bench.run(command, path)
+        assert (result.code, result.out) == (65, "")
+        assert "no project can be called é, like this file; write 'project: NAME' into it" in result.err
     assert bench.run("apply", path, "--project", "web").code == 0
 
 
@@ -285,21 +285,21 @@ def test_a_planned_change_lists_its_unknown_attributes(bench: Bench) -> None:
     text = "project: p\nresources: {'Widget[a]': {}, 'Widget[b]': {colour: '${Widget[a].serial}'}}"
     planned = {event["reference"]: event for event in bench.stream(text).events("planned_change")}
     assert [planned[reference]["unknown"] for reference in ("Widget[a]", "Widget[b]")] == [[], ["colour"]]
-    assert {each["attribute"]: each["should"] for each in planned["Widget[b]"]["changes"]}["colour"] is None
+    assert {change["attribute"]: change["should"] for change in planned["Widget[b]"]["changes"]}["colour"] is None
 
 
 def test_a_step_end_has_every_documented_field(bench: Bench) -> None:
     """A resource that acted has an end with every field, and an unchanged one has none."""
     bench.put("widget", same={"size": 1})
-    done = bench.stream("project: p\nresources: {'Widget[a]': {}, 'Widget[same]': {size: 1}}")
-    (end,) = done.events("step_end")
+    result = bench.stream("project: p\nresources: {'Widget[a]': {}, 'Widget[same]': {size: 1}}")
+    (end,) = result.events("step_end")
     assert set(end) == {
         *("type", "timestamp", "reference", "urn", "action", "status", "changes", "error", "corrective", "seconds"),
     }
     assert end["urn"] == "urn:resource:default::p::widget::a"
     assert (end["error"], end["corrective"]) == (None, False)
     assert end["seconds"] >= 0
-    (summary,) = done.events("summary")
+    (summary,) = result.events("summary")
     assert {key: summary[key] for key in ("created", "unchanged", "failed", "noop", "exit_code")} == {
         "created": 1,
         "unchanged": 1,
@@ -312,17 +312,17 @@ def test_a_step_end_has_every_documented_field(bench: Bench) -> None:
 
 def test_diagnostics_are_objects_of_the_stream(bench: Bench) -> None:
     """A validation error is a ``diagnostic`` with its position, and the summary is last and has the exit code."""
-    done = bench.stream("resources:\n  Widget[a]:\n    clour: red\n")
-    assert done.code == 65
-    (found,) = done.events("diagnostic")
-    assert found["severity"] == "error"
-    assert found["message"] == "unknown attribute 'clour'"
-    assert found["hint"] == "did you mean 'colour'?"
-    assert (found["reference"], found["attribute"]) == ("Widget[a]", "clour")
-    assert (found["file"], found["line"], found["column"]) == (str(bench.home / "site.yaml"), 3, 5)
-    assert found["code"]
-    assert done.events()[-1]["type"] == "summary"
-    assert done.events()[-1]["exit_code"] == 65
+    result = bench.stream("resources:\n  Widget[a]:\n    clour: red\n")
+    assert result.code == 65
+    (event,) = result.events("diagnostic")
+    assert event["severity"] == "error"
+    assert event["message"] == "unknown attribute 'clour'"
+    assert event["hint"] == "did you mean 'colour'?"
+    assert (event["reference"], event["attribute"]) == ("Widget[a]", "clour")
+    assert (event["file"], event["line"], event["column"]) == (str(bench.home / "site.yaml"), 3, 5)
+    assert event["code"]
+    assert result.events()[-1]["type"] == "summary"
+    assert result.events()[-1]["exit_code"] == 65
 
 
 @pytest.mark.parametrize(
@@ -344,10 +344,10 @@ def test_every_other_command_prints_one_json_document(bench: Bench, arguments: l
     """With ``--json`` a command prints one document, also when the manifest is invalid."""
     bench.write("site.yaml", "resources: {'Widget[a]': {}}\n")
     bench.write("wrong.yaml", "resources: {'Widget[a]': {clour: red}}\n")
-    done = bench.run(*arguments, "--json")
-    assert done.code == (65 if "wrong.yaml" in arguments else 0)
-    document = done.document
-    if done.code:
+    result = bench.run(*arguments, "--json")
+    assert result.code == (65 if "wrong.yaml" in arguments else 0)
+    document = result.document
+    if result.code:
         assert document["exit_code"] == 65
         assert document["diagnostics"][0]["attribute"] == "clour"
 
@@ -355,9 +355,9 @@ def test_every_other_command_prints_one_json_document(bench: Bench, arguments: l
 def test_resources_are_listed_as_a_manifest(bench: Bench) -> None:
     """The listing is sorted, has ``read_only`` values as comments, and changes nothing when it is applied."""
     bench.put("widget", b={"size": 1, "serial": "S-b", "colour": None}, a={"colour": "yes", "labels": {"x": 1}})
-    done = bench.run("resource", "widget")
-    assert (done.code, done.err) == (0, "")
-    assert done.out == (
+    result = bench.run("resource", "widget")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == (
         "resources:\n"
         "  Widget[a]:\n"
         "    ensure: present\n"
@@ -369,7 +369,7 @@ def test_resources_are_listed_as_a_manifest(bench: Bench) -> None:
         "    size: 1\n"
         "    # serial: S-b\n"
     )
-    assert bench.apply(done.out, "--detailed-exitcodes").code == 0
+    assert bench.apply(result.out, "--detailed-exitcodes").code == 0
 
 
 def test_every_listed_value_can_be_applied(bench: Bench) -> None:
@@ -416,7 +416,7 @@ def test_a_change_of_a_recorded_resource_says_what_the_next_apply_does_with_it(b
     site = "{project: p, resources: {'Widget[a]': {size: 1}}}"
     bench.apply(site)
     recorded = "Warning: Widget[a]: is recorded in stack 'default' of 'p'"
-    for given, effect in {
+    for name, effect in {
         ("size=1",): "",
         (
             "colour=red",
@@ -425,7 +425,7 @@ def test_a_change_of_a_recorded_resource_says_what_the_next_apply_does_with_it(b
         ("colour=blue", "size=2"): "; the next apply of that stack will undo this change",
         ("ensure=absent",): "; the next apply of that stack will undo this change",
     }.items():
-        assert bench.run("resource", "widget", "a", *given).lines[0] == recorded + effect
+        assert bench.run("resource", "widget", "a", *name).lines[0] == recorded + effect
     bench.put("widget", a={"size": 1, "colour": "red"})
     assert bench.apply(site).out.endswith("1 unchanged.\n")
 
@@ -439,10 +439,10 @@ def test_a_type_without_resources_is_listed_as_an_empty_manifest(bench: Bench) -
 
 def test_a_resource_is_changed_without_a_manifest(bench: Bench) -> None:
     """Text is coerced to the data type of each attribute, and the resulting resource is shown."""
-    done = bench.run(
+    result = bench.run(
         *("resource", "widget", "a", "size=7", "colour=7", "weight=1.5", "force=true", 'parts=["x"]', 'labels={"k": 1}')
     )
-    assert done.code == 0, done
+    assert result.code == 0, result
     assert bench.things("widget")["a"] == {
         "size": 7,
         "colour": "7",
@@ -451,9 +451,9 @@ def test_a_resource_is_changed_without_a_manifest(bench: Bench) -> None:
         "labels": {"k": 1},
         "serial": "S-a",
     }
-    assert "size: 7" in done.out
-    assert "# serial: S-a" in done.out
-    assert "Notice: Widget[a]: Successfully created" in done.lines
+    assert "size: 7" in result.out
+    assert "# serial: S-a" in result.out
+    assert "Notice: Widget[a]: Successfully created" in result.lines
     assert bench.run("resource", "widget", "a", "ensure=absent", "--detailed-exitcodes").code == 2
     assert bench.things("widget") == {}
 
@@ -479,9 +479,9 @@ def test_a_change_of_one_attribute_leaves_those_with_a_default(bench: Bench) -> 
     bench.type("job", f"{bench.NAMED} {attributes}", provider=JOBS, features=["validate"])
     bench.put("job")
     assert bench.run("resource", "job", "a", "hour=5").code == 0
-    done = bench.run("resource", "job", "a", "command=run")
-    assert done.code == 0
-    assert done.lines == ["Notice: Job[a]: Successfully updated", "Notice: Job[a]: command changed from true to run"]
+    result = bench.run("resource", "job", "a", "command=run")
+    assert result.code == 0
+    assert result.lines == ["Notice: Job[a]: Successfully updated", "Notice: Job[a]: command changed from true to run"]
     assert bench.things("job")["a"]["hour"] == "5"
     assert bench.run("resource", "job", "a", "special=daily").code == 0
     job = bench.things("job")["a"]
@@ -512,10 +512,10 @@ def test_a_change_of_one_attribute_leaves_those_with_a_default(bench: Bench) -> 
 )
 def test_values_from_the_command_line(bench: Bench, pair: str, code: int) -> None:
     """A value is parsed as the data type of its attribute, or refused with the name of the attribute."""
-    done = bench.run("resource", "widget", "a", pair)
-    assert done.code in ({64, 65} if code else {0}), done
+    result = bench.run("resource", "widget", "a", pair)
+    assert result.code in ({64, 65} if code else {0}), result
     if code:
-        assert pair.partition("=")[0] in done.err
+        assert pair.partition("=")[0] in result.err
         assert bench.calls("widget", "set") == []
     elif pair.startswith("colour"):
         assert bench.things("widget")["a"]["colour"] == pair.removeprefix("colour=")
@@ -543,30 +543,30 @@ def test_namevars_come_from_the_title_and_from_arguments(bench: Bench) -> None:
     short = bench.run("resource", "comp", "new")
     assert (short.code, "manager" in short.err) == (64, True)
     assert bench.run("resource", "comp", "new", "manager=x", "--json").document[0]["ensure"] == "absent"
-    made = bench.run("resource", "comp", "new", "manager=x", "size=4")
-    assert (made.code, "size: 4" in made.out) == (0, True)
+    created = bench.run("resource", "comp", "new", "manager=x", "size=4")
+    assert (created.code, "size: 4" in created.out) == (0, True)
     assert bench.run("resource", "comp", "NEW", "package=new", "manager=x", "--json").document[0]["size"] == 4
-    other = bench.run("resource", "widget", "a", "name=b", "size=3")
-    assert (other.code, list(bench.things("widget")), "Widget[b]" in other.out) == (0, ["b"], True)
+    second = bench.run("resource", "widget", "a", "name=b", "size=3")
+    assert (second.code, list(bench.things("widget")), "Widget[b]" in second.out) == (0, ["b"], True)
 
 
 def test_a_failed_change_shows_the_actual_values(bench: Bench) -> None:
     """The command exits 1 with the error and does not show the requested value."""
     bench.put("widget", bad={"size": 1})
-    done = bench.run("resource", "widget", "bad", "size=2")
-    assert done.code == 1
-    assert "Error: Widget[bad]: Updating failed: the press is broken" in done.lines
-    assert "size: 2" not in done.out
+    result = bench.run("resource", "widget", "bad", "size=2")
+    assert result.code == 1
+    assert "Error: Widget[bad]: Updating failed: the press is broken" in result.lines
+    assert "size: 2" not in result.out
 
 
 def test_namevars_can_be_given_in_place_of_a_name(bench: Bench) -> None:
     """They are the name, and any other pair is a change, also where nothing stands before them."""
     assert "Widget[b]:\n    ensure: absent" in bench.run("resource", "widget", "name=b").out
-    done = bench.run("resource", "widget", "size=3", "name=b")
-    assert (done.code, bench.things("widget")["b"]["size"]) == (0, 3), done
-    assert "Notice: Widget[b]: Successfully created" in done.lines
-    made = bench.run("resource", "pair", "package=php", "manager=yum", "level=1")
-    assert "Notice: Pair[php-yum]: Successfully created" in made.lines, made
+    result = bench.run("resource", "widget", "size=3", "name=b")
+    assert (result.code, bench.things("widget")["b"]["size"]) == (0, 3), result
+    assert "Notice: Widget[b]: Successfully created" in result.lines
+    created = bench.run("resource", "pair", "package=php", "manager=yum", "level=1")
+    assert "Notice: Pair[php-yum]: Successfully created" in created.lines, created
 
 
 @pytest.mark.parametrize(
@@ -582,27 +582,27 @@ def test_namevars_can_be_given_in_place_of_a_name(bench: Bench) -> None:
 )
 def test_a_change_without_a_name_is_wrong_usage(bench: Bench, arguments: list[str], message: str) -> None:
     """Nothing is created that is called like an argument, or like a variable that is not set."""
-    done = bench.run("resource", *arguments)
-    assert (done.code, done.err) == (64, f"Error: {message}\n")
+    result = bench.run("resource", *arguments)
+    assert (result.code, result.err) == (64, f"Error: {message}\n")
     assert bench.calls("widget", "set") == []
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "message"),
+    ("arguments", "code", "message"),
     [
         (["size=2"], 1, "Updating failed: the press is broken"),
         (["size=2", "--detailed-exitcodes"], 4, "Updating failed: the press is broken"),
         (["image=there", "--noop"], 1, "'image' can only be set at creation: it is here and should be there"),
     ],
 )
-def test_a_failed_change_has_a_json_document(bench: Bench, given: list[str], code: int, message: str) -> None:
+def test_a_failed_change_has_a_json_document(bench: Bench, arguments: list[str], code: int, message: str) -> None:
     """Like every other command that fails: with the reason, the reference and the exit code."""
     bench.put("widget", bad={"size": 1, "image": "here"})
-    done = bench.run("resource", "widget", "bad", *given, "--json")
-    (found,) = done.document["diagnostics"]
-    assert (done.code, done.document["exit_code"], found["reference"]) == (code, code, "Widget[bad]")
-    assert found["message"].startswith(message.removeprefix("Updating failed: ")), done
-    assert f"Error: Widget[bad]: {message}" in done.err
+    result = bench.run("resource", "widget", "bad", *arguments, "--json")
+    (diagnostic,) = result.document["diagnostics"]
+    assert (result.code, result.document["exit_code"], diagnostic["reference"]) == (code, code, "Widget[bad]")
+    assert diagnostic["message"].startswith(message.removeprefix("Updating failed: ")), result
+    assert f"Error: Widget[bad]: {message}" in result.err
 
 
 def test_secrets_are_left_out_of_a_listing(bench: Bench) -> None:
@@ -615,18 +615,18 @@ def test_secrets_are_left_out_of_a_listing(bench: Bench) -> None:
     assert "hunter22abc" not in bench.run("resource", "account", "--json").out
 
 
-@pytest.mark.parametrize("given", ["@word", "env:WORD"])
-def test_a_secret_attribute_is_read_from_a_file_or_the_environment(bench: Bench, given: str) -> None:
+@pytest.mark.parametrize("name", ["@word", "env:WORD"])
+def test_a_secret_attribute_is_read_from_a_file_or_the_environment(bench: Bench, name: str) -> None:
     """As an input and a configuration are; of an attribute that is no secret the text is meant."""
     bench.write("word", "hunter22abc\n")
-    done = bench.run("resource", "account", "a", f"password={given}", f"note={given}", WORD="hunter22abc")
-    assert (done.code, "hunter22abc" in done.out + done.err) == (0, False), done
-    kept = bench.things("account")["a"]
-    assert (kept["password"], kept["note"]) == ("hunter22abc", given)
-    shown = bench.run("resource", "account", "a", "password=hunter22abc")
+    result = bench.run("resource", "account", "a", f"password={name}", f"note={name}", WORD="hunter22abc")
+    assert (result.code, "hunter22abc" in result.out + result.err) == (0, False), result
+    stored = bench.things("account")["a"]
+    assert (stored["password"], stored["note"]) == ("hunter22abc", name)
+    output = bench.run("resource", "account", "a", "password=hunter22abc")
     advice = "write password=@FILE or password=env:NAME"
-    assert shown.err == f"Error: password is sensitive and cannot be given on the command line; {advice}\n"
-    assert shown.code == 64
+    assert output.err == f"Error: password is sensitive and cannot be given on the command line; {advice}\n"
+    assert output.code == 64
     missing = bench.run("resource", "account", "a", "password=@nosuch")
     assert (missing.code, missing.err) == (64, "Error: cannot read nosuch: No such file or directory\n")
     missing = bench.run("resource", "account", "a", "password=env:NOSUCH")
@@ -638,22 +638,22 @@ def test_a_secret_attribute_is_read_from_a_file_or_the_environment(bench: Bench,
 
 def test_types_are_listed_with_their_documentation(bench: Bench) -> None:
     """Types on the module path and bundled types are listed, sorted by name."""
-    done = bench.run("types")
-    names = [line.split()[0] for line in done.out.splitlines()]
-    assert done.code == 0
+    result = bench.run("types")
+    names = [line.split()[0] for line in result.out.splitlines()]
+    assert result.code == 0
     assert names == sorted(names)
     assert {"widget", "token", "file", "package"} <= set(names)
-    assert re.search(r"^widget +A widget\.", done.out, re.MULTILINE)
-    listed = {each["name"]: each["docs"] for each in bench.run("types", "--json").document}
+    assert re.search(r"^widget +A widget\.", result.out, re.MULTILINE)
+    listed = {item["name"]: item["docs"] for item in bench.run("types", "--json").document}
     assert listed["widget"].startswith("A widget.")
 
 
 def test_a_type_is_described(bench: Bench) -> None:
     """``describe`` prints the documentation of a type, its attributes and its features."""
-    done = bench.run("describe", "token")
-    assert done.code == 0
+    result = bench.run("describe", "token")
+    assert result.code == 0
     for word in ("A token with a hexadecimal number.", "id", "namevar", "ensure", "present", "tint", "spellings"):
-        assert word in done.out
+        assert word in result.out
     assert "read_only" in bench.run("describe", "Widget").out
 
 
@@ -677,38 +677,38 @@ def test_lists_and_documentation_of_types_keep_to_the_terminal(bench: Bench, col
 
 def test_the_schema_is_a_json_document(bench: Bench) -> None:
     """The schema names draft 07 and contains the types on the module path."""
-    done = bench.run("schema")
-    assert done.code == 0
-    document = done.document
+    result = bench.run("schema")
+    assert result.code == 0
+    document = result.document
     assert "draft-07" in document["$schema"]
-    assert "Widget" in done.out
+    assert "Widget" in result.out
 
 
 @pytest.mark.parametrize(("form", "word"), [("dot", "digraph"), ("mermaid", "flowchart"), ("json", "{")])
 def test_a_graph_is_drawn(bench: Bench, form: str, word: str) -> None:
     """``graph`` prints each format without a call of a provider."""
     path = bench.write("site.yaml", "resources: {'Widget[a]': {}, 'Widget[b]': {require: 'Widget[a]'}}")
-    done = bench.run("graph", path, "--format", form)
-    assert done.code == 0
-    assert word in done.out
-    assert "Widget[a]" in done.out
+    result = bench.run("graph", path, "--format", form)
+    assert result.code == 0
+    assert word in result.out
+    assert "Widget[a]" in result.out
     assert bench.calls("widget") == []
 
 
 def test_validate_calls_no_provider(bench: Bench) -> None:
     """``validate`` reports a valid manifest with its number of resources and reads nothing."""
-    done = bench.validate("resources: {'Widget[a]': {}, 'Widget[b]': {}}")
-    assert done.code == 0
-    assert done.out.strip().endswith("is valid: 2 resources.")
+    result = bench.validate("resources: {'Widget[a]': {}, 'Widget[b]': {}}")
+    assert result.code == 0
+    assert result.out.strip().endswith("is valid: 2 resources.")
     assert bench.calls("widget") == []
 
 
 def test_a_new_type_is_ready_to_run(bench: Bench) -> None:
     """The generated type works at once, and a second ``new`` does not overwrite its files."""
-    done = bench.run("new", "type", "gadget", "--directory", bench.modules)
-    assert done.code == 0
+    result = bench.run("new", "type", "gadget", "--directory", bench.modules)
+    assert result.code == 0
     for path in ("types/gadget.py", "providers/gadget.py"):
-        assert path in done.out
+        assert path in result.out
         assert (bench.modules / path).is_file()
     assert bench.run("describe", "gadget").code == 0
     assert bench.run("resource", "gadget").code == 0
@@ -720,12 +720,12 @@ def test_a_new_type_is_ready_to_run(bench: Bench) -> None:
 
 def test_a_new_type_may_share_code(bench: Bench) -> None:
     """With ``--shared`` the generated provider uses a generated module in ``lib/``."""
-    done = bench.run("new", "type", "gadget", "--shared", "--directory", bench.modules)
-    assert done.code == 0
-    assert "lib/json_files.py" in done.out
+    result = bench.run("new", "type", "gadget", "--shared", "--directory", bench.modules)
+    assert result.code == 0
+    assert "lib/json_files.py" in result.out
     bench.environment["GADGET_DIRECTORY"] = f"{bench.home}/gadgets"
-    made = bench.apply("resources: {'Gadget[a]': {content: x}}")
-    assert made.code == 0, made
+    created = bench.apply("resources: {'Gadget[a]': {content: x}}")
+    assert created.code == 0, created
     assert (bench.home / "gadgets" / "a.json").is_file()
 
 
@@ -751,10 +751,10 @@ def test_importing_the_package_is_light(bench: Bench) -> None:
         print([name for name in ("click", "sh", "jsonschema", "structlog") if name in sys.modules])
         """,
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "light.py"], cwd=bench.home, env=bench.environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout == "[]\n"
+    assert process.stdout == "[]\n"
 
 
 @pytest.mark.parametrize(
@@ -764,9 +764,9 @@ def test_a_saved_plan_refuses_options_that_change_what_is_done(bench: Bench, opt
     """An option that would change the steps is refused with its name, and nothing is set."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     bench.plan("resources: {'Widget[a]': {}}", "-o", "plan.json")
-    done = bench.run("apply", "plan.json", *option)
-    assert done.code == 64
-    assert f"{option[0]} cannot be given with a saved plan" in done.err
+    result = bench.run("apply", "plan.json", *option)
+    assert result.code == 64
+    assert f"{option[0]} cannot be given with a saved plan" in result.err
     assert not bench.things("widget")
 
 
@@ -786,19 +786,19 @@ def test_a_saved_plan_applies_to_its_own_stack_only(
     """A plan is refused for another stack or project, and accepted where its own are named again."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     bench.plan("resources: {'Widget[a]': {}}", "-o", "plan.json", "--stack", "green")
-    done = bench.run("apply", "plan.json", *options, **environment)
-    assert done.code == code, done
+    result = bench.run("apply", "plan.json", *options, **environment)
+    assert result.code == code, result
     assert bool(bench.things("widget")) == (code == 0)
-    assert ("the plan is about the" in done.err) == (code != 0)
+    assert ("the plan is about the" in result.err) == (code != 0)
 
 
 def test_a_saved_plan_accepts_parallel_and_noop(bench: Bench) -> None:
     """``--noop`` shows the plan, and ``--parallel`` with ``--fail-fast`` applies it."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     bench.plan("resources: {'Widget[a]': {}, 'Token[1]': {}}", "-o", "plan.json")
-    shown = bench.run("apply", "plan.json", "--noop")
-    assert "+ Widget[a]" in shown.out
+    output = bench.run("apply", "plan.json", "--noop")
+    assert "+ Widget[a]" in output.out
     assert not bench.things("widget")
-    done = bench.run("apply", "plan.json", "--parallel", "2", "--fail-fast")
-    assert done.code == 0
-    assert "2 created" in done.out
+    result = bench.run("apply", "plan.json", "--parallel", "2", "--fail-fast")
+    assert result.code == 0
+    assert "2 created" in result.out

@@ -95,14 +95,14 @@ class Shell:
 
     def arguments(self, line: str) -> list[str]:
         """Return the arguments that the command gets from a line."""
-        done = subprocess.run(
+        process = subprocess.run(
             [self.name, *(["--no-config"] if self.name == "fish" else []), "-c", _RECORD[self.name].format(line)],
             cwd=self._home,
             env=self.environment,
             check=False,
             capture_output=True,
         )
-        return done.stdout.decode().split("\0")[:-1]
+        return process.stdout.decode().split("\0")[:-1]
 
     def _type(self, keys: str) -> None:
         os.write(self._terminal, keys.encode())
@@ -197,41 +197,41 @@ class Asked:
 
     def __call__(self, *words: str, **environment: str) -> list[str]:
         """Return the values; whatever happens, nothing is written to stderr."""
-        done = self._bench.run(*words, _RESOURCE_API_COMPLETE="zsh_complete", **environment)
-        assert (done.code, done.err) == (0, "")
-        return done.out.split("\0")[1:-1:2]
+        result = self._bench.run(*words, _RESOURCE_API_COMPLETE="zsh_complete", **environment)
+        assert (result.code, result.err) == (0, "")
+        return result.out.split("\0")[1:-1:2]
 
 
 def test_completing_runs_no_manifest_and_no_provider(bench: Bench) -> None:
     """A manifest is read as text, a type is only its definition."""
-    asked = Asked(bench)
+    requested = Asked(bench)
     bench.write("site.py", "open('executed', 'w')\nINPUTS = {'size': {'type': 'Integer'}}\ndef manifest(m): pass\n")
     bench.type("loud", "'name': Attribute('String', kind='namevar'), 'size': Attribute('Integer', 'How big.')")
     bench.write("modules/providers/loud.py", "open('executed', 'w')\n")
-    assert asked("apply", "site.py", "-i", "") == []
-    assert asked("resource", "lou") == ["loud"]
-    assert asked("resource", "user,lou") == ["user,loud"]
-    assert asked("resource", "loud", "x", "s") == ["size="]
+    assert requested("apply", "site.py", "-i", "") == []
+    assert requested("resource", "lou") == ["loud"]
+    assert requested("resource", "user,lou") == ["user,loud"]
+    assert requested("resource", "loud", "x", "s") == ["size="]
     assert not bench.home.joinpath("executed").exists()
 
 
 def test_completing_a_command_imports_no_command(bench: Bench) -> None:
     """The names and summaries are known before any is imported."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "resource_api", "sta"],
         env=bench.environment | {"_RESOURCE_API_COMPLETE": "zsh_complete"},
         check=True,
         capture_output=True,
         text=True,
     )
-    assert done.stdout.startswith("plain\0state\0")
-    assert "resource_api.cli.completion" in done.stderr
-    assert "resource_api.cli.commands" not in done.stderr
+    assert process.stdout.startswith("plain\0state\0")
+    assert "resource_api.cli.completion" in process.stderr
+    assert "resource_api.cli.commands" not in process.stderr
 
 
 def test_inputs_and_resources_are_found_in_a_manifest_that_is_not_complete(bench: Bench) -> None:
     """A secret comes from a file, an enumeration has its values, and one that is given needs none."""
-    asked = Asked(bench)
+    requested = Asked(bench)
     bench.write(
         "site.yaml",
         """
@@ -249,36 +249,36 @@ def test_inputs_and_resources_are_found_in_a_manifest_that_is_not_complete(bench
         """,
     )
     bench.write("site.json", '{"inputs": {"port": {"type": "Integer"}}, "resources": {}}')
-    assert asked("apply", "site.yaml", "-i", "") == ["stage=", "token=@"]
-    assert asked("plan", "site.yaml", "--noop", "-i", "stage=p") == ["stage=production"]
-    assert asked("apply", "site.json", "-i", "p") == ["port="]
-    assert asked("apply", "site.yaml", "--target", "") == ["Widget[a]", "Widget[b c]", "Widget[it's]"]
-    assert asked("import", "site.yaml", "Widget[b") == ["Widget[b c]"]
-    assert asked("apply", "missing.yaml", "-i", "") == []
+    assert requested("apply", "site.yaml", "-i", "") == ["stage=", "token=@"]
+    assert requested("plan", "site.yaml", "--noop", "-i", "stage=p") == ["stage=production"]
+    assert requested("apply", "site.json", "-i", "p") == ["port="]
+    assert requested("apply", "site.yaml", "--target", "") == ["Widget[a]", "Widget[b c]", "Widget[it's]"]
+    assert requested("import", "site.yaml", "Widget[b") == ["Widget[b c]"]
+    assert requested("apply", "missing.yaml", "-i", "") == []
 
 
 def test_hosts_and_groups_of_the_inventory_are_completed(bench: Bench) -> None:
     """The last name of a list, also behind an exclusion; an inventory that is wrong, or a program, has none."""
-    asked = Asked(bench)
+    requested = Asked(bench)
     bench.write("hosts.yaml", "hosts: {'web[1:2]': {groups: [web]}, db1: {}}\n")
-    assert asked("apply", "site.yaml", "--on", "") == ["db1", "web", "web1", "web2"]
-    assert asked("apply", "site.yaml", "--on", "db1,!we") == ["db1,!web", "db1,!web1", "db1,!web2"]
+    assert requested("apply", "site.yaml", "--on", "") == ["db1", "web", "web1", "web2"]
+    assert requested("apply", "site.yaml", "--on", "db1,!we") == ["db1,!web", "db1,!web1", "db1,!web2"]
     bench.write("other.yaml", "hosts: [")
-    assert asked("apply", "site.yaml", "--hosts", "other.yaml", "--on", "") == []
+    assert requested("apply", "site.yaml", "--hosts", "other.yaml", "--on", "") == []
     bench.write("hosts.py", "open('executed', 'w')\n")
-    assert asked("apply", "site.yaml", "--hosts", "hosts.py", "--on", "") == []
+    assert requested("apply", "site.yaml", "--hosts", "hosts.py", "--on", "") == []
     assert not bench.home.joinpath("executed").exists()
 
 
 def test_names_of_encrypted_state_need_no_key(bench: Bench) -> None:
     """No passphrase is asked for, because names are not encrypted; nor does anything need the file of a key."""
-    asked = Asked(bench)
+    requested = Asked(bench)
     state = {"RESOURCE_API_STATE": f"sqlite:{bench.home}/state/state.db"}
     bench.run("new", "key", "state.key")
     site = bench.write("site.yaml", "project: one\nresources: {'Widget[a]': {}}\n")
     assert bench.run("apply", site, RESOURCE_API_KEY=f"file:{bench.home}/state.key", **state).code == 0
     for key in ("", "passphrase:", f"file:{bench.home}/no.key"):
-        assert asked("state", "show", "", RESOURCE_API_KEY=key, **state) == ["Widget[a]"]
+        assert requested("state", "show", "", RESOURCE_API_KEY=key, **state) == ["Widget[a]"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -296,8 +296,8 @@ def test_whatever_is_wrong_completing_shows_no_error(bench: Bench, shell: str) -
         "'",
     ):
         environment = {"_RESOURCE_API_COMPLETE": f"{shell}_complete", "_RESOURCE_API_LINE": f"resource-api {line}"}
-        done = bench.run(*line.split(), RESOURCE_API_STATE=f"sqlite:{bench.home}/state.db", **environment)
-        assert (done.code, done.err) == (0, ""), line
+        result = bench.run(*line.split(), RESOURCE_API_STATE=f"sqlite:{bench.home}/state.db", **environment)
+        assert (result.code, result.err) == (0, ""), line
 
 
 def test_completion_is_installed_where_the_shell_looks(bench: Bench) -> None:

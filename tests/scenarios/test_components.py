@@ -52,24 +52,24 @@ def bench(bench: Bench) -> Bench:
 
 def test_a_component_is_applied(bench: Bench) -> None:
     """Its resources are created in order, and messages and events name the component."""
-    done = bench.stream(SITE)
-    assert done.code == 0
-    assert done.lines == [
+    result = bench.stream(SITE)
+    assert result.code == 0
+    assert result.lines == [
         "Notice: House[a]/Widget[wall]: Successfully created",
         "Notice: House[a]/Widget[roof]: Successfully created",
         "Notice: Widget[w]: Successfully created",
     ]
-    first = done.events("step_end")[0]
+    first = result.events("step_end")[0]
     assert first["reference"] == "House[a]/Widget[wall]"
     assert first["urn"] == "urn:resource:default::site::house$widget::a::wall"
     assert bench.things("widget")["w"]["colour"] == "S-a-wall"
-    assert done.events("outputs")[0]["outputs"] == {"serial": "S-a-wall"}
+    assert result.events("outputs")[0]["outputs"] == {"serial": "S-a-wall"}
 
 
 def test_a_component_is_planned(bench: Bench) -> None:
     """The text plan and the JSON plan name the component of each step."""
-    done = bench.plan(SITE)
-    assert "+ House[a]/Widget[wall]" in done.out.splitlines()
+    result = bench.plan(SITE)
+    assert "+ House[a]/Widget[wall]" in result.out.splitlines()
     (wall, *_) = bench.plan(SITE, "--json").document["steps"]
     assert (wall["reference"], wall["parent"]) == ("House[a]/Widget[wall]", "House[a]")
     assert wall["notifies"] == []
@@ -102,15 +102,15 @@ def test_state_names_the_parent(bench: Bench) -> None:
     assert bench.apply(SITE, *state).code == 0
     listed = bench.run("state", "list", *state).out.splitlines()
     assert listed == ["House[a]/Widget[wall]", "House[a]/Widget[roof]", "Widget[w]"]
-    shown = bench.run("state", "show", "House[a]/Widget[roof]", *state).out
-    assert "urn: urn:resource:default::site::house$widget::a::roof" in shown
-    assert "parent: House[a]" in shown
+    output = bench.run("state", "show", "House[a]/Widget[roof]", *state).out
+    assert "urn: urn:resource:default::site::house$widget::a::roof" in output
+    assert "parent: House[a]" in output
     exported = bench.run("state", "export", *state).out
     bench.home.joinpath("out.json").write_text(exported)
-    other = ("--state", f"sqlite:{bench.home}/other.db")
-    assert bench.run("state", "import", "out.json", *other).code == 0
-    assert bench.run("state", "export", *other).out == exported
-    assert bench.apply(SITE, "--detailed-exitcodes", *other).code == 0
+    second = ("--state", f"sqlite:{bench.home}/other.db")
+    assert bench.run("state", "import", "out.json", *second).code == 0
+    assert bench.run("state", "export", *second).out == exported
+    assert bench.apply(SITE, "--detailed-exitcodes", *second).code == 0
 
 
 def test_a_saved_plan_of_components_is_applied(bench: Bench) -> None:
@@ -145,20 +145,20 @@ def test_a_saved_plan_of_components_is_applied(bench: Bench) -> None:
 def test_a_broken_component_is_reported_with_its_position(bench: Bench, text: str, message: str) -> None:
     """There is one error with the position, and no provider is called."""
     bench.write("modules/components/house.py", text)
-    done = bench.apply(SITE)
-    assert done.code == 65
-    assert message in done.err
-    assert len(done.lines) == 1
+    result = bench.apply(SITE)
+    assert result.code == 65
+    assert message in result.err
+    assert len(result.lines) == 1
     assert bench.calls("widget") == []
 
 
 def test_a_component_that_is_called_like_a_type_is_refused(bench: Bench) -> None:
     """The error names both files."""
     bench.write("modules/components/widget.py", HOUSE.replace('"house"', '"widget"'))
-    done = bench.apply("resources: {'Widget[a]': {}}")
-    assert done.code == 65
-    assert "components/widget.py: a component cannot be called like a type" in done.err
-    assert "types/widget.py" in done.err
+    result = bench.apply("resources: {'Widget[a]': {}}")
+    assert result.code == 65
+    assert "components/widget.py: a component cannot be called like a type" in result.err
+    assert "types/widget.py" in result.err
 
 
 def test_secrets_inside_a_component_stay_hidden(bench: Bench) -> None:
@@ -170,17 +170,17 @@ def test_secrets_inside_a_component_stay_hidden(bench: Bench) -> None:
       House[a]: {colour: red, code: "${inputs.code}"}
     """
     for options in ((), ("--json",), ("--noop",), ("-d",)):
-        done = bench.apply(site, *options)
-        assert done.code == 0
-        assert "hunter2hunter2" not in done.out + done.err
+        result = bench.apply(site, *options)
+        assert result.code == 0
+        assert "hunter2hunter2" not in result.out + result.err
     assert bench.things("account")["a-door"]["password"] == "hunter2hunter2"
     bench.write(
         "modules/components/house.py", HOUSE.replace("wall = ", "raise ValueError(m.inputs.code.reveal())\n    x = ")
     )
-    done = bench.apply(site, "-d")
-    assert done.code == 65
-    assert "House[a]: " in done.err
-    assert "hunter2hunter2" not in done.out + done.err
+    result = bench.apply(site, "-d")
+    assert result.code == 65
+    assert "House[a]: " in result.err
+    assert "hunter2hunter2" not in result.out + result.err
 
 
 def test_components_are_listed_and_described(bench: Bench) -> None:
@@ -188,13 +188,13 @@ def test_components_are_listed_and_described(bench: Bench) -> None:
     listed = bench.run("types", "--all")
     [line] = [line for line in listed.out.splitlines() if line.split(maxsplit=1)[0] == "house"]
     assert "A wall, and a roof upon it. (component" in line
-    [house] = [each for each in bench.run("types", "--json").document if each["name"] == "house"]
+    [house] = [item for item in bench.run("types", "--json").document if item["name"] == "house"]
     assert (house["docs"], house["component"]) == ("A wall, and a roof upon it. Nobody lives there.", True)
     text = bench.run("describe", "House").out
     for words in ("INPUTS", "colour", "Integer[1, 9]", "default 2", "OUTPUTS", "serial: The number of its wall."):
         assert words in text
     document = bench.run("describe", "house", "--json").document
-    assert [each["name"] for each in document["inputs"]] == ["colour", "size", "code"]
+    assert [value["name"] for value in document["inputs"]] == ["colour", "size", "code"]
     assert document["outputs"] == {"serial": "The number of its wall."}
     assert "## Inputs" in bench.run("describe", "house", "--format", "markdown").out
     assert bench.run("describe", "nosuch").code == 64
@@ -204,20 +204,22 @@ def test_a_broken_component_disables_itself_only(bench: Bench) -> None:
     """``types`` and ``schema`` report the broken component and list everything else."""
     bench.write("modules/components/house.py", "1 / 0")
     for command in ("types", "schema"):
-        done = bench.run(command)
-        assert done.code == 0
-        assert "components/house.py:1: ZeroDivisionError" in done.err
-        assert "widget" in done.out
+        result = bench.run(command)
+        assert result.code == 0
+        assert "components/house.py:1: ZeroDivisionError" in result.err
+        assert "widget" in result.out
 
 
 def test_a_component_that_is_called_like_a_type_disables_both_only(bench: Bench) -> None:
     """``types`` and ``schema`` report it once and list everything else."""
     bench.write("modules/components/widget.py", HOUSE.replace('"house"', '"widget"'))
     for command in ("types", "schema"):
-        done = bench.run(command)
-        assert done.code == 0
-        assert [line for line in done.err.splitlines() if "cannot be called like a type" in line] == [done.err.rstrip()]
-        assert "token" in done.out
+        result = bench.run(command)
+        assert result.code == 0
+        assert [line for line in result.err.splitlines() if "cannot be called like a type" in line] == [
+            result.err.rstrip()
+        ]
+        assert "token" in result.out
 
 
 def test_the_schema_contains_components(bench: Bench) -> None:
@@ -258,9 +260,9 @@ def test_state_commands_accept_components(bench: Bench) -> None:
 def test_a_component_is_imported_resource_by_resource(bench: Bench) -> None:
     """Importing a component is refused with the list of its resources, each of which can be imported."""
     site = bench.write("site.yaml", SITE)
-    done = bench.run("import", site, "House[a]")
-    assert done.code == 64
-    assert "import its resources one by one: House[a]/Widget[wall], House[a]/Widget[roof]" in done.err
+    result = bench.run("import", site, "House[a]")
+    assert result.code == 64
+    assert "import its resources one by one: House[a]/Widget[wall], House[a]/Widget[roof]" in result.err
     bench.put("widget", **{"a-roof": {}})
     assert bench.run("import", site, "House[a]/Widget[roof]").code == 0
 
@@ -284,7 +286,7 @@ def test_encrypted_secrets_follow_a_renamed_component(bench: Bench) -> None:
     bench.write("modules/components/house.py", HOUSE.replace("{m.title}", "a").replace("is not None", "is ..."))
     renamed = renamed.replace("House[b]: {lifecycle: {aliases: [a]}", "House[c]: {lifecycle: {aliases: [b]}")
     assert bench.apply(renamed, *state).code == 0
-    shown = bench.run("state", "show", "House[c]/Account[door]", *state)
-    assert (shown.code, "password: <sensitive>" in shown.out) == (0, True), shown
+    output = bench.run("state", "show", "House[c]/Account[door]", *state)
+    assert (output.code, "password: <sensitive>" in output.out) == (0, True), output
     assert bench.run("destroy", "site.yaml", "--yes", *state).code == 0
     assert bench.things("account") == {}

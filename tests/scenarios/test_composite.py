@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 def test_a_title_is_parsed_by_its_pattern(bench: Bench) -> None:
     """The provider receives a tuple in the order of declaration, and messages show the title."""
-    done = bench.apply("resources: {'Pair[php-yum]': {level: 1}}")
-    assert done.code == 0
+    result = bench.apply("resources: {'Pair[php-yum]': {level: 1}}")
+    assert result.code == 0
     assert bench.calls("pair") == [["create", ["tuple", "php", "yum"]]]
     assert bench.things("pair") == {
         "php/yum": {"package": "php", "manager": "yum", "ensure": "present", "level": 1},
     }
-    assert done.lines == ["Notice: Pair[php-yum]: Successfully created"]
+    assert result.lines == ["Notice: Pair[php-yum]: Successfully created"]
 
 
 def test_a_composite_name_is_read_updated_and_deleted(bench: Bench) -> None:
@@ -37,9 +37,9 @@ def test_a_composite_name_that_is_used_as_a_mapping_is_explained(bench: Bench) -
     attributes = '"door": Attribute("String", kind="namevar"), "room": Attribute("String", kind="namevar"),'
     ensure = '"ensure": Attribute("Enum[present, absent]", default="present")'
     bench.type("key", f"{attributes} {ensure}", provider=body)
-    done = bench.apply("resources: {'Key[a]': {door: front, room: hall}}")
+    result = bench.apply("resources: {'Key[a]': {door: front, room: hall}}")
     words = "tuple indices must be integers or slices, not str; a name of several namevars is a tuple of their values"
-    assert f"Error: Key[a]: Creating failed: {words} (providers/key.py:" in done.err
+    assert f"Error: Key[a]: Creating failed: {words} (providers/key.py:" in result.err
 
 
 def test_attributes_override_the_title(bench: Bench) -> None:
@@ -50,9 +50,9 @@ def test_attributes_override_the_title(bench: Bench) -> None:
 
 def test_a_title_needs_no_pattern_when_every_namevar_is_given(bench: Bench) -> None:
     """A title that matches no pattern is accepted as a label when all namevars are declared."""
-    done = bench.apply("resources: {'Pair[The PHP]': {package: php, manager: gem}}")
-    assert done.code == 0
-    assert done.lines == ["Notice: Pair[The PHP]: Successfully created"]
+    result = bench.apply("resources: {'Pair[The PHP]': {package: php, manager: gem}}")
+    assert result.code == 0
+    assert result.lines == ["Notice: Pair[The PHP]: Successfully created"]
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_a_title_needs_no_pattern_when_every_namevar_is_given(bench: Bench) -> N
 )
 def test_a_missing_namevar_is_an_error(bench: Bench, declared: str, words: list[str]) -> None:
     """The error has the line and names the missing namevar."""
-    done = bench.apply(f"resources: {{{declared}}}")
-    assert done.code == 65
+    result = bench.apply(f"resources: {{{declared}}}")
+    assert result.code == 65
     for word in words:
-        assert word in done.err
+        assert word in result.err
 
 
 def test_the_first_matching_pattern_wins(bench: Bench) -> None:
@@ -78,9 +78,9 @@ def test_the_first_matching_pattern_wins(bench: Bench) -> None:
 
 def test_one_identity_under_two_titles_is_an_error(bench: Bench) -> None:
     """Two resources with the same namevars are refused, and two that share one namevar are accepted."""
-    done = bench.apply("resources:\n  Pair[php-yum]: {}\n  Pair[php]: {manager: yum}\n")
-    assert done.code == 65
-    assert "Pair[php]: is the same resource as Pair[php-yum]" in done.err
+    result = bench.apply("resources:\n  Pair[php-yum]: {}\n  Pair[php]: {manager: yum}\n")
+    assert result.code == 65
+    assert "Pair[php]: is the same resource as Pair[php-yum]" in result.err
     assert bench.apply("resources: {'Pair[php-yum]': {}, 'Pair[php-gem]': {}}").code == 0
 
 
@@ -88,8 +88,8 @@ def test_the_command_line_takes_the_title(bench: Bench) -> None:
     """``resource`` accepts a title to show and to change, and an incomplete one is wrong usage."""
     assert bench.run("resource", "pair", "php-yum", "level=1").code == 0
     assert bench.things("pair")["php/yum"]["level"] == 1
-    (shown,) = bench.run("resource", "pair", "php-yum", "--json").document
-    assert (shown["package"], shown["manager"], shown["level"]) == ("php", "yum", 1)
+    (output,) = bench.run("resource", "pair", "php-yum", "--json").document
+    assert (output["package"], output["manager"], output["level"]) == ("php", "yum", 1)
     assert bench.run("resource", "pair", "php").code == 64
     assert bench.run("resource", "pair", "PHP !").code == 64
 
@@ -122,6 +122,6 @@ def test_a_row_without_a_namevar_is_a_provider_error(bench: Bench) -> None:
     """A row from ``get`` without one of the namevars fails the resource at every level of strictness."""
     bench.put("pair", **{"php/yum": {"package": "php"}})
     for strict in ("error", "off"):
-        done = bench.apply("resources: {'Pair[php-yum]': {}}", "--strict", strict)
-        assert done.code == 1
-        assert "manager" in done.err
+        result = bench.apply("resources: {'Pair[php-yum]': {}}", "--strict", strict)
+        assert result.code == 1
+        assert "manager" in result.err

@@ -30,9 +30,9 @@ ONE = """
 @pytest.fixture(params=["", "1"], ids=["here", "in_a_worker"])
 def site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     """Yield a separate directory and stop the services that a test starts, with and without isolation."""
-    for made in inventory.site(tmp_path):
-        made.environment["RESOURCE_API_ISOLATE"] = request.param
-        yield made
+    for created in inventory.site(tmp_path):
+        created.environment["RESOURCE_API_ISOLATE"] = request.param
+        yield created
 
 
 def test_a_resource_is_created_by_the_provider_that_it_selects(site: Site) -> None:
@@ -287,7 +287,7 @@ def test_check_config_may_complete_a_configuration(site: Site) -> None:
 @pytest.mark.parametrize("token", ["same", "changed"])
 def test_a_secret_from_check_config_is_read_again(site: Site, run: str, token: str) -> None:
     """A token that ``check_config`` reads from a file is read again for a deletion and never shown."""
-    server, other = site.serve(), site.serve()
+    server, second = site.serve(), site.serve()
     site.environment["INVENTORY_TOKEN_FILE"] = str(site.write("token", "token-one"))
     text = """
         project: p
@@ -298,17 +298,17 @@ def test_a_secret_from_check_config_is_read_again(site: Site, run: str, token: s
     applied = site.run("apply", "site.yaml")
     assert (applied.code, names(server)) == (0, ["a", "b"]), applied.err
     if run == "older":
-        site.write("site.yaml", text.format(url=other.url))
+        site.write("site.yaml", text.format(url=second.url))
         assert site.run("apply", "site.yaml", "--target", "Inventory_host[a]").code == 0
     if token == "changed":
         site.write("token", "token-two")
-        server.token = other.token = "token-two"
+        server.token = second.token = "token-two"
     if run in {"prune", "destroy_without_manifest"}:
         site.write("site.yaml", "project: p\nresources: {}\n")
-    done = site.run("apply", "site.yaml", "--prune") if run == "prune" else site.run("destroy", "--yes", "site.yaml")
-    assert (done.code, names(server), names(other)) == (0, [], []), done.err
+    result = site.run("apply", "site.yaml", "--prune") if run == "prune" else site.run("destroy", "--yes", "site.yaml")
+    assert (result.code, names(server), names(second)) == (0, [], []), result.err
     assert site.recorded() == {}
-    assert "token-" not in done.out + done.err
+    assert "token-" not in result.out + result.err
 
 
 def test_a_secret_that_check_config_cannot_read_is_named(site: Site) -> None:
@@ -586,9 +586,9 @@ def test_check_config_sees_the_former_configuration(site: Site, isolated: tuple[
         ("two", ["from ['endpoint', 'token'] one to two", "configured two after one"]),
     ):
         manifest = site.write("site.yaml", text.format(endpoint))
-        done = site.run("apply", manifest, *isolated, **environment)
-        assert done.code == 0, done.err
-        assert [line.rpartition(": ")[2] for line in done.err.splitlines() if " one" in line] == lines, done.err
+        result = site.run("apply", manifest, *isolated, **environment)
+        assert result.code == 0, result.err
+        assert [line.rpartition(": ")[2] for line in result.err.splitlines() if " one" in line] == lines, result.err
     before = site.recorded()
     site.write("site.yaml", text.format("nowhere"))
     for command in ("plan", "apply"):
@@ -606,10 +606,12 @@ def test_a_configuration_lacks_what_check_config_expects(site: Site, isolated: t
     site.write("m/providers/former.py", FORMERS.replace("if former is not None", 'if config["endpoint"]'))
     environment = {"RESOURCE_API_MODULE_PATH": str(site.home / "m")}
     manifest = site.write("site.yaml", "providers: {lab: {type: former}}\nresources: {'Former[a]': {provider: lab}}\n")
-    done = site.run("plan", manifest, *isolated, **environment)
-    assert (done.code, "provider 'lab': 'endpoint' is missing; it is mandatory\n" in done.err) == (65, True), done.err
-    done = site.run("resource", "former", *isolated, **environment)
-    assert "former: the configuration of its provider: 'endpoint' is missing; it is mandatory; a man" in done.err
+    result = site.run("plan", manifest, *isolated, **environment)
+    assert (result.code, "provider 'lab': 'endpoint' is missing; it is mandatory\n" in result.err) == (65, True), (
+        result.err
+    )
+    result = site.run("resource", "former", *isolated, **environment)
+    assert "former: the configuration of its provider: 'endpoint' is missing; it is mandatory; a man" in result.err
 
 
 def test_types_and_describe_show_where_a_type_comes_from(site: Site) -> None:
@@ -628,7 +630,7 @@ def test_types_and_describe_show_where_a_type_comes_from(site: Site) -> None:
     assert listed["note"].endswith(" (version 3.1; distribution ra-notes 2.5)")
     expected = f"(version 1.2.0; config: url, token, timeout; functions: free_address; {EXAMPLE})"
     assert listed["inventory_host"].endswith(expected)
-    documents = {each["name"]: each for each in site.run("types", "--json").document}
+    documents = {item["name"]: item for item in site.run("types", "--json").document}
     assert documents["note"]["origin"] == {
         "kind": "distribution",
         "directory": str(packages / "ra_notes"),

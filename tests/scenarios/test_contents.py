@@ -44,11 +44,11 @@ def test_a_file_has_the_content_of_an_asset(bench: Bench, motd: Path, attribute:
     assert (bench.home / "out").read_text(encoding="utf-8") == "one\n"
     assert "1 unchanged" in bench.run("apply", manifest).out
     motd.write_text("two\n", encoding="utf-8")
-    shown = bench.run("plan", manifest).out
+    output = bench.run("plan", manifest).out
     old, new = digest("one\n")[:12], digest("two\n")[:12]
-    assert f"    {attribute}: changed from sha256:{old} to sha256:{new} (motd.txt)\n" in shown
-    done = bench.run("apply", manifest)
-    assert f"{attribute}: changed from sha256:{old} to sha256:{new} (motd.txt)" in done.err
+    assert f"    {attribute}: changed from sha256:{old} to sha256:{new} (motd.txt)\n" in output
+    result = bench.run("apply", manifest)
+    assert f"{attribute}: changed from sha256:{old} to sha256:{new} (motd.txt)" in result.err
     assert (bench.home / "out").read_text(encoding="utf-8") == "two\n"
 
 
@@ -81,10 +81,10 @@ def test_a_large_file_is_never_held_in_memory(bench: Bench) -> None:
     (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
     program = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_AS, (260 << 20,) * 2)\n"
     program += "sys.argv[1:] = ['apply', 'site.json']; runpy.run_module('resource_api', run_name='__main__')"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], cwd=bench.home, env=bench.environment, check=False, timeout=50
     )
-    assert done.returncode == 0
+    assert process.returncode == 0
     for name in ("out", "unpacked/huge"):
         assert (bench.home / name).stat().st_size == 200 << 20
         (bench.home / name).unlink()
@@ -94,19 +94,19 @@ def test_a_missing_asset_is_reported_with_its_line(bench: Bench) -> None:
     """``validate`` refuses an asset file that does not exist, with line and reference."""
     text = f"resources:\n  File[{bench.home}/out]:\n    content: {{asset: {{file: nothing.txt}}}}\n"
     (bench.home / "site.yaml").write_text(text, encoding="utf-8")
-    done = bench.run("validate", "site.yaml")
-    assert done.code == 65
-    assert f"site.yaml:3:5: File[{bench.home}/out]: nothing.txt cannot be read: no such file or directory" in done.err
+    result = bench.run("validate", "site.yaml")
+    assert result.code == 65
+    assert f"site.yaml:3:5: File[{bench.home}/out]: nothing.txt cannot be read: no such file or directory" in result.err
 
 
 def test_a_misplaced_asset_is_refused_with_a_hint(bench: Bench) -> None:
     """An asset for an attribute of another data type, and a wrong value for an asset, are refused."""
-    done = bench.run("validate", site(bench, mode={"asset": {"text": "0644"}}))
-    assert "mode must be" in done.err
-    done = bench.run("validate", site(bench, source={"asset": "x"}))
-    assert "an asset is given by one of text, file, url: {asset: {text: ...}}" in done.err
-    done = bench.run("validate", site(bench, source=["x"]))
-    assert "must be an absolute path or an asset" in done.err
+    result = bench.run("validate", site(bench, mode={"asset": {"text": "0644"}}))
+    assert "mode must be" in result.err
+    result = bench.run("validate", site(bench, source={"asset": "x"}))
+    assert "an asset is given by one of text, file, url: {asset: {text: ...}}" in result.err
+    result = bench.run("validate", site(bench, source=["x"]))
+    assert "must be an absolute path or an asset" in result.err
 
 
 def test_a_python_manifest_declares_assets(bench: Bench, motd: Path) -> None:
@@ -133,8 +133,8 @@ def test_inputs_values_and_references_carry_contents(bench: Bench, motd: Path) -
     (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
     assert "source: (none) → (known after apply)" in bench.run("plan", "site.json").out
     assert bench.run("apply", "site.json").code == 0
-    found = [(bench.home / f"out{number}").read_text(encoding="utf-8") for number in ("", "2", "3", "4")]
-    assert found == ["one\n", "one\n", "three\n", digest("three\n")]
+    texts = [(bench.home / f"out{number}").read_text(encoding="utf-8") for number in ("", "2", "3", "4")]
+    assert texts == ["one\n", "one\n", "three\n", digest("three\n")]
     assert "4 unchanged" in bench.run("apply", "site.json").out
 
 
@@ -145,8 +145,8 @@ def test_a_saved_plan_is_stale_when_an_asset_changed(bench: Bench, motd: Path) -
     [step] = json.loads((bench.home / "plan.json").read_text(encoding="utf-8"))["steps"]
     assert step["should"]["source"] == {"$resource_api": "asset", "sha256": digest("one\n"), "file": "motd.txt"}
     motd.write_text("two\n", encoding="utf-8")
-    done = bench.run("apply", "plan.json")
-    assert (done.code, "stale" in done.err, (bench.home / "out").exists()) == (65, True, False)
+    result = bench.run("apply", "plan.json")
+    assert (result.code, "stale" in result.err, (bench.home / "out").exists()) == (65, True, False)
     motd.write_text("one\n", encoding="utf-8")
     out, bench.home = bench.home / "out", bench.home / "elsewhere"
     bench.home.mkdir()
@@ -181,9 +181,9 @@ def test_an_unpacked_archive_is_shown_as_a_manifest(bench: Bench) -> None:
     manifest = {"resources": {f"Archive[{bench.home}/site]": {"source": source, "mode": "0640"}}}
     (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
     assert bench.run("apply", "site.json").code == 0
-    shown = bench.run("resource", "archive", f"{bench.home}/site")
-    assert (shown.code, 'mode: "0640"' in shown.out) == (0, True)
-    assert "    # source: sha256:" in shown.out
+    output = bench.run("resource", "archive", f"{bench.home}/site")
+    assert (output.code, 'mode: "0640"' in output.out) == (0, True)
+    assert "    # source: sha256:" in output.out
     [row] = bench.run("resource", "archive", f"{bench.home}/site", "--json").document
     assert row["source"]["$resource_api"] == "archive"
 
@@ -206,8 +206,8 @@ def test_a_secret_content_is_never_shown(bench: Bench, *, key: bool) -> None:
     for secret in ("hunter22hunter22", "other33other33"):
         (bench.home / "key").write_text(secret, encoding="utf-8")
         for command in (["plan", "--json"], ["plan"], ["apply", "-d"], ["apply", "--json"]):
-            done = bench.run(*command, "site.json", "-i", "key=@key")
-            printed += done.out + done.err
+            result = bench.run(*command, "site.json", "-i", "key=@key")
+            printed += result.out + result.err
         assert (bench.home / "out").read_text(encoding="utf-8") == secret
         assert "1 unchanged" in bench.run("plan", "site.json", "-i", "key=@key").out
         printed += bench.run("state", "export").out
@@ -246,10 +246,10 @@ def test_a_custom_type_accepts_contents(bench: Bench, motd: Path, options: tuple
     site = {"archive": {"files": {"a/x": {"asset": {"file": motd.name}}, "y": {"asset": {"text": "y"}}}}}
     manifest = {"resources": {"Bundle[b]": {"site": site, "logo": {"small": {"asset": {"file": motd.name}}}}}}
     (bench.home / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
-    done = bench.run("apply", "site.json", *options)
-    assert done.code == 0, done.err
-    found = json.loads((bench.things_of / "bundle.json").read_text(encoding="utf-8"))
-    assert (found["held"], found["texts"]) == ({"a": "", "a/x": "one\n", "y": "y"}, {"small": "one\n"})
+    result = bench.run("apply", "site.json", *options)
+    assert result.code == 0, result.err
+    document = json.loads((bench.things_of / "bundle.json").read_text(encoding="utf-8"))
+    assert (document["held"], document["texts"]) == ({"a": "", "a/x": "one\n", "y": "y"}, {"small": "one\n"})
     assert "1 unchanged" in bench.run("apply", "site.json", *options).out
     motd.write_text("two\n", encoding="utf-8")
     changed = bench.run("plan", "site.json", *options).out

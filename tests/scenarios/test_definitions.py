@@ -21,20 +21,20 @@ PROVIDER = "def get(self, context): return []\ndef set(self, context, changes): 
 def refusals(bench: Bench, count: int) -> list[str]:
     """Return the error of each of the types ``odd0`` and so on, when one manifest uses all of them."""
     lines = "".join(f"  Odd{number}[a]: {{}}\n" for number in range(count))
-    done = bench.apply(f"resources:\n  Widget[w]: {{}}\n{lines}")
-    assert (done.code, done.out) == (65, ""), done
+    result = bench.apply(f"resources:\n  Widget[w]: {{}}\n{lines}")
+    assert (result.code, result.out) == (65, ""), result
     assert bench.calls("widget") == []
-    found = re.split(r"^\S*site\.yaml:(\d+):3: ", done.err, flags=re.MULTILINE)
-    assert found[1::2] == [str(number + 3) for number in range(count)]
-    return found[2::2]
+    words = re.split(r"^\S*site\.yaml:(\d+):3: ", result.err, flags=re.MULTILINE)
+    assert words[1::2] == [str(number + 3) for number in range(count)]
+    return words[2::2]
 
 
 def refused(bench: Bench, name: str = "odd") -> str:
     """Return the error for a manifest with a resource of a broken type."""
-    done = bench.apply(f"resources:\n  Widget[w]: {{}}\n  {name.capitalize()}[a]: {{}}\n")
-    assert (done.code, done.out) == (65, ""), done
+    result = bench.apply(f"resources:\n  Widget[w]: {{}}\n  {name.capitalize()}[a]: {{}}\n")
+    assert (result.code, result.out) == (65, ""), result
     assert bench.calls("widget") == []
-    return done.err
+    return result.err
 
 
 ATTRIBUTES: list[tuple[str, list[str]]] = [
@@ -267,25 +267,25 @@ def test_a_method_that_would_do_nothing_or_cannot_be_called_is_an_error(bench: B
 
 def test_what_is_called_otherwise_may_take_other_arguments(bench: Bench) -> None:
     """A ``get`` with a ``yield``, and ``create`` as a helper of a ``set`` of its own."""
-    own = "def get(self, context): yield from ()\ndef set(self, context, changes): pass\ndef create(self): pass"
-    bench.type("odd", f"{NAME}, {ENSURE}", provider=own)
+    private = "def get(self, context): yield from ()\ndef set(self, context, changes): pass\ndef create(self): pass"
+    bench.type("odd", f"{NAME}, {ENSURE}", provider=private)
     assert bench.validate("resources: {'Odd[a]': {}}").code == 0
 
 
 def test_a_method_that_a_simple_provider_lacks_is_named(bench: Bench) -> None:
     """When it is needed: a provider that cannot create may still change and delete."""
     bench.type("odd", f"{NAME}, {ENSURE}", provider=GET)
-    done = bench.apply("resources: {'Odd[a]': {}}")
-    assert done.code == 1
-    assert "Error: Odd[a]: Creating failed: the provider has no method 'create'" in done.lines
+    result = bench.apply("resources: {'Odd[a]': {}}")
+    assert result.code == 1
+    assert "Error: Odd[a]: Creating failed: the provider has no method 'create'" in result.lines
 
 
 def test_methods_that_are_used_or_declared_are_not_misspelt(bench: Bench) -> None:
     """A method that another one calls, a function of the type, and one beside the method that it resembles."""
-    used = (
+    consumed = (
         "\ndef clone(self): pass\ndef cloze(self): pass\ndef _all(self): return [each.cloze() for each in self.clone()]"
     )
-    bench.type("odd", f"{NAME}, {ENSURE}", provider=PROVIDER + used, base="BaseProvider")
+    bench.type("odd", f"{NAME}, {ENSURE}", provider=PROVIDER + consumed, base="BaseProvider")
     assert bench.validate("resources: {'Odd[a]': {}}").code == 0
     both = "\ndef canonicalize(self, context, rows): return rows\ndef canonicalise(self, context, rows): return rows"
     bench.type("even", NAME, provider=PROVIDER + both, base="BaseProvider", features=["canonicalize"])
@@ -305,11 +305,11 @@ def test_a_method_with_an_underscore_is_a_helper(bench: Bench) -> None:
 def test_an_unknown_feature_is_a_warning(bench: Bench) -> None:
     """The warning names the nearest feature, and the type can be used."""
     bench.type("odd", f"{NAME}, {ENSURE}", provider=PROVIDER, base="BaseProvider", features=["canonicalise"])
-    done = bench.validate("resources: {'Odd[a]': {ensure: absent}}")
-    assert done.code == 0
-    assert "canonicalise" in done.err
-    assert "did you mean 'canonicalize'?" in done.err
-    assert done.lines[0].startswith("Warning: ")
+    result = bench.validate("resources: {'Odd[a]': {ensure: absent}}")
+    assert result.code == 0
+    assert "canonicalise" in result.err
+    assert "did you mean 'canonicalize'?" in result.err
+    assert result.lines[0].startswith("Warning: ")
 
 
 @pytest.mark.parametrize(
@@ -367,15 +367,15 @@ def test_the_first_directory_on_the_path_wins(bench: Bench) -> None:
     bench.write("other/types/widget.py", "raise RuntimeError('the other one')\n")
     manifest = "resources: {'Widget[a]': {ensure: absent}}"
     assert bench.validate(manifest).code == 0
-    done = bench.validate(manifest, "--module-path", "other")
-    assert done.code == 65
-    assert "the other one" in done.err
+    result = bench.validate(manifest, "--module-path", "other")
+    assert result.code == 65
+    assert "the other one" in result.err
 
 
 def test_types_beside_the_manifest_are_found(bench: Bench) -> None:
     """A type in the directory of the manifest is loaded."""
-    own = f"from resource_api import *\nTYPE = TypeDefinition(name='own', attributes={{{NAME}}})\n"
-    bench.write("site/types/own.py", own)
+    text = f"from resource_api import *\nTYPE = TypeDefinition(name='own', attributes={{{NAME}}})\n"
+    bench.write("site/types/own.py", text)
     provider = "from resource_api import SimpleProvider\nclass Provider(SimpleProvider):\n    get = dict\n"
     bench.write("site/providers/own.py", provider)
     bench.write("site/site.yaml", "resources: {'Own[a]': {}}\n")
@@ -394,10 +394,10 @@ def test_upgrade_receives_only_the_version_and_the_values(bench: Bench) -> None:
     assert bench.apply("resources: {'Grown[a]': {size: small}}", *state).code == 0
     more = {"features": ["upgrade"], "schema_version": 2}
     bench.type("grown", attributes, provider=reads + sets + upgrades, base="BaseProvider", **more)
-    done = bench.plan("resources: {'Grown[a]': {size: small}}", "--json", *state)
-    assert done.code == 0, done
-    (drift,) = done.document["drift"]
-    assert [(each["attribute"], each["is"]) for each in drift["changes"]] == [("size", "small")]
+    result = bench.plan("resources: {'Grown[a]': {size: small}}", "--json", *state)
+    assert result.code == 0, result
+    (drift,) = result.document["drift"]
+    assert [(change["attribute"], change["is"]) for change in drift["changes"]] == [("size", "small")]
 
 
 @pytest.mark.parametrize("name", ["../other/types/odd", "odd/../odd", "types.odd", "-odd", "od\nd", "o" * 300, "\x00"])
@@ -405,7 +405,7 @@ def test_a_name_that_is_no_identifier_is_no_type(bench: Bench, name: str) -> Non
     """A name never leads out of the directory ``types``: a type is found by an identifier only."""
     bench.type("odd", f"{NAME}, {ENSURE}", provider=PROVIDER, base="BaseProvider")
     bench.write("modules/other/types/odd.py", "raise RuntimeError('this was executed')\n")
-    done = bench.validate(json.dumps({"resources": {f"{name}[a]": {}}}))
-    assert done.code == 65
-    assert "this was executed" not in done.err
-    assert "Traceback" not in done.err
+    result = bench.validate(json.dumps({"resources": {f"{name}[a]": {}}}))
+    assert result.code == 65
+    assert "this was executed" not in result.err
+    assert "Traceback" not in result.err

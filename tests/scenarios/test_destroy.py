@@ -48,19 +48,19 @@ def test_while_it_asks_no_other_run_changes_what_it_has_shown(kept: Bench, askin
     """An apply by another controller is told who holds the lock; what is deleted then is what was shown."""
     assert kept.apply(A).code == 0
     terminal = asking()
-    shown = "\n".join(terminal.screen.lines)
-    assert "- Widget[a]" in shown
-    assert "Plan: 1 to delete" in shown
-    assert "Delete 1 resource of project site, stack default?" in shown
-    other = kept.write("other.yaml", TWO)
-    refused = kept.run("apply", other, "--project", "site")
+    text = "\n".join(terminal.screen.lines)
+    assert "- Widget[a]" in text
+    assert "Plan: 1 to delete" in text
+    assert "Delete 1 resource of project site, stack default?" in text
+    second = kept.write("other.yaml", TWO)
+    refused = kept.run("apply", second, "--project", "site")
     assert refused.code == 75
     assert f"pid {terminal.pid} (" in refused.err
     assert "has been running 'destroy' since " in refused.err
     terminal.type("yes\n")
     assert terminal.end()[0] == 0
     assert kept.things("widget") == {}
-    assert kept.run("apply", other, "--project", "site").code == 0
+    assert kept.run("apply", second, "--project", "site").code == 0
     assert sorted(kept.things("widget")) == ["a", "b"]
 
 
@@ -131,8 +131,8 @@ def test_a_saved_destruction_does_what_it_shows(kept: Bench, how: str) -> None:
     """It deletes nothing itself, asks nothing, and ``apply`` carries it out without the manifest."""
     assert kept.apply(TWO).code == 0
     command, *option = how.split()
-    done = kept.run(command, "site.yaml", *option, "-o", "gone.json")
-    assert (done.code, "Plan: 2 to delete; 0 unchanged." in done.out) == (0, True), done
+    result = kept.run(command, "site.yaml", *option, "-o", "gone.json")
+    assert (result.code, "Plan: 2 to delete; 0 unchanged." in result.out) == (0, True), result
     assert sorted(kept.things("widget")) == ["a", "b"]
     assert "Plan: 2 to delete; 0 unchanged." in kept.run("show", "gone.json").out
     (kept.home / "site.yaml").unlink()
@@ -162,18 +162,18 @@ def test_a_saved_destruction_that_would_delete_anything_else_is_stale(kept: Benc
     else:
         kept.put("widget", a={"size": 3})
     before = kept.things("widget")
-    done = kept.run("apply", "gone.json")
-    assert (done.code, "the plan is stale" in done.err, kept.things("widget")) == (65, True, before)
+    result = kept.run("apply", "gone.json")
+    assert (result.code, "the plan is stale" in result.err, kept.things("widget")) == (65, True, before)
 
 
 def test_a_saved_destruction_is_one_document_with_json(kept: Bench) -> None:
     """That of a plan, from both commands; the steps are those that are carried out."""
     assert kept.apply(TWO).code == 0
     one = kept.run("plan", "site.yaml", "--destroy", "--json").document
-    other = kept.run("destroy", "site.yaml", "-o", "gone.json", "--json").document
+    document = kept.run("destroy", "site.yaml", "-o", "gone.json", "--json").document
     saved = json.loads((kept.home / "gone.json").read_text(encoding="utf-8"))
-    assert one["steps"] == other["steps"] == saved["steps"]
-    assert [(each["reference"], each["action"]) for each in one["steps"]] == [
+    assert one["steps"] == document["steps"] == saved["steps"]
+    assert [(step["reference"], step["action"]) for step in one["steps"]] == [
         ("Widget[b]", "delete"),
         ("Widget[a]", "delete"),
     ]
@@ -205,8 +205,8 @@ def test_a_destruction_of_a_program_is_saved(kept: Bench) -> None:
 def test_what_does_not_go_with_a_saved_destruction_is_wrong_usage(kept: Bench, arguments: str, message: str) -> None:
     """Nothing is saved, and nothing is deleted."""
     assert kept.apply(A).code == 0
-    done = kept.run(*arguments.split())
-    assert (done.code, message in done.err) == (64, True), done
+    result = kept.run(*arguments.split())
+    assert (result.code, message in result.err) == (64, True), result
     assert not (kept.home / "gone.json").exists()
     assert "a" in kept.things("widget")
 
@@ -215,8 +215,8 @@ def test_a_destruction_that_cannot_be_done_cannot_be_applied(kept: Bench) -> Non
     """What is protected is said in the plan, which is refused as a whole."""
     assert kept.apply("resources: {'Widget[a]': {lifecycle: {protect: true}}, 'Widget[b]': {}}").code == 0
     assert kept.run("destroy", "site.yaml", "-o", "gone.json").code == 1
-    done = kept.run("apply", "gone.json")
-    assert (done.code, "not applicable" in done.err) == (65, True)
+    result = kept.run("apply", "gone.json")
+    assert (result.code, "not applicable" in result.err) == (65, True)
     assert sorted(kept.things("widget")) == ["a", "b"]
 
 
@@ -224,7 +224,7 @@ def test_a_noop_destruction_takes_no_lock(kept: Bench, asking: Callable[..., Ter
     """It shows what would be done while another one asks."""
     assert kept.apply(A).code == 0
     terminal = asking()
-    done = kept.run("destroy", "site.yaml", "--noop")
-    assert (done.code, "Plan: 1 to delete" in done.out) == (0, True), done
+    result = kept.run("destroy", "site.yaml", "--noop")
+    assert (result.code, "Plan: 1 to delete" in result.out) == (0, True), result
     terminal.type("no\n")
     assert terminal.end()[0] == 1

@@ -37,8 +37,8 @@ def test_the_later_source_of_an_input_wins(bench: Bench, variable: str, options:
     bench.write("three.yaml", "size: 3\n")
     bench.write("four.yaml", "size: 4\n")
     bench.write("site.yaml", _SITE)
-    done = bench.run("apply", "site.yaml", *options, RESOURCE_API_INPUT_size=variable)
-    assert (done.code, done.out.splitlines()[0]) == (0, f"size: {size}"), done.err
+    result = bench.run("apply", "site.yaml", *options, RESOURCE_API_INPUT_size=variable)
+    assert (result.code, result.out.splitlines()[0]) == (0, f"size: {size}"), result.err
 
 
 def test_a_wrong_input_of_a_stack_is_reported_in_its_file(bench: Bench) -> None:
@@ -67,16 +67,16 @@ def test_each_input_is_shown_with_its_place(bench: Bench) -> None:
     )
     bench.write("stacks/test.yaml", "colour: red\nname: a\n")
     bench.write("code", "sesame-4711")
-    given = ("site.yaml", "--stack", "test", "-i", "code=@code")
-    shown = bench.run("inputs", "show", *given, RESOURCE_API_INPUT_kind="y")
-    assert shown.out.splitlines() == [
+    arguments = ("site.yaml", "--stack", "test", "-i", "code=@code")
+    output = bench.run("inputs", "show", *arguments, RESOURCE_API_INPUT_kind="y")
+    assert output.out.splitlines() == [
         "size: 1            site.yaml:2 (default)",
         "colour: red        stacks/test.yaml:1",
         "code: <sensitive>  -i code",
         "name: a            stacks/test.yaml:2",
         "kind: y            RESOURCE_API_INPUT_kind",
     ]
-    assert "sesame" not in shown.out
+    assert "sesame" not in output.out
     (first, second, *_) = bench.run("inputs", "show", "site.yaml", "--json").document
     assert first == {
         "name": "size",
@@ -110,8 +110,8 @@ def test_a_secret_may_come_from_the_environment_and_never_from_the_command_line(
         outputs: {password: "${inputs.password}"}
         """,
     )
-    given = bench.run("apply", site, RESOURCE_API_INPUT_password="hunter2 hunter2")
-    assert (given.code, given.out.splitlines()[0]) == (0, "password: <sensitive>")
+    arguments = bench.run("apply", site, RESOURCE_API_INPUT_password="hunter2 hunter2")
+    assert (arguments.code, arguments.out.splitlines()[0]) == (0, "password: <sensitive>")
     assert bench.run("apply", site, "-i", "password=hunter2 hunter2").code == 64
 
 
@@ -122,18 +122,18 @@ def test_a_secret_may_come_from_the_environment_and_never_from_the_command_line(
 def test_a_wrong_variable_of_an_option_is_wrong_usage(bench: Bench, variable: str, value: str, refused: str) -> None:
     """It names the variable as well as the option."""
     bench.write("site.yaml", "resources: {}\n")
-    done = bench.run("apply", "site.yaml", **{f"RESOURCE_API_{variable}": value})
-    assert done.code == 64
-    assert refused in done.err
-    assert f"RESOURCE_API_{variable}" in done.err
+    result = bench.run("apply", "site.yaml", **{f"RESOURCE_API_{variable}": value})
+    assert result.code == 64
+    assert refused in result.err
+    assert f"RESOURCE_API_{variable}" in result.err
 
 
 def test_the_command_line_replaces_the_environment(bench: Bench) -> None:
     """An option is taken from its variable unless it is given."""
     bench.write("site.yaml", "resources: {'Widget[a]': {}}\n")
-    done = bench.run("apply", "site.yaml", RESOURCE_API_LOG_FORMAT="json")
-    assert '"Widget[a]"' in done.err
+    result = bench.run("apply", "site.yaml", RESOURCE_API_LOG_FORMAT="json")
+    assert '"Widget[a]"' in result.err
     bench.write("site.yaml", "resources: {'Widget[b]': {}}\n")
-    done = bench.run("apply", "site.yaml", "--log-format", "console", RESOURCE_API_LOG_FORMAT="json")
-    assert done.err.startswith("Notice: Widget[b]: ")
+    result = bench.run("apply", "site.yaml", "--log-format", "console", RESOURCE_API_LOG_FORMAT="json")
+    assert result.err.startswith("Notice: Widget[b]: ")
     assert "\x1b[" in bench.run("apply", "site.yaml", "--noop", RESOURCE_API_COLOR="always").out

@@ -82,10 +82,10 @@ def recording(bench: Bench) -> Bench:
 
 
 def _apply(bench: Bench, file: str, *options: str) -> str:
-    done = bench.run("apply", file, "-i", "token=@token", *options)
-    assert done.code == 0, done
-    assert _SECRET not in done.out + done.err
-    return done.out
+    result = bench.run("apply", file, "-i", "token=@token", *options)
+    assert result.code == 0, result
+    assert _SECRET not in result.out + result.err
+    return result.out
 
 
 def _made(bench: Bench) -> Any:
@@ -112,18 +112,18 @@ def test_nothing_of_an_ephemeral_input_is_kept(recording: Bench, file: str, text
     assert _made(recording)["a"]["pin"] == "another-one"
     exported = recording.run("state", "export").document
     salt = bytes.fromhex(exported["salt"])
-    kept = b"".join(each.read_bytes() for each in (recording.home / "state").rglob("*") if each.is_file())
-    assert b"note" in kept
+    content = b"".join(path.read_bytes() for path in (recording.home / "state").rglob("*") if path.is_file())
+    assert b"note" in content
     for secret in (_SECRET, f"Bearer {_SECRET}"):
-        assert secret.encode() not in kept
-        assert digest_secret(secret, salt).digest.encode() not in kept
-    (record,) = (each for each in exported["resources"] if each["type"] == "door")
+        assert secret.encode() not in content
+        assert digest_secret(secret, salt).digest.encode() not in content
+    (record,) = (resource for resource in exported["resources"] if resource["type"] == "door")
     assert record["should"].keys() == {"name", "ensure", "note"}
     assert not list(Path(recording.home).rglob("*.converged/*"))
 
 
 @pytest.mark.parametrize(
-    ("body", "where"),
+    ("body", "location"),
     [
         ("resources: {'Door[a]': {note: '${inputs.token}'}}", "Door[a]"),
         ("values: {v: {w: '${inputs.token}'}}\nresources: {'Door[a]': {note: 'x${values.v.w}'}}", "Door[a]"),
@@ -132,15 +132,15 @@ def test_nothing_of_an_ephemeral_input_is_kept(recording: Bench, file: str, text
         ("resources: {}\noutputs: {o: '${inputs.token}'}", "output 'o'"),
     ],
 )
-def test_an_ephemeral_input_is_refused_where_it_would_be_recorded(bench: Bench, body: str, where: str) -> None:
+def test_an_ephemeral_input_is_refused_where_it_would_be_recorded(bench: Bench, body: str, location: str) -> None:
     """In a property, through a named value or a component, and in an output: with the line."""
     bench.write("token", _SECRET)
     bench.write("modules/components/login.py", _COMPONENT.replace("pin=", "password="))
     bench.write("site.yaml", f"{_INPUT}{body}\n")
-    done = bench.run("validate", "site.yaml", "-i", "token=@token")
-    assert done.code == 65
-    (line,) = done.lines
-    assert f"{where}: " in line
+    result = bench.run("validate", "site.yaml", "-i", "token=@token")
+    assert result.code == 65
+    (line,) = result.lines
+    assert f"{location}: " in line
     assert "the input 'token' is ephemeral, so that nothing of it is recorded: only parameters, " in line
     assert line[line.index(":") + 1].isdigit()
 
@@ -150,8 +150,8 @@ def test_a_value_that_is_made_from_an_ephemeral_input_cannot_be_referred_to(benc
     bench.write("token", _SECRET)
     text = "resources: {'Door[b]': {note: '${Door[a].key}'}, 'Door[a]': {key: '${inputs.token}'}}"
     bench.write("site.yaml", f"{_INPUT}{text}\n")
-    done = bench.run("validate", "site.yaml", "-i", "token=@token")
-    assert (done.code, "${Door[a].key} is ephemeral: write the expression" in done.err) == (65, True)
+    result = bench.run("validate", "site.yaml", "-i", "token=@token")
+    assert (result.code, "${Door[a].key} is ephemeral: write the expression" in result.err) == (65, True)
 
 
 def test_an_ephemeral_input_is_a_secret_and_must_be_given_in_every_run(recording: Bench) -> None:

@@ -40,7 +40,7 @@ def test_it_says_whose_each_value_is_and_what_has_changed(bench: Bench) -> None:
     explained(bench, command=("apply",))
     bench.put("widget", a={**bench.things("widget")["a"], "size": 4})
     (bench.home / "word").write_text("other")
-    shown = explained(bench, "-i", "paint=blue", "--explain", "Widget[a]", "--explain", "Daemon[d]")
+    output = explained(bench, "-i", "paint=blue", "--explain", "Widget[a]", "--explain", "Daemon[d]")
     site = f"{bench.home}/site.yaml"
     for words in (
         f"  declared at {site}:8:3\n",
@@ -53,18 +53,18 @@ def test_it_says_whose_each_value_is_and_what_has_changed(bench: Bench) -> None:
         "  comes after Widget[a]\n",
         "  recorded as ours\n",
     ):
-        assert words in shown
-    assert "Token[1]" not in shown
-    assert shown.splitlines()[-1].startswith("Plan: ")
+        assert words in output
+    assert "Token[1]" not in output
+    assert output.splitlines()[-1].startswith("Plan: ")
 
 
 def test_it_says_from_which_resource_a_value_comes_and_shows_no_secret(bench: Bench) -> None:
     """A reference is named; a resource that nobody has recorded is said to be so; under noop it says the same."""
-    shown = explained(bench, "--noop", "--explain", "Token", "--explain", "Widget[s]", command=("apply",))
-    assert "; from Widget[a]\n" in shown
-    assert "  not recorded\n" in shown
-    assert "input 'word'" in shown
-    assert "Fz81" not in shown
+    output = explained(bench, "--noop", "--explain", "Token", "--explain", "Widget[s]", command=("apply",))
+    assert "; from Widget[a]\n" in output
+    assert "  not recorded\n" in output
+    assert "input 'word'" in output
+    assert "Fz81" not in output
 
 
 @pytest.mark.parametrize(

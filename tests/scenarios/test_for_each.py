@@ -77,8 +77,8 @@ def test_a_saved_plan_shows_and_makes_the_same(recorded: Bench) -> None:
 def test_an_error_of_a_run_names_the_element(bench: Bench) -> None:
     """The place of a failed resource says which element it is."""
     bench.probe("def get(self, context, names=None):\n    return []\ndef set(self, context, changes):\n    1 / 0")
-    done = _run(bench, "apply", "resources: {'Probe[${each.key}]': {for_each: [a], size: 1}}")
-    assert "(site.yaml:1, from for_each, key 'a')" in done.err
+    result = _run(bench, "apply", "resources: {'Probe[${each.key}]': {for_each: [a], size: 1}}")
+    assert "(site.yaml:1, from for_each, key 'a')" in result.err
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_secret_members_stay_secret(bench: Bench) -> None:
         resources:
           Widget[${each.key}]: {for_each: "${inputs.users}", size: "${each.value.size}", colour: "x${each.value.pin}y"}
     """
-    done = _run(bench, "plan", manifest, "--json")
-    assert done.document["steps"][0]["sensitive"] == ["colour"]
-    assert "geheim-77" not in done.out + done.err + _run(bench, "plan", manifest).out
+    result = _run(bench, "plan", manifest, "--json")
+    assert result.document["steps"][0]["sensitive"] == ["colour"]
+    assert "geheim-77" not in result.out + result.err + _run(bench, "plan", manifest).out
 
 
 def test_relationships_name_all_of_a_type(bench: Bench) -> None:
@@ -196,9 +196,9 @@ def test_components_are_made_for_each_element(bench: Bench) -> None:
         "Pair_of[a]/Widget[two]",
         "Pair_of[b]/Widget[one]",
     ]
-    done = _run(bench, "validate", manifest)
-    assert "Left out: Pair_of[c]: each.key is c, none of a, b (site.yaml:2)\n" in done.out
-    assert "Left out: Pair_of[b]/Widget[two]: inputs.big is false, not true (" in done.out
+    result = _run(bench, "validate", manifest)
+    assert "Left out: Pair_of[c]: each.key is c, none of a, b (site.yaml:2)\n" in result.out
+    assert "Left out: Pair_of[b]/Widget[two]: inputs.big is false, not true (" in result.out
 
 
 # What is left out
@@ -254,8 +254,8 @@ def test_it_is_deleted_with_prune_and_forgotten_otherwise_never(recorded: Bench)
     plain = recorded.apply(_LEFT)
     assert "Widget[b]" in plain.err
     assert json.loads(recorded.run("output", "--json").out) == {}
-    done = recorded.run("apply", "site.yaml", "--prune", "--json")
-    assert {end["reference"]: end["action"] for end in done.events("step_end")} == {
+    result = recorded.run("apply", "site.yaml", "--prune", "--json")
+    assert {end["reference"]: end["action"] for end in result.events("step_end")} == {
         "Widget[b]": "delete",
         "Widget[c]": "delete",
     }
@@ -288,8 +288,8 @@ def test_an_unevaluated_title_may_be_any(bench: Bench) -> None:
 def test_a_handler_of_what_is_left_out_is_never_done(bench: Bench) -> None:
     """What is left out cannot fail."""
     manifest = "resources: {'Widget[a]': {when: false}, 'Widget[b]': {on_failure: 'Widget[a]'}, 'Widget[c]': {}}"
-    done = bench.stream(manifest)
-    assert list(done.ends()) == ["Widget[c]"]
+    result = bench.stream(manifest)
+    assert list(result.ends()) == ["Widget[c]"]
 
 
 # Included files
@@ -310,9 +310,9 @@ def test_a_file_is_included_under_a_condition(bench: Bench) -> None:
     """
     assert _references(bench, manifest, "-i", "mirror=x") == ["Widget[on]", "Widget[main]"]
     assert _references(bench, manifest, "-i", "deep=true") == ["Widget[deep]", "Widget[on]", "Widget[main]"]
-    done = _run(bench, "validate", manifest, "-i", "mirror=x", "-d")
-    assert "Left out: off.yaml: values.kind is this, not other (site.yaml:3)" in done.out
-    assert "the input 'mirror' is ignored: no file that is included declares it" in done.err
+    result = _run(bench, "validate", manifest, "-i", "mirror=x", "-d")
+    assert "Left out: off.yaml: values.kind is this, not other (site.yaml:3)" in result.out
+    assert "the input 'mirror' is ignored: no file that is included declares it" in result.err
 
 
 def test_json_manifests_have_both(bench: Bench) -> None:

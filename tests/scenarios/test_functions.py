@@ -158,9 +158,9 @@ def test_a_result_is_sensitive_by_declaration_or_by_its_inputs(dns: Site) -> Non
     planned, applied = dns.run("plan", "site.yaml", "-d"), dns.run("apply", "site.yaml", "-d", "--json")
     assert (planned.code, applied.code) == (0, 0), applied.err
     assert [(host["role"], host["address"]) for host in server.inventory.find(None)] == [("hush-web", "QUIET!")]
-    kept = dns.run("state", "export").out + "".join(map(str, planned + applied))
-    assert "hush-web" not in kept
-    assert "QUIET!" not in kept
+    output = dns.run("state", "export").out + "".join(map(str, planned + applied))
+    assert "hush-web" not in output
+    assert "QUIET!" not in output
 
 
 def test_a_python_manifest_calls_functions(dns: Site) -> None:
@@ -330,8 +330,8 @@ def test_a_failing_function_of_an_output_fails_the_run(dns: Site) -> None:
     )
     expected = f"{manifest}:5:3: output 'number': function dns.broken must return Integer, and returned another str"
     for command in (["plan"], ["apply"], ["apply", "--noop"], ["apply", "--isolate"]):
-        done = dns.run(*command, manifest)
-        assert (done.code, expected in done.err) == (1, True), (command, done)
+        result = dns.run(*command, manifest)
+        assert (result.code, expected in result.err) == (1, True), (command, result)
     streamed = dns.run("apply", manifest, "--json")
     lines = [json.loads(line) for line in streamed.out.splitlines()]
     (diagnostic,) = (line for line in lines if line["type"] == "diagnostic")
@@ -428,5 +428,5 @@ def test_a_missing_element_is_an_error_with_its_place(dns: Site, value: str, cod
         outputs: {{ o: "{value}" }}
         """,
     )
-    done = dns.run("apply", "site.yaml")
-    assert (done.code, expected in done.err) == (code, True), done.err
+    result = dns.run("apply", "site.yaml")
+    assert (result.code, expected in result.err) == (code, True), result.err

@@ -30,8 +30,8 @@ def test_a_change_is_read_again_once(bench: Bench) -> None:
 def test_a_filter_receives_exactly_the_declared_names(bench: Bench) -> None:
     """A type with ``simple_get_filter`` is read by one call with the declared names."""
     bench.put("setting", a={"value": 1}, b={"value": 2}, c={"value": 3})
-    done = bench.apply("resources: {'Setting[b]': {value: 2}, 'Setting[a]': {value: 1}}", "--detailed-exitcodes")
-    assert done.code == 0
+    result = bench.apply("resources: {'Setting[b]': {value: 2}, 'Setting[a]': {value: 1}}", "--detailed-exitcodes")
+    assert result.code == 0
     assert bench.calls("setting", "get") == [["b", "a"]]
 
 
@@ -101,9 +101,9 @@ def test_a_failing_get_fails_the_type_and_nothing_else(bench: Bench, body: str, 
     """All resources of the type fail with the message, their dependents are skipped, and others are applied."""
     bench.probe(GET_ALONE.format(body=body))
     manifest = "resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Widget[x]': {}, 'Widget[y]': {require: 'Probe[a]'}}"
-    done = bench.stream(manifest, "--detailed-exitcodes")
-    assert done.code == 6
-    ends = done.ends()
+    result = bench.stream(manifest, "--detailed-exitcodes")
+    assert result.code == 6
+    ends = result.ends()
     assert {name: end["status"] for name, end in ends.items()} == {
         "Probe[a]": "failed",
         "Probe[b]": "failed",
@@ -144,10 +144,10 @@ def test_a_run_that_is_interrupted_during_a_read_has_a_summary(bench: Bench, noo
 def test_one_unreadable_resource_fails_alone(bench: Bench) -> None:
     """``context.failed`` in ``get`` fails one resource, and the others are applied."""
     bench.probe(GET_ALONE.format(body="context.failed('a', message='locked by somebody'); return []"))
-    done = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}}")
-    assert done.ends()["Probe[a]"]["status"] == "failed"
-    assert done.ends()["Probe[a]"]["error"] == "locked by somebody"
-    assert done.ends()["Probe[b]"]["action"] == "create"
+    result = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}}")
+    assert result.ends()["Probe[a]"]["status"] == "failed"
+    assert result.ends()["Probe[a]"]["error"] == "locked by somebody"
+    assert result.ends()["Probe[b]"]["action"] == "create"
     assert "a" not in bench.things("probe")
 
 
@@ -175,10 +175,10 @@ def test_a_failure_that_is_reported_where_an_answer_counts_is_not_lost(
         """,
         features=(feature,),
     )
-    done = bench.apply("resources: {'Probe[b]': {size: 2}}")
-    assert done.code == code, done
-    why = "nothing is changed in this call; no resource is reported on: what it returns or raises counts"
-    assert why in done.err
+    result = bench.apply("resources: {'Probe[b]': {size: 2}}")
+    assert result.code == code, result
+    reason = "nothing is changed in this call; no resource is reported on: what it returns or raises counts"
+    assert reason in result.err
     assert bench.things("probe")["b"]["size"] == 1
 
 
@@ -201,8 +201,8 @@ def test_a_run_whose_due_reports_a_failure_is_not_made(bench: Bench) -> None:
         base="BaseProvider",
         features=["imperative"],
     )
-    done = bench.stream("resources: {'Chore[a]': {}, 'Chore[b]': {}}")
-    assert {name: (each["status"], each["error"]) for name, each in done.ends().items()} == {
+    result = bench.stream("resources: {'Chore[a]': {}, 'Chore[b]': {}}")
+    assert {name: (end["status"], end["error"]) for name, end in result.ends().items()} == {
         "Chore[a]": ("success", None),
         "Chore[b]": ("failed", "nobody knows"),
     }
@@ -219,8 +219,8 @@ def test_one_unreadable_resource_leaves_the_others_in_a_listing(bench: Bench) ->
     assert re.findall(r"Probe\[.\]", listed.out) == ["Probe[b]", "Probe[c]"]
     document = bench.run("resource", "probe", "--json")
     assert (document.code, document.lines, [row["title"] for row in document.document]) == (1, expected, ["b", "c"])
-    shown = bench.run("resource", "probe", "a")
-    assert (shown.code, shown.out, shown.lines) == (1, "", expected)
+    output = bench.run("resource", "probe", "a")
+    assert (output.code, output.out, output.lines) == (1, "", expected)
     assert bench.run("resource", "probe", "b").code == 0
 
 
@@ -239,13 +239,13 @@ def set(self, context, changes): self._done(changes)
 def test_what_get_returns_must_be_of_its_type_and_declared(bench: Bench) -> None:
     """A wrong or undeclared attribute fails its resource, and a row that is not needed is not reported."""
     bench.probe(BAD_ROWS)
-    done = bench.stream("resources: {'Probe[a]': {size: 2}, 'Probe[b]': {size: 1}, 'Probe[c]': {size: 1}}")
-    assert done.code == 1
-    ends = done.ends()
+    result = bench.stream("resources: {'Probe[a]': {size: 2}, 'Probe[b]': {size: 1}, 'Probe[c]': {size: 1}}")
+    assert result.code == 1
+    ends = result.ends()
     assert "size" in ends["Probe[a]"]["error"]
     assert "wibble" in ends["Probe[b]"]["error"]
     assert "Probe[c]" not in ends
-    assert "wobble" not in done.err + done.out
+    assert "wobble" not in result.err + result.out
 
 
 def test_a_wrong_value_of_a_row_has_no_advice_for_manifests(bench: Bench) -> None:
@@ -254,17 +254,17 @@ def test_a_wrong_value_of_a_row_has_no_advice_for_manifests(bench: Bench) -> Non
         "def get(self, context): return [{'name': 'a', 'ensure': 'present', 'colour': 3}]\n"
         "def set(self, context, changes): pass"
     )
-    done = bench.apply("resources: {'Probe[a]': {size: 2}}")
-    assert "Error: Probe[a]: get returned colour must be a string, not an integer" in done.lines
+    result = bench.apply("resources: {'Probe[a]': {size: 2}}")
+    assert "Error: Probe[a]: get returned colour must be a string, not an integer" in result.lines
 
 
 @pytest.mark.parametrize(("strict", "level"), [("warning", "Warning"), ("off", None)])
 def test_below_error_a_wrong_row_does_not_fail(bench: Bench, strict: str, level: str | None) -> None:
     """``--strict warning`` logs a warning for each wrong row, ``off`` logs nothing, and the resource is updated."""
     bench.probe(BAD_ROWS)
-    done = bench.apply("resources: {'Probe[a]': {size: 2}, 'Probe[b]': {ensure: present}}", "--strict", strict)
-    assert done.code == 0
-    warnings = [line for line in done.lines if line.startswith("Warning")]
+    result = bench.apply("resources: {'Probe[a]': {size: 2}, 'Probe[b]': {ensure: present}}", "--strict", strict)
+    assert result.code == 0
+    warnings = [line for line in result.lines if line.startswith("Warning")]
     assert bool(warnings) is (level is not None)
     if level:
         assert any(line.startswith("Warning: Probe[b]: ") and "wibble" in line for line in warnings)
@@ -279,12 +279,12 @@ def test_get_must_not_return_unknown(bench: Bench, strict: str) -> None:
     bench.probe(
         "def get(self, context): return [{'name': 'a', 'colour': UNKNOWN}]\ndef set(self, context, changes): pass"
     )
-    for done in (
+    for result in (
         bench.plan("resources: {'Probe[a]': {}}", "--strict", strict),
         bench.run("resource", "probe", "a", "--strict", strict),
     ):
-        assert done.code == 1
-        assert "get returned a value of 'colour' that is not known" in done.out + done.err
+        assert result.code == 1
+        assert "get returned a value of 'colour' that is not known" in result.out + result.err
 
 
 @pytest.mark.parametrize(
@@ -294,17 +294,17 @@ def test_strict_applies_to_the_resource_command(bench: Bench, strict: str, code:
     """``--strict`` decides whether a wrong row fails a listing, a read and a change without a manifest."""
     bench.probe(BAD_ROWS)
     for arguments in ((), ("b",), ("b", "ensure=present")):
-        done = bench.run("resource", "probe", *arguments, "--strict", strict)
-        assert (done.code, "Probe[b]" in done.out) == (code, code == 0)
-        assert {line.split(":")[0] for line in done.lines} == ({level} if level else set())
+        result = bench.run("resource", "probe", *arguments, "--strict", strict)
+        assert (result.code, "Probe[b]" in result.out) == (code, code == 0)
+        assert {line.split(":")[0] for line in result.lines} == ({level} if level else set())
 
 
 def test_a_name_that_get_returns_twice_is_an_error(bench: Bench) -> None:
     """Two rows of one name fail the resource."""
     bench.probe(GET_ALONE.format(body="return [{'name': 'a', 'size': 1}, {'name': 'a', 'size': 2}]"))
-    done = bench.apply("resources: {'Probe[a]': {size: 1}}")
-    assert done.code == 1
-    assert "more than once" in done.err
+    result = bench.apply("resources: {'Probe[a]': {size: 1}}")
+    assert result.code == 1
+    assert "more than once" in result.err
 
 
 def test_a_type_that_cannot_be_listed_reports_the_reason(bench: Bench) -> None:
@@ -357,9 +357,9 @@ def test_the_provider_is_instantiated_once_and_lazily(bench: Bench) -> None:
         def set(self, context, changes): self._done(changes)
         """
     )
-    done = bench.apply("resources: {'Probe[a]': {}}")
-    assert done.lines.count("made") == 1
-    assert [line for line in done.lines if "call" in line] == ["Notice: probe: call 1", "Notice: probe: call 2"]
+    result = bench.apply("resources: {'Probe[a]': {}}")
+    assert result.lines.count("made") == 1
+    assert [line for line in result.lines if "call" in line] == ["Notice: probe: call 1", "Notice: probe: call 2"]
     untargeted = bench.apply("resources: {'Probe[a]': {}, 'Widget[a]': {}}", "--target", "Widget[a]")
     assert "made" not in untargeted.err
 
@@ -367,9 +367,9 @@ def test_the_provider_is_instantiated_once_and_lazily(bench: Bench) -> None:
 def test_a_provider_that_cannot_be_instantiated_fails_its_resources(bench: Bench) -> None:
     """The error has the message of the constructor, and other resources are applied."""
     bench.probe("def __init__(self): raise RuntimeError('no tools here')\ndef set(self, context, changes): pass")
-    done = bench.stream("resources: {'Probe[a]': {}, 'Widget[a]': {}}", "--detailed-exitcodes")
-    assert done.code == 6
-    assert "no tools here" in done.ends()["Probe[a]"]["error"]
+    result = bench.stream("resources: {'Probe[a]': {}, 'Widget[a]': {}}", "--detailed-exitcodes")
+    assert result.code == 6
+    assert "no tools here" in result.ends()["Probe[a]"]["error"]
 
 
 def test_an_earlier_resource_can_set_up_what_a_provider_needs(bench: Bench) -> None:
@@ -387,8 +387,8 @@ def test_an_earlier_resource_can_set_up_what_a_provider_needs(bench: Bench) -> N
     planned = bench.plan(manifest)
     assert planned.code == 0
     assert "(decided at its turn: the tool is not installed (providers/probe.py:" in planned.out
-    done = bench.apply(manifest, "--detailed-exitcodes")
-    assert done.code == 2
+    result = bench.apply(manifest, "--detailed-exitcodes")
+    assert result.code == 2
     assert bench.things("probe")["a"]["size"] == 1
     (bench.things_of / "widget.json").unlink()
     assert bench.apply("resources: {'Probe[a]': {size: 1}}").code == 1
@@ -406,12 +406,12 @@ def test_what_a_provider_prints_goes_to_stderr(bench: Bench) -> None:
         def set(self, context, changes): self._done(changes)
         """
     )
-    done = bench.stream("resources: {'Probe[a]': {}}")
-    assert done.code == 0
-    assert done.events("summary")
+    result = bench.stream("resources: {'Probe[a]': {}}")
+    assert result.code == 0
+    assert result.events("summary")
     for word in ("printed", "echoed", "written"):
-        assert word in done.err
-        assert word not in done.out
+        assert word in result.err
+        assert word not in result.out
 
 
 def test_a_provider_cannot_change_the_process(bench: Bench) -> None:
@@ -426,9 +426,9 @@ def test_a_provider_cannot_change_the_process(bench: Bench) -> None:
         def set(self, context, changes): self._done(changes)
         """
     )
-    done = bench.apply("resources: {'Probe[a]': {}}")
-    assert done.code == 0
-    lines = [line for line in done.lines if "at " in line]
+    result = bench.apply("resources: {'Probe[a]': {}}")
+    assert result.code == 0
+    lines = [line for line in result.lines if "at " in line]
     assert len(lines) == 2
     assert lines[0] == lines[1]
     assert "True" in lines[0]
@@ -450,9 +450,9 @@ def test_what_another_call_changed_is_read_again(bench: Bench) -> None:
         features=("simple_get_filter",),
     )
     bench.put("probe", b={"name": "b", "ensure": "present", "size": 1})
-    done = bench.apply("resources: {'Probe[a]': {size: 1}, 'Probe[b]': {size: 2, timeout: 60}}")
-    assert done.code == 0
-    assert "Notice: Probe[b]: is 50" in done.lines
+    result = bench.apply("resources: {'Probe[a]': {size: 1}, 'Probe[b]': {size: 2, timeout: 60}}")
+    assert result.code == 0
+    assert "Notice: Probe[b]: is 50" in result.lines
 
 
 @pytest.mark.parametrize("feature", ["", "canonicalize"])
@@ -478,7 +478,7 @@ def test_a_row_stays_as_it_was_read_whatever_its_provider_does_with_it(bench: Be
         base="BaseProvider",
         features=[feature] * bool(feature),
     )
-    done = bench.stream("resources: {'Team[a]': {members: [bob, alice]}}", "--strict", "off")
-    assert [(each["is"], each["should"]) for each in done.ends()["Team[a]"]["changes"]] == [
+    result = bench.stream("resources: {'Team[a]': {members: [bob, alice]}}", "--strict", "off")
+    assert [(change["is"], change["should"]) for change in result.ends()["Team[a]"]["changes"]] == [
         (["alice"], ["bob", "alice"])
     ]

@@ -100,11 +100,11 @@ def test_every_command_has_examples_and_says_how_to_see_all_options(screen: Scre
     short, everything = screen.shown(*name.split(), "-h"), screen.shown("help", *name.split(), "--all")
     assert command.examples
     assert all(f"\n  {example}\n" in short for example in command.examples)
-    options = [each for each in command.params if isinstance(each, click.Option)]
+    options = [param for param in command.params if isinstance(param, click.Option)]
     for option in options:
         assert f" {option.opts[-1]}" in everything
         assert not option.envvar or f"[{option.envvar}]" in everything
-    left_out = [each for each in options if f" {each.opts[-1]}" not in short]
+    left_out = [item for item in options if f" {item.opts[-1]}" not in short]
     assert (f"help {name} --all" in short) == bool(left_out)
 
 
@@ -132,8 +132,8 @@ def test_an_example_works(bench: Bench, example: str) -> None:
         give_source(bench)
     for line in BEFORE.get(example, ()):
         assert typed(bench, line).code == 0
-    done = typed(bench, example)
-    assert done.code == 0, done.err
+    result = typed(bench, example)
+    assert result.code == 0, result.err
 
 
 def give_source(bench: Bench) -> None:
@@ -152,21 +152,21 @@ def typed(bench: Bench, line: str) -> Outcome:
     program, *words = shlex.split(line.replace(" ~/", f" {bench.home}/"))
     assert program == "resource-api"
     words, target = (words[:-2], words[-1]) if words[-2:-1] == [">"] else (words, "")
-    done = bench.run(*words)
+    result = bench.run(*words)
     if target:
-        bench.home.joinpath(target).write_text(done.out, encoding="utf-8")
-    return done
+        bench.home.joinpath(target).write_text(result.out, encoding="utf-8")
+    return result
 
 
 def test_without_arguments_the_commands_are_shown_in_groups(bench: Bench) -> None:
     """Each once, the first steps first."""
-    done, asked = bench.run(), bench.run("help")
-    assert (done.code, asked.code) == (64, 0)
-    assert asked.out == bench.run("--help").out
-    assert "\n  Begin with 'resource-api resource user root' and 'resource-api help apply'.\n" in asked.out
-    assert done.err.strip() == asked.out.strip()
-    places = [asked.out.index(f"\n{title}:\n") for title in cli.COMMAND_GROUPS]
-    assert places == sorted(places)
+    result, requested = bench.run(), bench.run("help")
+    assert (result.code, requested.code) == (64, 0)
+    assert requested.out == bench.run("--help").out
+    assert "\n  Begin with 'resource-api resource user root' and 'resource-api help apply'.\n" in requested.out
+    assert result.err.strip() == requested.out.strip()
+    indexes = [requested.out.index(f"\n{title}:\n") for title in cli.COMMAND_GROUPS]
+    assert indexes == sorted(indexes)
     assert next(iter(cli.COMMAND_GROUPS)) == "First steps"
     assert len(cli.COMMANDS) == sum(map(len, cli.COMMAND_GROUPS.values()))
 

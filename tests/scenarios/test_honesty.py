@@ -51,8 +51,8 @@ def test_a_value_that_contains_a_secret_is_hidden(bench: Bench, kind: str, value
     outcomes = [bench.plan(manifest, *state), bench.apply(manifest, "-d", *state), bench.stream(manifest, "-d", *state)]
     outcomes += [bench.run("state", word, *state) for word in ("list", "export")]
     outcomes += [bench.run("output", *state)]
-    assert all(each.code == 0 for each in outcomes), outcomes
-    assert "hunter2" not in "".join(each.out + each.err for each in outcomes)
+    assert all(outcome.code == 0 for outcome in outcomes), outcomes
+    assert "hunter2" not in "".join(item.out + item.err for item in outcomes)
     assert b"hunter2" not in (bench.home / "state.db").read_bytes()
     assert outcomes[2].events("summary")[0]["unchanged"] == 1
 
@@ -66,10 +66,10 @@ def test_a_problem_of_unknown_severity_is_an_error(bench: Bench) -> None:
         """,
         features=("validate",),
     )
-    done = bench.validate("resources:\n  Probe[a]: {size: 1}\n")
-    assert done.code == 65
+    result = bench.validate("resources:\n  Probe[a]: {size: 1}\n")
+    assert result.code == 65
     assert (
-        "site.yaml:2:3: Probe[a]: validate failed: a problem is an 'error' or a 'warning', not fatal: odd" in done.err
+        "site.yaml:2:3: Probe[a]: validate failed: a problem is an 'error' or a 'warning', not fatal: odd" in result.err
     )
 
 
@@ -110,10 +110,10 @@ def test_a_read_only_mapping_is_named_as_such(bench: Bench, statement: str, word
 def test_a_change_reported_during_get_is_an_error(bench: Bench, call: str) -> None:
     """A provider that reports a change in ``get`` fails the plan."""
     bench.probe(f"def get(self, context, names=None):\n    {call}\n    return []\ndef set(self, c, changes): pass")
-    done = bench.plan("resources: {'Probe[a]': {}}")
-    assert done.code == 1
-    assert "nothing is changed in this call" in done.err
-    assert "Created" not in done.err + done.out
+    result = bench.plan("resources: {'Probe[a]': {}}")
+    assert result.code == 1
+    assert "nothing is changed in this call" in result.err
+    assert "Created" not in result.err + result.out
 
 
 def test_an_error_found_during_the_run_has_a_line(bench: Bench) -> None:
@@ -124,9 +124,9 @@ def test_an_error_found_during_the_run_has_a_line(bench: Bench) -> None:
         provider="def get(self, context): return []\ndef set(self, context, changes): pass",
         base="BaseProvider",
     )
-    done = bench.apply("resources:\n  Widget[a]: {colour: red}\n  Gauge[b]: {size: '${Widget[a].serial}'}\n")
-    assert done.code == 1
-    (line,) = [each for each in done.err.splitlines() if each.startswith("Error: Gauge[b]")]
+    result = bench.apply("resources:\n  Widget[a]: {colour: red}\n  Gauge[b]: {size: '${Widget[a].serial}'}\n")
+    assert result.code == 1
+    (line,) = [row for row in result.err.splitlines() if row.startswith("Error: Gauge[b]")]
     assert line.endswith("/site.yaml:3)")
 
 
@@ -134,9 +134,9 @@ def test_an_error_found_during_the_run_has_a_line(bench: Bench) -> None:
 def test_a_python_manifest_that_is_no_plain_function_is_refused(bench: Bench, start: str) -> None:
     """A coroutine or a generator as ``manifest`` is refused, and a lambda is accepted."""
     manifest = bench.write("site.py", f"{start}\n    m.widget('a')\n")
-    done = bench.run("validate", manifest)
-    assert done.code == 65
-    assert "manifest(m) must be a plain function" in done.err
+    result = bench.run("validate", manifest)
+    assert result.code == 65
+    assert "manifest(m) must be a plain function" in result.err
     bench.write("site.py", "manifest = lambda m: m.widget('a')\n")
     assert bench.run("validate", manifest).code == 0
 
@@ -153,8 +153,8 @@ def test_keys_of_mappings_are_not_interpolated(bench: Bench) -> None:
         base="BaseProvider",
     )
     listed = bench.run("resource", "jar")
-    done = bench.apply(listed.out, "--detailed-exitcodes")
-    assert (done.code, done.err) == (0, "")
+    result = bench.apply(listed.out, "--detailed-exitcodes")
+    assert (result.code, result.err) == (0, "")
 
 
 @pytest.mark.parametrize("words", [("types",), ("schema",), ("resource", "widget"), ("resource", "widget", "--json")])
@@ -162,7 +162,7 @@ def test_a_write_error_is_no_success(bench: Bench, words: tuple[str, ...]) -> No
     """A full device exits 1 with an error, and a closed pipe exits 0."""
     shell = f'"{sys.executable}" -m resource_api {" ".join(words)}'
     for redirection, code in ((">/dev/full", 1), ("| true", 0)):
-        done = subprocess.run(
+        process = subprocess.run(
             ["/bin/bash", "-c", f"set -o pipefail; {shell} {redirection}"],
             cwd=bench.home,
             env=bench.environment,
@@ -171,17 +171,17 @@ def test_a_write_error_is_no_success(bench: Bench, words: tuple[str, ...]) -> No
             timeout=30,
             check=False,
         )
-        assert done.returncode == code
-        assert done.stderr == ("Error: cannot write: No space left on device\n" if code else "")
+        assert process.returncode == code
+        assert process.stderr == ("Error: cannot write: No space left on device\n" if code else "")
 
 
 def test_exporting_an_unrecorded_project_is_an_error(bench: Bench) -> None:
     """``state export`` of a project that is not recorded exits 64 and prints nothing on stdout."""
     state = ("--state", f"sqlite:{bench.home}/state.db")
     assert bench.apply("resources: {'Widget[a]': {}}", *state).code == 0
-    done = bench.run("state", "export", "--project", "other", *state)
-    assert (done.code, done.out) == (64, "")
-    assert done.err == "Error: nothing is recorded of project 'other'; recorded are: site\n"
+    result = bench.run("state", "export", "--project", "other", *state)
+    assert (result.code, result.out) == (64, "")
+    assert result.err == "Error: nothing is recorded of project 'other'; recorded are: site\n"
 
 
 def test_a_noop_handler_is_not_called_with_unknown_values(bench: Bench) -> None:
@@ -196,11 +196,11 @@ def test_a_noop_handler_is_not_called_with_unknown_values(bench: Bench) -> None:
         features=("noop_handler",),
     )
     manifest = "resources: {'Widget[w]': {}, 'Probe[a]': {size: 1}, 'Probe[b]': {colour: '${Widget[w].serial}'}}"
-    done = bench.apply(manifest, "--noop", "-v")
-    assert done.code == 0
-    assert [line for line in done.lines if "asked" in line and "Probe[a]" in line]
-    assert not [line for line in done.lines if "asked" in line and "Probe[b]" in line]
-    assert done.out.splitlines()[-1] == "Plan: 3 to create; 0 unchanged."
+    result = bench.apply(manifest, "--noop", "-v")
+    assert result.code == 0
+    assert [line for line in result.lines if "asked" in line and "Probe[a]" in line]
+    assert not [line for line in result.lines if "asked" in line and "Probe[b]" in line]
+    assert result.out.splitlines()[-1] == "Plan: 3 to create; 0 unchanged."
 
 
 def test_a_text_output_is_printed_unescaped(bench: Bench) -> None:
@@ -213,7 +213,7 @@ def test_a_text_output_is_printed_unescaped(bench: Bench) -> None:
 @pytest.mark.parametrize("words", [("validate", "none.yaml"), ("apply", "none.yaml"), ("describe", "none")])
 def test_diagnostics_are_json_lines(bench: Bench, words: tuple[str, ...]) -> None:
     """With ``--log-format json`` each line on stderr is a JSON object, also for wrong usage."""
-    done = bench.run(*words, "--log-format", "json")
-    assert done.code in {64, 65}
-    events = [json.loads(line) for line in done.lines]
-    assert [each["level"] for each in events] == ["err"]
+    result = bench.run(*words, "--log-format", "json")
+    assert result.code in {64, 65}
+    events = [json.loads(line) for line in result.lines]
+    assert [event["level"] for event in events] == ["err"]

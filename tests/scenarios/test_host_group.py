@@ -92,10 +92,10 @@ def test_a_nested_component_inherits_its_provider(site: Site) -> None:
     )
     text = GROUPS.format(url=server.url)
     text = text[: text.index("    resources:")] + "    resources:\n      Rack[r]: {provider: lab}\n"
-    done = site.run(
+    result = site.run(
         "apply", site.write("site.yaml", text), "--module-path", "modules", "--module-path", inventory.EXAMPLE
     )
-    assert done.code == 0, done.err
+    assert result.code == 0, result.err
     assert names(server) == ["back-1", "front-1"]
     assert site.recorded()["Rack[r]/Host_group[back]/Inventory_host[back-1]"]["provider"] == "lab"
 
@@ -106,6 +106,6 @@ def test_an_unknown_provider_of_a_component_is_refused(site: Site) -> None:
     site.write(
         "site.yaml", GROUPS.format(url=server.url).replace("Host_group: {provider: lab", "Host_group: {provider: lob")
     )
-    done = site.run("apply", "site.yaml")
-    assert done.code == 65
-    assert "unknown provider 'lob'" in done.err
+    result = site.run("apply", "site.yaml")
+    assert result.code == 65
+    assert "unknown provider 'lob'" in result.err

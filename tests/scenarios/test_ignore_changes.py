@@ -67,9 +67,9 @@ def site(ignored: list[str], **more: Any) -> str:
 def test_what_is_ignored_is_no_change(gadgets: Bench, ignored: list[str], changed: list[str]) -> None:
     """A path with ``*`` is every member, ``*`` every attribute."""
     gadgets.put("gadget", g=PRESENT)
-    done = gadgets.stream(site(ignored), "--noop")
-    ends = done.ends()
-    assert [change["attribute"] for end in ends.values() for change in end["changes"]] == changed, done.err
+    result = gadgets.stream(site(ignored), "--noop")
+    ends = result.ends()
+    assert [change["attribute"] for end in ends.values() for change in end["changes"]] == changed, result.err
     assert gadgets.apply(site(ignored)).code == 0
     row = gadgets.things("gadget")["g"]
     for name in DECLARED.keys() - set(changed):
@@ -89,9 +89,11 @@ def test_what_is_ignored_is_no_change(gadgets: Bench, ignored: list[str], change
 def test_one_without_effect_is_a_warning(gadgets: Bench, ignored: str, reason: str) -> None:
     """With its place; it changes no exit code."""
     text = f"resources:\n  Gadget[g]:\n    lifecycle:\n      ignore_changes:\n      - labels\n      - {ignored}\n"
-    done = gadgets.validate(text)
+    result = gadgets.validate(text)
     message = f"lifecycle.ignore_changes: '{ignored}' can never have an effect: {reason}; take it away"
-    assert (done.code, done.lines[0].partition("site.yaml:")[2]) == (0, f"6:9: Warning: Gadget[g]: {message}"), done.err
+    assert (result.code, result.lines[0].partition("site.yaml:")[2]) == (0, f"6:9: Warning: Gadget[g]: {message}"), (
+        result.err
+    )
     assert gadgets.apply(text).code == 0
 
 
@@ -103,8 +105,8 @@ def test_one_with_an_effect_is_none(gadgets: Bench, ignored: str) -> None:
 
 def test_ensure_that_has_an_effect_is_none(bench: Bench) -> None:
     """Where a resource is declared absent and stays, and where there are several ways to be present."""
-    named = bench.NAMED.replace("[present, absent]", "[lit, dark, absent]").replace('"present"', '"lit"')
-    bench.type("lamp", named, provider=PROVIDER)
+    attributes = bench.NAMED.replace("[present, absent]", "[lit, dark, absent]").replace('"present"', '"lit"')
+    bench.type("lamp", attributes, provider=PROVIDER)
     text = "resources: {'Widget[a]': {ensure: absent, lifecycle: {ignore_changes: [ensure]}}, %s}"
     lamp = "'Lamp[x]': {lifecycle: {ignore_changes: [ensure]}}"
     assert bench.validate(text % lamp).err == ""
@@ -122,9 +124,9 @@ STEPS = st.sampled_from([".a", ".b", ".*", "[0]", "[1]", "[*]"])
 def test_the_ignored_part_is_as_it_is_and_the_rest_as_declared(should: Any, is_: Any, steps: str) -> None:
     """After ignoring a path both values are equal wherever it leads in both; what equals already stays."""
     path = parse_place(f"x{steps}")[1]
-    kept = with_present(should, is_, path)
-    assert with_present(kept, is_, path) == kept
+    stored = with_present(should, is_, path)
+    assert with_present(stored, is_, path) == stored
     assert with_present(is_, is_, path) == is_
-    for present, value in at_place(is_, kept, path):
+    for present, value in at_place(is_, stored, path):
         if present is not None and value is not None and type(present) is type(value) and not steps.endswith("*"):
             assert value == present

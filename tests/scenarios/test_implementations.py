@@ -264,13 +264,13 @@ def test_describe_and_types_list_the_providers_with_their_reasons(parcels: Parce
         out = run(*arguments).out
         assert "barge: not suitable: there is no barge.tool" in out
         assert "cart: suitable, used here" in out
-    wanted = [
+    expected = [
         {"name": "barge", "suitable": False, "reason": "there is no barge.tool"},
         {"name": "cart", "suitable": True, "reason": None},
     ]
-    assert run("describe", "parcel", "--json").document["providers"] == wanted
-    [listed] = [each for each in run("types", "--json").document if each["name"] == "parcel"]
-    assert listed["providers"] == wanted
+    assert run("describe", "parcel", "--json").document["providers"] == expected
+    [listed] = [item for item in run("types", "--json").document if item["name"] == "parcel"]
+    assert listed["providers"] == expected
     assert (
         "Parcels. (barge: not suitable: there is no barge.tool; cart: suitable, used here)" in run("types", "--all").out
     )
@@ -287,12 +287,12 @@ def test_a_provider_beside_the_directory_has_the_name_of_its_type(parcels: Parce
 
 def test_a_provider_can_be_added_to_a_type_of_another_directory(parcels: Parcels) -> None:
     """The module path is searched as a whole."""
-    other = parcels.bench.home / "other"
-    moved = other / "providers" / "parcel"
+    path = parcels.bench.home / "other"
+    moved = path / "providers" / "parcel"
     moved.mkdir(parents=True)
     parcels.add("wagon").rename(moved / "wagon.py")
     parcels.install("wagon")
-    parcels.bench.environment["RESOURCE_API_MODULE_PATH"] += f":{other}"
+    parcels.bench.environment["RESOURCE_API_MODULE_PATH"] += f":{path}"
     assert parcels.bench.apply("resources: {'Parcel[a]': {}}").code == 0
     assert parcels.of("wagon") == {"a": 1}
 

@@ -60,8 +60,8 @@ def recorded(bench: Bench, *options: str) -> list[str]:
 )
 def test_references_and_patterns_are_imported_together(site: Bench, references: list[str], lines: list[str]) -> None:
     """What a pattern matches and does not exist is named, and so is what is ours already; nothing is changed."""
-    done = site.run("import", "site.yaml", *references)
-    assert (done.code, done.out.splitlines()) == (0, lines)
+    result = site.run("import", "site.yaml", *references)
+    assert (result.code, result.out.splitlines()) == (0, lines)
     assert set(recorded(site)) == {line.split(":")[0] for line in lines if line.endswith("imported.")}
     again = site.run("import", "site.yaml", *references).out
     assert again.splitlines() == [line.replace("imported", "recorded as ours already") for line in lines]
@@ -79,12 +79,12 @@ def test_a_pattern_leaves_out_what_can_never_be_ours(site: Bench) -> None:
 
 def test_a_named_resource_that_does_not_exist_is_an_error_and_the_others_are_imported(site: Bench) -> None:
     """The exit code is 1, in the document too."""
-    done = site.run("import", "site.yaml", "Widget[a]", "Widget[none]", "Widget[b]", "--json")
-    assert done.code == 1
-    assert "Widget[none] cannot be imported: it does not exist" in done.err
-    statuses = {item["reference"]: item["status"] for item in done.document["resources"]}
+    result = site.run("import", "site.yaml", "Widget[a]", "Widget[none]", "Widget[b]", "--json")
+    assert result.code == 1
+    assert "Widget[none] cannot be imported: it does not exist" in result.err
+    statuses = {item["reference"]: item["status"] for item in result.document["resources"]}
     assert statuses == {"Widget[a]": "imported", "Widget[b]": "imported", "Widget[none]": "missing"}
-    counts = done.document["summary"]
+    counts = result.document["summary"]
     assert (counts["imported"], counts["failed"], counts["exit_code"]) == (2, 1, 1)
     assert recorded(site) == ["Widget[a]", "Widget[b]"]
 
@@ -114,23 +114,23 @@ def test_a_named_resource_that_does_not_exist_is_an_error_and_the_others_are_imp
 )
 def test_a_wrong_import_is_refused(site: Bench, arguments: list[str], message: str) -> None:
     """Nothing is written or recorded."""
-    done = site.run("import", *arguments)
-    assert (done.code, message in done.err) == (64, True), done.err
+    result = site.run("import", *arguments)
+    assert (result.code, message in result.err) == (64, True), result.err
     assert site.run("state", "list").out == ""
     assert not list(site.home.glob("*x.*"))
 
 
 def test_all_of_a_type_are_imported_with_a_new_manifest(site: Bench) -> None:
     """The plan has nothing but imports, nothing is changed, and the manifest has nothing to do afterwards."""
-    done = site.run("import", "--all", "widget", "-o", "widgets.yaml", "--yes")
-    assert done.code == 0
-    assert done.out.splitlines()[:4] == [
+    result = site.run("import", "--all", "widget", "-o", "widgets.yaml", "--yes")
+    assert result.code == 0
+    assert result.out.splitlines()[:4] == [
         "> Widget[a]",
         "> Widget[b]",
         "> Widget[other]",
         "Plan: 3 to import; 0 unchanged.",
     ]
-    assert "3 imported" in done.out.splitlines()[-1]
+    assert "3 imported" in result.out.splitlines()[-1]
     assert site.calls("widget", "set") == []
     assert recorded(site, "--project", "widgets") == ["Widget[a]", "Widget[b]", "Widget[other]"]
     assert site.run("plan", "widgets.yaml").out == "Plan: nothing to do; 3 unchanged.\n"
@@ -171,8 +171,8 @@ def test_a_project_is_renamed_with_its_stacks(site: Bench, key: str) -> None:
         site.environment["RESOURCE_API_KEY"] = key
     for stack in ("default", "live"):
         assert site.run("apply", "site.yaml", "--stack", stack).code == 0
-    done = site.run("state", "mv", "--project", "shop")
-    assert (done.code, done.out) == (
+    result = site.run("state", "mv", "--project", "shop")
+    assert (result.code, result.out) == (
         0,
         "project p is now project shop, with the stacks default, live; write 'project: shop' into its manifest\n",
     )
@@ -200,8 +200,8 @@ def test_a_project_that_cannot_be_renamed_stays(site: Bench, arguments: list[str
     """The message says why."""
     for project in ("p", "q"):
         assert site.run("apply", "site.yaml", "--project", project).code == 0
-    done = site.run("state", "mv", *arguments)
-    assert (done.code, message in done.err) == (64, True), done.err
+    result = site.run("state", "mv", *arguments)
+    assert (result.code, message in result.err) == (64, True), result.err
     assert [row["project"] for row in site.run("stack", "list", "--json").document] == ["p", "q"]
 
 

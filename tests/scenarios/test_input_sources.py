@@ -58,9 +58,9 @@ def test_the_form_of_the_manifest_makes_no_difference(site: Site, name: str) -> 
         ["inputs", name],
         ["apply", name],
     ):
-        done = site.bench.run(*words, **environment)
-        assert done.code == 0, done.err
-        assert SECRET not in done.out + done.err
+        result = site.bench.run(*words, **environment)
+        assert result.code == 0, result.err
+        assert SECRET not in result.out + result.err
     assert site.values == (82, SECRET)
 
 
@@ -77,16 +77,16 @@ def test_beside_a_sensitive_member_only_that_leaf_is_secret(bench: Bench) -> Non
     """The members beside it are shown in plans, outputs and problems, and their receivers are no secrets."""
     bench.write("site.yaml", _USERS)
     bench.write("users.yaml", "users: {alice: {shell: /bin/zsh, hash: sesame-4711}}")
-    done = bench.run("apply", "site.yaml", "--inputs", "users.yaml", RESOURCE_API_STATE=f"sqlite:{bench.home}/s.db")
-    assert done.code == 0
-    assert "shell: /bin/zsh" in done.out
-    assert "sesame-4711" not in done.out + done.err
+    result = bench.run("apply", "site.yaml", "--inputs", "users.yaml", RESOURCE_API_STATE=f"sqlite:{bench.home}/s.db")
+    assert result.code == 0
+    assert "shell: /bin/zsh" in result.out
+    assert "sesame-4711" not in result.out + result.err
     assert bench.things("widget")["a"]["colour"] == "/bin/zsh"
     assert bench.things("account")["b"]["password"] == "sesame-4711"
     assert b"sesame-4711" not in (bench.home / "s.db").read_bytes()
-    assert "users: {alice: {shell: /bin/zsh, hash: <sensitive>}}" in done.out
-    shown = bench.run("inputs", "show", "site.yaml", "--inputs", "users.yaml").out
-    assert "{alice: {shell: /bin/zsh, hash: <sensitive>}}" in shown
+    assert "users: {alice: {shell: /bin/zsh, hash: <sensitive>}}" in result.out
+    output = bench.run("inputs", "show", "site.yaml", "--inputs", "users.yaml").out
+    assert "{alice: {shell: /bin/zsh, hash: <sensitive>}}" in output
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def test_a_value_is_read_from_its_source_beside_the_file(site: Site, name: str, 
     site.bench.write(f"{above}/token.sh", '#!/bin/sh\n[ "$1" = "a b" ] && cat token.txt\n').chmod(0o755)
     site.bench.write(name, json.dumps({"port": {"command": ["echo", "80"]}, "token": source}))
     options = () if name.startswith("stacks") else ("--inputs", name)
-    done = site.apply(*options, TOKEN=f"{SECRET}\n")
-    assert done.code == 0, done.err
+    result = site.apply(*options, TOKEN=f"{SECRET}\n")
+    assert result.code == 0, result.err
     assert site.values == (80, SECRET)
 
 
@@ -144,8 +144,8 @@ def test_an_encrypted_file_is_decrypted_in_memory(site: Site, name: str, *, armo
     assert site.apply(*options, "--inputs-key", "age:key").code == 0
     assert site.apply(*options, RESOURCE_API_INPUTS_KEY="age:key").code == 0
     assert site.values == (81, SECRET)
-    shown = site.bench.run("inputs", "show", "site.yaml", *options, "--inputs-key", "age:key")
-    assert f"token: <sensitive>  {name}:1" in shown.out
+    output = site.bench.run("inputs", "show", "site.yaml", *options, "--inputs-key", "age:key")
+    assert f"token: <sensitive>  {name}:1" in output.out
     assert not any(SECRET in path.read_text(errors="replace") for path in site.bench.home.glob("**/*.yaml*"))
 
 
@@ -199,9 +199,9 @@ def test_a_mistake_in_a_file_of_inputs_has_its_place(site: Site, text: str, mess
     site.bench.write("stacks/default.yaml", text)
     site.bench.write("stacks/theirs", "#!/bin/sh").chmod(0o777)
     site.bench.write("stacks/latin", "").write_bytes(b"\xff")
-    done = site.apply(EMPTY="", WORD="word")
-    assert done.code == 65
-    assert f"stacks/default.yaml:{message}" in done.err
+    result = site.apply(EMPTY="", WORD="word")
+    assert result.code == 65
+    assert f"stacks/default.yaml:{message}" in result.err
     assert site.bench.things("widget") == {}
 
 
@@ -225,9 +225,9 @@ def test_a_file_with_a_command_falls_under_the_rule_for_code(site: Site, name: s
         path.write_text(_COMMANDS)
     (path if changed == "file" else path.parent).chmod(0o777)
     options = ("--inputs", f"open/{name}", "--inputs-key", "age:key")
-    done = site.apply(*options)
-    assert done.code == 65
-    assert f"open/{name}: is not executed, because others could have changed it: " in done.err
+    result = site.apply(*options)
+    assert result.code == 65
+    assert f"open/{name}: is not executed, because others could have changed it: " in result.err
     assert not (path.parent / "ran").exists()
     assert site.apply(*options, "--trust-path", "open").code == 0
     assert (path.parent / "ran").exists()
@@ -257,8 +257,8 @@ def test_a_file_that_is_not_opened_says_why(
     site.bench.write("empty", "").chmod(0o600)
     if content is not None:
         path.write_bytes(content)
-    done = site.apply(*(() if key is None else ("--inputs-key", key)))
-    assert (done.code, message in done.err) == (code, True), done.err
+    result = site.apply(*(() if key is None else ("--inputs-key", key)))
+    assert (result.code, message in result.err) == (code, True), result.err
     assert site.bench.things("widget") == {}
 
 
@@ -275,9 +275,9 @@ def test_a_plain_file_beside_an_encrypted_one_is_refused(site: Site) -> None:
     """Nobody could tell which one counts."""
     site.encrypt("stacks/default.yaml.age", f"port: 1\ntoken: {SECRET}")
     site.bench.write("stacks/default.yaml", "port: 1")
-    done = site.apply("--inputs-key", "age:key")
-    assert done.code == 65
-    assert "stacks/default.yaml.age: stands beside stacks/default.yaml" in done.err
+    result = site.apply("--inputs-key", "age:key")
+    assert result.code == 65
+    assert "stacks/default.yaml.age: stands beside stacks/default.yaml" in result.err
 
 
 @pytest.mark.parametrize(
@@ -295,10 +295,10 @@ def test_a_mistake_in_an_encrypted_file_has_its_place_and_nothing_of_the_text(
 ) -> None:
     """There is no line under it."""
     site.encrypt("stacks/default.yaml.age", text, armoured=True)
-    done = site.apply("--inputs-key", "age:key")
-    assert done.code == 65
-    assert f"stacks/default.yaml.age{message}" in done.err
-    assert " | " not in done.err
+    result = site.apply("--inputs-key", "age:key")
+    assert result.code == 65
+    assert f"stacks/default.yaml.age{message}" in result.err
+    assert " | " not in result.err
 
 
 def test_a_file_of_a_value_that_others_can_change_is_a_warning(site: Site) -> None:

@@ -51,10 +51,10 @@ class Desk(Site):
         """Edit the file; nothing of it is in any output, and its copy is gone."""
         before = set(MEMORY.glob("resource-api-*"))
         environment = {"EDITOR": self.editor(source), "RESOURCE_API_INPUTS_KEY": key}
-        done = self.bench.run("inputs", "edit", file, *options, **environment)
-        assert SECRET not in done.out + done.err
+        result = self.bench.run("inputs", "edit", file, *options, **environment)
+        assert SECRET not in result.out + result.err
         assert set(MEMORY.glob("resource-api-*")) <= before
-        return done
+        return result
 
     def text(self, reader: int = 0) -> str:
         """Return the content of the file as one of the identities reads it."""
@@ -74,8 +74,8 @@ def test_an_edited_file_is_encrypted_for_all_its_recipients(desk: Desk) -> None:
     """Every byte that was not edited stays, and so do the owner and the mode of the file."""
     desk.file.chmod(0o640)
     os.chown(desk.file, 65534, 65534)
-    done = desk.edit("data = file.read_bytes(); file.write_bytes(data.replace(b'80', b'81'))")
-    assert (done.code, done.out) == (0, _WRITTEN)
+    result = desk.edit("data = file.read_bytes(); file.write_bytes(data.replace(b'80', b'81'))")
+    assert (result.code, result.out) == (0, _WRITTEN)
     assert [desk.text(0), desk.text(1)] == [_TEXT.replace("80", "81")] * 2
     status = desk.file.stat()
     assert (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (0o640, 65534, 65534)
@@ -94,17 +94,17 @@ def test_an_armoured_file_stays_armoured(desk: Desk) -> None:
 def test_a_text_that_is_not_edited_leaves_the_file_byte_equal(desk: Desk, source: str) -> None:
     """It is not even written again."""
     before = desk.file.read_bytes(), desk.file.stat().st_ino, desk.file.stat().st_mtime_ns
-    done = desk.edit(source)
-    assert (done.code, done.out) == (0, "")
-    assert "nothing has been edited" in done.err
+    result = desk.edit(source)
+    assert (result.code, result.out) == (0, "")
+    assert "nothing has been edited" in result.err
     assert (desk.file.read_bytes(), desk.file.stat().st_ino, desk.file.stat().st_mtime_ns) == before
 
 
 def test_a_new_file_is_created(desk: Desk) -> None:
     """Only its recipients are needed, and no key; others cannot read it."""
     desk.file.unlink()
-    done = desk.edit("file.write_text('port: 1')", key="")
-    assert (done.code, done.out) == (0, _WRITTEN)
+    result = desk.edit("file.write_text('port: 1')", key="")
+    assert (result.code, result.out) == (0, _WRITTEN)
     assert desk.text(1) == "port: 1"
     assert stat.S_IMODE(desk.file.stat().st_mode) == 0o600
 
@@ -142,9 +142,9 @@ def test_a_mistake_is_shown_in_the_copy_and_nowhere_else(desk: Desk) -> None:
 def test_a_mistake_that_stays_leaves_the_file(desk: Desk, source: str, message: str) -> None:
     """Its message has the line, and nothing of the text."""
     before = desk.file.read_bytes()
-    done = desk.edit(source)
-    assert done.code == 65
-    assert done.err.splitlines()[-1].startswith(message)
+    result = desk.edit(source)
+    assert result.code == 65
+    assert result.err.splitlines()[-1].startswith(message)
     assert desk.file.read_bytes() == before
 
 
@@ -204,8 +204,8 @@ def test_a_file_that_cannot_be_edited_is_refused_before_the_editor(
     """The message says what to do."""
     if prepare is not None:
         prepare(desk)
-    done = desk.edit("Path('ran').touch()", key=key, file=file)
-    assert (done.code, message in done.err) == (code, True), done.err
+    result = desk.edit("Path('ran').touch()", key=key, file=file)
+    assert (result.code, message in result.err) == (code, True), result.err
     assert not (desk.bench.home / "ran").exists()
 
 
@@ -220,18 +220,18 @@ def test_a_file_that_cannot_be_edited_is_refused_before_the_editor(
 def test_a_failure_leaves_the_file_as_it_is(desk: Desk, source: str, message: str) -> None:
     """That of the editor, and of a file that another process has written meanwhile."""
     before = desk.file.read_bytes()
-    done = desk.edit(source)
-    assert done.code == 1
-    assert message in done.err
+    result = desk.edit(source)
+    assert result.code == 1
+    assert message in result.err
     assert desk.file.read_bytes() in (before, b"x")
 
 
 def test_a_key_that_is_no_recipient_any_more_is_a_warning(desk: Desk) -> None:
     """The next edit would need another one."""
     desk.recipients(str(desk.identities[1].to_public()))
-    done = desk.edit(_REPLACE)
-    assert (done.code, done.out) == (0, f"{FILE}: encrypted for 1 recipient.\n")
-    assert f"the key age:key does not open it any more: it is not in {FILE}.recipients" in done.err
+    result = desk.edit(_REPLACE)
+    assert (result.code, result.out) == (0, f"{FILE}: encrypted for 1 recipient.\n")
+    assert f"the key age:key does not open it any more: it is not in {FILE}.recipients" in result.err
 
 
 def test_recipients_that_others_can_change_are_a_warning(desk: Desk) -> None:

@@ -21,10 +21,11 @@ def compare(bench: Bench, body: str, manifest: str = DECLARED, *options: str) ->
         "def set(self, context, changes): self._done(changes)",
         features=("custom_insync",),
     )
-    done = bench.stream(manifest, *options)
-    assert done.code == 0, done
+    result = bench.stream(manifest, *options)
+    assert result.code == 0, result
     return {
-        name: [(each["attribute"], each["message"]) for each in end["changes"]] for name, end in done.ends().items()
+        name: [(change["attribute"], change["message"]) for change in end["changes"]]
+        for name, end in result.ends().items()
     }
 
 
@@ -52,9 +53,9 @@ def test_false_is_a_change_although_the_values_are_equal(bench: Bench) -> None:
         """,
         features=("custom_insync",),
     )
-    done = bench.apply(same)
-    assert done.code == 0, done
-    assert "Notice: Probe[a]: size: it is stale" in done.lines
+    result = bench.apply(same)
+    assert result.code == 0, result
+    assert "Notice: Probe[a]: size: it is stale" in result.lines
 
 
 def test_it_receives_the_name_and_both_states(bench: Bench) -> None:
@@ -69,8 +70,8 @@ def test_it_receives_the_name_and_both_states(bench: Bench) -> None:
         """,
         features=("custom_insync",),
     )
-    done = bench.apply("resources: {'Probe[a]': {size: 2}}")
-    assert done.lines == ["a ensure red 2", "a size red 2"]
+    result = bench.apply("resources: {'Probe[a]': {size: 2}}")
+    assert result.lines == ["a ensure red 2", "a size red 2"]
 
 
 def test_a_message_is_shown_in_plan_and_noop(bench: Bench) -> None:
@@ -105,12 +106,12 @@ def test_a_failing_comparison_fails_its_resource(bench: Bench, body: str, words:
         "def set(self, context, changes): self._done(changes)",
         features=("custom_insync",),
     )
-    done = bench.stream(
+    result = bench.stream(
         "resources: {'Probe[a]': {size: 2}, 'Widget[a]': {require: 'Probe[a]'}}", "--detailed-exitcodes"
     )
-    assert done.code == 4
-    assert words in done.ends()["Probe[a]"]["error"]
-    assert done.ends()["Widget[a]"]["status"] == "skipped"
+    assert result.code == 4
+    assert words in result.ends()["Probe[a]"]["error"]
+    assert result.ends()["Widget[a]"]["status"] == "skipped"
     assert bench.things("probe") == {"a": HAS}
 
 

@@ -60,8 +60,8 @@ def test_two_hundred_hosts_are_created_twenty_at_a_time(site: Site) -> None:
     """Each host takes one request, at most twenty run at once, and a second run changes nothing."""
     server = site.serve(latency=0.05)
     hosts(site, server, 200)
-    done = site.run(*words("--parallel", "20"))
-    assert (done.code, "200 created" in done.out) == (0, True), done.err
+    result = site.run(*words("--parallel", "20"))
+    assert (result.code, "200 created" in result.out) == (0, True), result.err
     assert (server.counted["POST"], server.most_at_once) == (200, 20)
     # One read before, and one after each of the twenty calls; the read of the plan takes at most two requests.
     assert server.counted["GET"] <= 22
@@ -90,14 +90,14 @@ def test_a_killed_run_converges_without_duplicates(site: Site, after: int) -> No
     assert process.wait() == -signal.SIGKILL
     time.sleep(0.2)  # requests already sent arrive
     assert after <= len(server.inventory.find(None)) < 120
-    done = site.run(*words("--parallel", "8"))
-    assert done.code == 0, done.err
-    assert "in doubt: the last run did not see the outcome of its create" in done.err
-    made = server.inventory.find(None)
-    assert len(made) == 120
-    assert max(host["id"] for host in made) == "host-000120"
+    result = site.run(*words("--parallel", "8"))
+    assert result.code == 0, result.err
+    assert "in doubt: the last run did not see the outcome of its create" in result.err
+    created = server.inventory.find(None)
+    assert len(created) == 120
+    assert max(host["id"] for host in created) == "host-000120"
     assert "120 unchanged" in site.run(*words()).out
     assert all(record["owned"] for reference, record in site.recorded().items() if reference.startswith("Inventory"))
-    kept = [path.read_bytes() for path in site.home.rglob("*") if "state.db" in str(path) and path.is_file()]
-    assert kept
-    assert not [data for data in kept if PASSWORD.encode() in data or b"token-one" in data]
+    datas = [path.read_bytes() for path in site.home.rglob("*") if "state.db" in str(path) and path.is_file()]
+    assert datas
+    assert not [data for data in datas if PASSWORD.encode() in data or b"token-one" in data]

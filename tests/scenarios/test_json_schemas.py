@@ -30,9 +30,9 @@ def commands(command: click.Command = cli, *words: str) -> Iterator[str]:
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):
-            found = command.get_command(context, name)
-            assert found is not None
-            yield from commands(found, *words, name)
+            result = command.get_command(context, name)
+            assert result is not None
+            yield from commands(result, *words, name)
     if words and any("--json" in parameter.opts for parameter in command.params):
         yield " ".join(words)
 
@@ -50,7 +50,7 @@ def test_a_schema_is_valid_and_on_the_page(name: str) -> None:
 
 def test_every_command_with_json_has_a_schema() -> None:
     """One of its own name, or one that the page names."""
-    assert {each for each in commands() if json_schemas.schema_of(each) is None} == WITHOUT
+    assert {command for command in commands() if json_schemas.schema_of(command) is None} == WITHOUT
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,6 @@ def test_the_documents_of_state_and_history_obey_their_schemas(bench: Bench) -> 
         "facts",
         "describe nosuch",
     ):
-        done = bench.run(*words.split(), "--json")
-        assert done.code == (64 if words.endswith("nosuch") else 0), done
-        json.loads(done.out)
+        result = bench.run(*words.split(), "--json")
+        assert result.code == (64 if words.endswith("nosuch") else 0), result
+        json.loads(result.out)

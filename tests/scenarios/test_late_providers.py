@@ -87,10 +87,10 @@ def test_a_provider_is_made_after_what_it_needs_is_installed(late: Bench, needs:
     noop = late.apply(site, "--noop")
     assert noop.code == 0
     assert "2 to update" in noop.out
-    done = late.apply(site, "--parallel", "2")
-    assert (done.code, "4 created, 0 unchanged" in done.out) == (0, True), done.err
-    shown = late.run("state", "show", "Gauge[A]", "--json").document
-    assert (shown["name"], shown["should"]["unit"], shown["inputs"]["unit"]) == ("a", "mm", "MM")
+    result = late.apply(site, "--parallel", "2")
+    assert (result.code, "4 created, 0 unchanged" in result.out) == (0, True), result.err
+    document = late.run("state", "show", "Gauge[A]", "--json").document
+    assert (document["name"], document["should"]["unit"], document["inputs"]["unit"]) == ("a", "mm", "MM")
     assert "4 unchanged" in late.apply(site).out
 
 
@@ -108,12 +108,12 @@ def test_a_provider_that_nothing_installs_is_an_error_of_the_manifest(late: Benc
 
 def test_what_is_wrong_with_a_resource_of_a_late_provider_fails_it_alone(late: Bench) -> None:
     """What ``validate`` says and a second name for one resource are found at their turn."""
-    done = late.apply(_site(late, "Gauge[A]: {}\nGauge[x]: {unit: Parsec}\nGauge[a]: {}"))
-    assert done.code == 1
-    assert any(line.startswith("Error: Gauge[x]: no such unit") for line in done.lines)
-    assert "Error: Gauge[A]: is the same resource as Gauge[a]" in done.lines
-    assert "Applied" in done.out
-    assert "3 created" in done.out
+    result = late.apply(_site(late, "Gauge[A]: {}\nGauge[x]: {unit: Parsec}\nGauge[a]: {}"))
+    assert result.code == 1
+    assert any(line.startswith("Error: Gauge[x]: no such unit") for line in result.lines)
+    assert "Error: Gauge[A]: is the same resource as Gauge[a]" in result.lines
+    assert "Applied" in result.out
+    assert "3 created" in result.out
 
 
 def test_a_recorded_resource_is_found_although_its_provider_cannot_be_made_yet(late: Bench) -> None:

@@ -88,30 +88,30 @@ def manifest(**coins: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_mapping_is_planned_and_applied(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
     """Steps and reports have typed values, and a second apply changes nothing."""
-    wanted = manifest(a={"worth": 5})
-    plan = runtime.plan(wanted)
+    expected = manifest(a={"worth": 5})
+    plan = runtime.plan(expected)
     (step,) = plan.steps
     assert (str(step.reference), step.action.value, plan.summary.created) == ("Coin[a]", "create", 1)
     assert coins == {}
-    report = runtime.apply(wanted)
+    report = runtime.apply(expected)
     assert (report.exit_code, report.summary.created, report.summary.failed) == (0, 1, 0)
-    assert [(each.reference, each.status) for each in report.steps] == [("Coin[a]", "success")]
+    assert [(item.reference, item.status) for item in report.steps] == [("Coin[a]", "success")]
     assert coins["a"]["worth"] == 5
-    assert runtime.apply(wanted).summary.unchanged == 1
+    assert runtime.apply(expected).summary.unchanged == 1
 
 
 def test_a_step_has_the_fields_of_its_document(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
     """The changes, reasons and error of a step are typed values."""
     (step,) = runtime.plan(manifest(a={"worth": 5})).steps
-    assert [(each.attribute, each.should) for each in step.changes] == [("ensure", "present"), ("worth", 5)]
+    assert [(change.attribute, change.should) for change in step.changes] == [("ensure", "present"), ("worth", 5)]
     assert (tuple(step.reasons), tuple(step.replaces_because), step.error) == ((), (), "")
     assert coins == {}
 
 
 def test_a_step_has_its_urn_and_its_relationships(runtime: Runtime) -> None:
     """Every field of the JSON document of a step is an attribute of the step."""
-    wanted = manifest(a={"worth": 5, "tag": "old"}, b={"require": "Coin[a]", "subscribe": "Coin[a]"})
-    first, then = runtime.plan(wanted).steps
+    expected = manifest(a={"worth": 5, "tag": "old"}, b={"require": "Coin[a]", "subscribe": "Coin[a]"})
+    first, then = runtime.plan(expected).steps
     assert first.urn.endswith("::coin::a")
     assert list(map(str, first.notifies)) == ["Coin[b]"]
     assert list(map(str, then.depends_on)) == ["Coin[a]"]
@@ -238,18 +238,18 @@ def test_a_module_path_without_its_directory_is_refused(tmp_path: Path) -> None:
 
 def test_a_mapping_is_not_changed(runtime: Runtime) -> None:
     """``apply`` does not change the mapping that it is given."""
-    wanted = manifest(a={"worth": 5})
-    runtime.apply(wanted)
-    assert wanted == manifest(a={"worth": 5})
+    expected = manifest(a={"worth": 5})
+    runtime.apply(expected)
+    assert expected == manifest(a={"worth": 5})
 
 
 def test_a_change_is_a_pair(coins: dict[str, dict[str, Any]]) -> None:
     """A change has ``is_`` and ``should`` as attributes and as the elements of a pair."""
-    seen: list[Change] = []
+    observed: list[Change] = []
 
     class Watcher(Mint):
         def set(self, context: Context, changes: Mapping[Any, Change]) -> None:
-            seen.extend(changes.values())
+            observed.extend(changes.values())
             assert len(changes) == 1
             super().set(context, changes)
 
@@ -257,7 +257,7 @@ def test_a_change_is_a_pair(coins: dict[str, dict[str, Any]]) -> None:
     registry.register_type(COIN)
     registry.register_provider("coin", type("Own", (Watcher,), {"coins": coins}))
     assert Runtime(registry, state="memory:").apply(manifest(a={})).exit_code == 0
-    (is_, should), change = seen[0], seen[0]
+    (is_, should), change = observed[0], observed[0]
     assert is_ is None
     assert change.is_ is is_
     assert change.should is should
@@ -284,9 +284,9 @@ def test_a_plan_is_saved_and_applied_as_it_was_shown(
     assert (planned.summary.created, coins) == (1, {})
     assert runtime.apply(file, noop=True).summary.created == 1
     assert coins == {}
-    seen: list[str] = []
-    report = runtime.apply(str(file), parallel=2, on_plan=lambda plan: seen.append(repr(plan)))
-    assert (report.summary.created, coins["a"]["worth"], seen) == (1, 5, ["<Plan: 1 to create; 0 unchanged>"])
+    observed: list[str] = []
+    report = runtime.apply(str(file), parallel=2, on_plan=lambda plan: observed.append(repr(plan)))
+    assert (report.summary.created, coins["a"]["worth"], observed) == (1, 5, ["<Plan: 1 to create; 0 unchanged>"])
     with pytest.raises(ManifestError, match="the plan is stale"):
         runtime.apply(file)
 
@@ -299,7 +299,7 @@ def test_a_saved_noop_plan_is_carried_out(runtime: Runtime, coins: dict[str, dic
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"inputs": {"worth": 7}}, "inputs cannot be given with a saved plan, which does what it shows; plan again"),
         ({"targets": ["Coin[a]"]}, "targets cannot be given with a saved plan, which does what it shows; plan again"),
@@ -308,24 +308,24 @@ def test_a_saved_noop_plan_is_carried_out(runtime: Runtime, coins: dict[str, dic
     ],
 )
 def test_a_saved_plan_is_not_applied_in_another_way(
-    runtime: Runtime, coins: dict[str, dict[str, Any]], tmp_path: Path, given: dict[str, Any], message: str
+    runtime: Runtime, coins: dict[str, dict[str, Any]], tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     """What decides what a plan contains is in the plan."""
     runtime.plan(manifest(a={}), out=tmp_path / "later.json")
     with pytest.raises(UsageError) as caught:
-        runtime.apply(tmp_path / "later.json", **given)
+        runtime.apply(tmp_path / "later.json", **options)
     assert (str(caught.value), coins) == (message, {})
 
 
-@pytest.mark.parametrize("other", [{"project": "other"}, {"stack": "other"}])
+@pytest.mark.parametrize("mapping", [{"project": "other"}, {"stack": "other"}])
 def test_a_saved_plan_of_another_project_or_stack_is_refused(
-    runtime: Runtime, coins: dict[str, dict[str, Any]], tmp_path: Path, other: dict[str, Any]
+    runtime: Runtime, coins: dict[str, dict[str, Any]], tmp_path: Path, mapping: dict[str, Any]
 ) -> None:
     """It names both."""
     file = tmp_path / "later.json"
     runtime.plan(manifest(a={}) | {"project": "mint"}, out=file)
-    (kind, name), planned = next(iter(other.items())), {"project": "mint", "stack": "default"}
-    elsewhere = Runtime(runtime.registry, state="memory:", **other)
+    (kind, name), planned = next(iter(mapping.items())), {"project": "mint", "stack": "default"}
+    elsewhere = Runtime(runtime.registry, state="memory:", **mapping)
     with pytest.raises(UsageError) as caught:
         elsewhere.apply(file)
     assert (
@@ -353,14 +353,14 @@ def test_a_plan_is_not_saved_over_its_manifest(runtime: Runtime, tmp_path: Path)
     assert list(tmp_path.iterdir()) == [site]
 
 
-@pytest.mark.parametrize("given", [{"inputs": {"worth": 1}}, {"prune": True}, {"targets": ["Coin[a]"]}])
+@pytest.mark.parametrize("options", [{"inputs": {"worth": 1}}, {"prune": True}, {"targets": ["Coin[a]"]}])
 def test_a_plan_is_not_applied_with_other_inputs_or_selections(
-    runtime: Runtime, coins: dict[str, dict[str, Any]], given: dict[str, Any]
+    runtime: Runtime, coins: dict[str, dict[str, Any]], options: dict[str, Any]
 ) -> None:
     """They would be ignored."""
     plan = runtime.plan(manifest(a={}))
     with pytest.raises(UsageError, match="cannot be given with a plan, which has its own; plan again"):
-        runtime.apply(plan, **given)
+        runtime.apply(plan, **options)
     assert coins == {}
 
 
@@ -393,18 +393,18 @@ def test_names_of_several_parts_are_tuples_or_titles(tmp_path: Path) -> None:
     reader = Runtime(Registry.from_path())
     file = tmp_path / "settings.ini"
     file.write_text("[a]\nb = 1\n", encoding="utf-8")
-    named = reader.resources("ini_setting", names=[(str(file), "a", "b")])
-    assert (len(named), named[0]["value"]) == (1, "1")
-    assert reader.resources("ini_setting", names=[f"{file}:a:b"]) == named
+    resources = reader.resources("ini_setting", names=[(str(file), "a", "b")])
+    assert (len(resources), resources[0]["value"]) == (1, "1")
+    assert reader.resources("ini_setting", names=[f"{file}:a:b"]) == resources
     with pytest.raises(UsageError, match=r"^Ini_setting: 3 is no name; write a tuple of path, section, "):
         reader.resources("ini_setting", names=[3])
 
 
 def test_tags_may_have_upper_case(runtime: Runtime) -> None:
     """They are those of resources, which are in lower case."""
-    wanted = manifest(a={"tag": "Old"}, b={})
-    assert [str(step.reference) for step in runtime.plan(wanted, tags=["OLD"]).steps] == ["Coin[a]"]
-    assert [str(step.reference) for step in runtime.plan(wanted, skip_tags=["OLD"]).steps] == ["Coin[b]"]
+    expected = manifest(a={"tag": "Old"}, b={})
+    assert [str(step.reference) for step in runtime.plan(expected, tags=["OLD"]).steps] == ["Coin[a]"]
+    assert [str(step.reference) for step in runtime.plan(expected, skip_tags=["OLD"]).steps] == ["Coin[b]"]
 
 
 @pytest.mark.parametrize("inputs", [["worth"], "worth=5", 5])

@@ -16,14 +16,14 @@ resources:
 
 def test_what_is_declared_and_missing_is_created(bench: Bench) -> None:
     """A missing resource is created by one call with ``is_`` None, and logged by one line."""
-    done = bench.apply(A, "--detailed-exitcodes")
-    assert done.code == 2
+    result = bench.apply(A, "--detailed-exitcodes")
+    assert result.code == 2
     assert bench.things("widget") == {"a": {"colour": "red", "size": 3, "serial": "S-a"}}
     declared = {"name": "a", "ensure": "present", "force": False, "colour": "red", "size": 3}
     assert bench.calls("widget", "set") == [{"a": [None, declared]}]
-    assert done.lines == ["Notice: Widget[a]: Successfully created"]
+    assert result.lines == ["Notice: Widget[a]: Successfully created"]
     expected = "1 created, 0 unchanged."
-    assert re.fullmatch(r"Applied in \d+\.\d s: " + re.escape(expected) + "\n", done.out)
+    assert re.fullmatch(r"Applied in \d+\.\d s: " + re.escape(expected) + "\n", result.out)
 
 
 def test_a_second_run_changes_nothing(bench: Bench) -> None:
@@ -39,16 +39,16 @@ def test_a_creation_is_one_change(bench: Bench) -> None:
     """A creation reports ``ensure`` as its only change."""
     (end,) = bench.stream(A).events("step_end")
     assert (end["action"], end["status"]) == ("create", "success")
-    assert [each["attribute"] for each in end["changes"]] == ["ensure"]
+    assert [change["attribute"] for change in end["changes"]] == ["ensure"]
 
 
 def test_two_differing_attributes_are_one_call(bench: Bench) -> None:
     """Each attribute has a line, and ``set`` is called once with the actual and the declared values."""
     bench.put("widget", a={"colour": "blue", "size": 1, "serial": "S-a", "image": "oak"})
-    done = bench.stream(A, "--detailed-exitcodes")
-    assert done.code == 2
-    changes = done.ends()["Widget[a]"]["changes"]
-    assert [(each["attribute"], each["is"], each["should"]) for each in changes] == [
+    result = bench.stream(A, "--detailed-exitcodes")
+    assert result.code == 2
+    changes = result.ends()["Widget[a]"]["changes"]
+    assert [(change["attribute"], change["is"], change["should"]) for change in changes] == [
         ("size", 1, 3),
         ("colour", "blue", "red"),
     ]
@@ -56,16 +56,16 @@ def test_two_differing_attributes_are_one_call(bench: Bench) -> None:
     should = {"name": "a", "ensure": "present", "force": False, "colour": "red", "size": 3}
     assert bench.calls("widget", "set") == [{"a": [is_, should]}]
     assert bench.things("widget")["a"] == {"colour": "red", "size": 3, "serial": "S-a", "image": "oak"}
-    assert "Notice: Widget[a]: size changed from 1 to 3" in done.lines
-    assert "Notice: Widget[a]: colour changed from blue to red" in done.lines
+    assert "Notice: Widget[a]: size changed from 1 to 3" in result.lines
+    assert "Notice: Widget[a]: colour changed from blue to red" in result.lines
 
 
 def test_absent_is_deleted_once(bench: Bench) -> None:
     """``ensure: absent`` deletes the resource, and a second run does not call ``set``."""
     bench.put("widget", a={"size": 3})
     gone = "resources: {'Widget[a]': {ensure: absent}}"
-    done = bench.apply(gone, "--detailed-exitcodes")
-    assert (done.code, done.lines) == (2, ["Notice: Widget[a]: Successfully deleted"])
+    result = bench.apply(gone, "--detailed-exitcodes")
+    assert (result.code, result.lines) == (2, ["Notice: Widget[a]: Successfully deleted"])
     assert bench.things("widget") == {}
     ((is_, should),) = bench.calls("widget", "set")[0].values()
     assert is_["size"] == 3
@@ -88,8 +88,8 @@ def test_an_absent_resource_needs_no_mandatory_attribute(bench: Bench) -> None:
 def test_a_parameter_alone_causes_no_update(bench: Bench) -> None:
     """A parameter is not compared."""
     bench.put("widget", a={"colour": "red", "size": 3})
-    done = bench.apply("resources: {'Widget[a]': {colour: red, size: 3, force: true}}", "--detailed-exitcodes")
-    assert done.code == 0
+    result = bench.apply("resources: {'Widget[a]': {colour: red, size: 3, force: true}}", "--detailed-exitcodes")
+    assert result.code == 0
     assert bench.calls("widget", "set") == []
 
 
@@ -104,8 +104,8 @@ def test_a_parameter_that_get_returns_is_not_compared(bench: Bench) -> None:
         """,
         base="BaseProvider",
     )
-    done = bench.apply("resources: {'Probe[a]': {way: quiet}}", "--detailed-exitcodes")
-    assert (done.code, done.err) == (0, "")
+    result = bench.apply("resources: {'Probe[a]': {way: quiet}}", "--detailed-exitcodes")
+    assert (result.code, result.err) == (0, "")
 
 
 def test_a_parameter_is_passed_with_a_change(bench: Bench) -> None:
@@ -129,8 +129,8 @@ def test_what_is_not_declared_is_left_alone(bench: Bench) -> None:
 def test_without_ensure_what_exists_is_managed(bench: Bench) -> None:
     """With ``ensure: null`` an existing resource is updated."""
     bench.put("widget", a={"colour": "red"})
-    done = bench.stream("resources: {'Widget[a]': {ensure: null, colour: blue}}")
-    assert done.ends()["Widget[a]"]["action"] == "update"
+    result = bench.stream("resources: {'Widget[a]': {ensure: null, colour: blue}}")
+    assert result.ends()["Widget[a]"]["action"] == "update"
     assert bench.things("widget")["a"]["colour"] == "blue"
 
 
@@ -141,15 +141,18 @@ def test_lists_and_mappings_are_compared_whole(bench: Bench) -> None:
     assert bench.apply(same, "--detailed-exitcodes").code == 0
     turned = bench.stream("resources: {'Widget[a]': {parts: [y, x], labels: {p: 1, q: 3}}}")
     changes = turned.ends()["Widget[a]"]["changes"]
-    assert {each["attribute"]: each["should"] for each in changes} == {"parts": ["y", "x"], "labels": {"p": 1, "q": 3}}
+    assert {change["attribute"]: change["should"] for change in changes} == {
+        "parts": ["y", "x"],
+        "labels": {"p": 1, "q": 3},
+    }
 
 
 def test_comparison_is_exact(bench: Bench) -> None:
     """The string ``true`` differs from the boolean ``True``."""
     bench.put("widget", a={"mixed": True})
-    done = bench.stream("resources: {'Widget[a]': {mixed: 'true'}}", "--detailed-exitcodes")
-    assert done.code == 2
-    assert done.ends()["Widget[a]"]["changes"] == [
+    result = bench.stream("resources: {'Widget[a]': {mixed: 'true'}}", "--detailed-exitcodes")
+    assert result.code == 2
+    assert result.ends()["Widget[a]"]["changes"] == [
         {"attribute": "mixed", "is": True, "should": "true", "message": None}
     ]
     assert bench.things("widget")["a"]["mixed"] == "true"
@@ -169,10 +172,10 @@ def test_no_resource_shares_a_default_with_another(bench: Bench) -> None:
             self.made[name] = True
         """,
     )
-    done = bench.apply("resources: {'Box[a]': {}, 'Box[b]': {}}")
-    assert done.code == 0
-    assert "Notice: Box[a]: items []" in done.lines
-    assert "Notice: Box[b]: items []" in done.lines
+    result = bench.apply("resources: {'Box[a]': {}, 'Box[b]': {}}")
+    assert result.code == 0
+    assert "Notice: Box[a]: items []" in result.lines
+    assert "Notice: Box[b]: items []" in result.lines
 
 
 def test_what_a_provider_is_given_cannot_be_replaced(bench: Bench) -> None:
@@ -189,27 +192,27 @@ def test_what_a_provider_is_given_cannot_be_replaced(bench: Bench) -> None:
             self._done(changes)
         """
     )
-    done = bench.apply("resources: {'Probe[a]': {size: 1}}")
-    assert done.code == 0
-    assert sum("refused" in line for line in done.lines) == 2
+    result = bench.apply("resources: {'Probe[a]': {size: 1}}")
+    assert result.code == 0
+    assert sum("refused" in line for line in result.lines) == 2
 
 
 def test_a_missing_resource_without_ensure_is_an_error(bench: Bench) -> None:
     """A resource of a type without ``ensure`` cannot be created, and others of its type are updated."""
     bench.put("setting", port={"value": 80})
-    done = bench.apply(
+    result = bench.apply(
         "resources: {'Setting[port]': {value: 8080}, 'Setting[host]': {value: x}}", "--detailed-exitcodes"
     )
-    assert done.code == 6
+    assert result.code == 6
     assert bench.things("setting") == {"port": {"key": "port", "value": 8080}}
-    assert any(line.startswith("Error: Setting[host]: does not exist") for line in done.lines)
+    assert any(line.startswith("Error: Setting[host]: does not exist") for line in result.lines)
 
 
 def test_a_type_without_ensure_logs_its_change(bench: Bench) -> None:
     """The runtime logs a change that the provider does not report."""
     bench.put("setting", port={"value": 80})
-    done = bench.apply("resources: {'Setting[port]': {value: 8080}}")
-    assert done.lines == ["Notice: Setting[port]: value changed from 80 to 8080"]
+    result = bench.apply("resources: {'Setting[port]': {value: 8080}}")
+    assert result.lines == ["Notice: Setting[port]: value changed from 80 to 8080"]
 
 
 def test_a_type_without_absent_is_forgotten_because_of_its_type(bench: Bench) -> None:
@@ -217,8 +220,8 @@ def test_a_type_without_absent_is_forgotten_because_of_its_type(bench: Bench) ->
     bench.put("daemon", a={"ensure": "stopped"})
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     bench.apply("resources: {'Daemon[a]': {}}")
-    done = bench.run("destroy", "site.yaml", "--noop")
-    assert ". Daemon[a] (resources of this type are configured, not deleted" in done.out, done
+    result = bench.run("destroy", "site.yaml", "--noop")
+    assert ". Daemon[a] (resources of this type are configured, not deleted" in result.out, result
 
 
 def test_a_row_with_ensure_absent_is_the_same_as_no_row(bench: Bench) -> None:
@@ -232,9 +235,9 @@ def test_a_row_with_ensure_absent_is_the_same_as_no_row(bench: Bench) -> None:
             self._done(changes)
         """
     )
-    done = bench.apply("resources: {'Probe[a]': {size: 1}}")
-    assert done.code == 0
-    assert "Notice: probe: is None" in done.lines
+    result = bench.apply("resources: {'Probe[a]': {size: 1}}")
+    assert result.code == 0
+    assert "Notice: probe: is None" in result.lines
 
 
 def test_a_row_without_ensure_exists(bench: Bench) -> None:
@@ -246,17 +249,17 @@ def test_a_row_without_ensure_exists(bench: Bench) -> None:
 def test_an_ensure_without_absent_is_a_property(bench: Bench) -> None:
     """A change of ``ensure`` in a type that cannot be absent is an update."""
     bench.put("daemon", web={"ensure": "stopped"})
-    done = bench.stream("resources: {'Daemon[web]': {}}")
-    assert done.ends()["Daemon[web]"]["action"] == "update"
+    result = bench.stream("resources: {'Daemon[web]': {}}")
+    assert result.ends()["Daemon[web]"]["action"] == "update"
     assert bench.things("daemon")["web"] == {"ensure": "running"}
 
 
 def test_the_namevar_may_be_given_beside_the_title(bench: Bench) -> None:
     """Messages show the title, and the provider receives the namevar."""
-    done = bench.apply("resources: {'Widget[the first one]': {name: a, size: 1}}")
-    assert done.code == 0
+    result = bench.apply("resources: {'Widget[the first one]': {name: a, size: 1}}")
+    assert result.code == 0
     assert list(bench.things("widget")) == ["a"]
-    assert done.lines == ["Notice: Widget[the first one]: Successfully created"]
+    assert result.lines == ["Notice: Widget[the first one]: Successfully created"]
 
 
 def test_resources_run_in_the_order_of_the_manifest(bench: Bench) -> None:
@@ -268,5 +271,5 @@ def test_resources_run_in_the_order_of_the_manifest(bench: Bench) -> None:
 
 def test_an_empty_manifest_does_nothing(bench: Bench) -> None:
     """A manifest without resources exits 0 with nothing on stderr."""
-    done = bench.apply("resources: {}", "--detailed-exitcodes")
-    assert (done.code, done.err) == (0, "")
+    result = bench.apply("resources: {}", "--detailed-exitcodes")
+    assert (result.code, result.err) == (0, "")

@@ -113,10 +113,10 @@ def house(bench: Bench) -> Bench:
 
 def apply(house: Bench, *options: str) -> list[str]:
     """Apply the manifest with the command and return the lines of the log, all levels."""
-    done = house.run("apply", "site.yaml", "-i", "pw=@pw", "-d", *options)
-    assert done.code == 1, done.err
-    assert SECRET not in done.out + done.err
-    return done.err.splitlines()
+    result = house.run("apply", "site.yaml", "-i", "pw=@pw", "-d", *options)
+    assert result.code == 1, result.err
+    assert SECRET not in result.out + result.err
+    return result.err.splitlines()
 
 
 def events(house: Bench, *options: str) -> list[dict[str, Any]]:
@@ -135,17 +135,17 @@ def run_program(bench: Bench, script: Path, *arguments: str) -> subprocess.Compl
 def embedded(house: Bench, how: str, isolate: str = "", parallel: int = 1) -> list[dict[str, Any]]:
     """Return the events of the same run in a program that embeds the runtime."""
     script = house.write("embedded.py", EMBEDDED)
-    done = run_program(house, script, how, "site.yaml", isolate, str(parallel))
-    assert done.returncode == 0, done.stderr
-    assert SECRET not in done.stderr
-    return [json.loads(line) for line in done.stderr.splitlines()]
+    result = run_program(house, script, how, "site.yaml", isolate, str(parallel))
+    assert result.returncode == 0, result.stderr
+    assert SECRET not in result.stderr
+    return [json.loads(line) for line in result.stderr.splitlines()]
 
 
-def comparable(found: list[dict[str, Any]], *, ordered: bool) -> list[dict[str, Any]]:
+def comparable(mapping: list[dict[str, Any]], *, ordered: bool) -> list[dict[str, Any]]:
     """Return events without what differs from run to run; what exists is adopted by the first one alone."""
     varying = {"run", "seconds", "timestamp"}
-    kept = [{k: v for k, v in each.items() if k not in varying} for each in found if each.get("action") != "adopt"]
-    return kept if ordered else sorted(kept, key=partial(json.dumps, sort_keys=True))
+    stored = [{k: v for k, v in item.items() if k not in varying} for item in mapping if item.get("action") != "adopt"]
+    return stored if ordered else sorted(stored, key=partial(json.dumps, sort_keys=True))
 
 
 @pytest.mark.parametrize(("isolate", "parallel"), [("", 1), ("1", 1), ("", 3)], ids=["here", "workers", "parallel"])
@@ -155,16 +155,16 @@ def test_all_four_forms_show_the_same_events(house: Bench, isolate: str, paralle
     ordered = parallel == 1
     as_json = comparable(events(house, *options), ordered=ordered)
     labels = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning": "Warning", "err": "Error"}
-    text = [f"{labels[each['level']]}: {each['subject']}: {each['message']}" for each in as_json]
-    shown = apply(house, *options)
-    assert (shown if ordered else sorted(shown)) == (text if ordered else sorted(text))
+    text = [f"{labels[item['level']]}: {item['subject']}: {item['message']}" for item in as_json]
+    output = apply(house, *options)
+    assert (output if ordered else sorted(output)) == (text if ordered else sorted(text))
     for how in ("logging", "structlog"):
         assert comparable(embedded(house, how, isolate, parallel), ordered=ordered) == as_json
 
 
-def only(found: list[dict[str, Any]], **wanted: str) -> dict[str, Any]:
+def only(mapping: list[dict[str, Any]], **expected: str) -> dict[str, Any]:
     """Return the only event with these values."""
-    (event,) = (each for each in found if wanted.items() <= each.items())
+    (event,) = (item for item in mapping if expected.items() <= item.items())
     return event
 
 
@@ -194,18 +194,18 @@ FIELDS: Final[dict[str, tuple[dict[str, str], Callable[[Any], bool]]]] = {
 def test_each_field_is_where_it_applies(house: Bench, isolate: str) -> None:
     """One event of the run is named for each field, with its value."""
     assert set(FIELDS) == set(LOG_FIELDS)
-    found = events(house, *(["--isolate"] if isolate else []))
-    named = {name: only(found, **where) for name, (where, _) in FIELDS.items()}
-    assert {name: event for name, event in named.items() if not FIELDS[name][1](event[name])} == {}
-    assert {name for each in found for name in each} <= {*LOG_FIELDS, "level", "subject", "message", "timestamp"}
+    result = events(house, *(["--isolate"] if isolate else []))
+    names = {name: only(result, **field) for name, (field, _) in FIELDS.items()}
+    assert {name: event for name, event in names.items() if not FIELDS[name][1](event[name])} == {}
+    assert {name for item in result for name in item} <= {*LOG_FIELDS, "level", "subject", "message", "timestamp"}
 
 
 def test_statuses_phases_and_actions_are_those_of_the_run(house: Bench) -> None:
     """Each line is of one phase; the end of each resource has its status, and the action that was planned."""
-    found = events(house)
-    assert {each["phase"] for each in found} == {"observe", "apply", "verify", "refresh"}
-    assert len({each["run"] for each in found}) == 1
-    ends = [(each["reference"], each["action"], each["status"]) for each in found if "status" in each]
+    result = events(house)
+    assert {item["phase"] for item in result} == {"observe", "apply", "verify", "refresh"}
+    assert len({value["run"] for value in result}) == 1
+    ends = [(entry["reference"], entry["action"], entry["status"]) for entry in result if "status" in entry]
     assert sorted(ends) == [
         ("Gadget[bad]", "create", "failed"),
         ("Gadget[fresh]", "refresh", "success"),
@@ -218,9 +218,9 @@ def test_statuses_phases_and_actions_are_those_of_the_run(house: Bench) -> None:
 
 def test_output_of_a_program_has_its_command(house: Bench) -> None:
     """At -d each line that a program prints is an event with the command, and secrets in it are masked."""
-    found = [each for each in events(house) if each["subject"] == "Gadget[new]" and "command" in each]
+    result = [event for event in events(house) if event["subject"] == "Gadget[new]" and "command" in event]
     first, second = "/bin/sh -c 'echo out; echo $TOKEN'", "/bin/sh -c 'echo err >&2'"
-    assert [(each["command"], each["level"], each["message"]) for each in found] == [
+    assert [(item["command"], item["level"], item["message"]) for item in result] == [
         (first, "debug", f"Executing '{first}'"),
         (first, "debug", "out"),
         (first, "debug", "<sensitive>"),
@@ -233,10 +233,11 @@ def test_output_of_a_program_has_its_command(house: Bench) -> None:
 
 def test_log_events_of_the_stream_have_the_fields(house: Bench) -> None:
     """``--json`` shows each line of the log with the fields that ``--log-format json`` shows."""
-    done = house.run("apply", "site.yaml", "-i", "pw=@pw", "-d", "--json")
-    assert SECRET not in done.out
+    result = house.run("apply", "site.yaml", "-i", "pw=@pw", "-d", "--json")
+    assert SECRET not in result.out
     in_stream = [
-        {k: v for k, v in each.items() if k != "type" and (k, v) != ("reference", None)} for each in done.events("log")
+        {k: v for k, v in event.items() if k != "type" and (k, v) != ("reference", None)}
+        for event in result.events("log")
     ]
     assert comparable(in_stream, ordered=True) == comparable(events(house), ordered=True)
 
@@ -245,8 +246,8 @@ def test_log_events_of_the_stream_have_the_fields(house: Bench) -> None:
 def test_reported_attributes_reach_the_end_of_the_step(house: Bench, isolate: str) -> None:
     """``changes`` has the message of an attribute that differs, and what the provider changed beside it."""
     house.environment |= {"RESOURCE_API_ISOLATE": isolate, "SECRET": "no secret"}
-    done = house.stream('project: house\nresources: {"Gadget[old]": {size: 2}}')
-    assert done.ends()["Gadget[old]"]["changes"] == [
+    result = house.stream('project: house\nresources: {"Gadget[old]": {size: 2}}')
+    assert result.ends()["Gadget[old]"]["changes"] == [
         {"attribute": "size", "is": 1, "should": 2, "message": "resized"},
         {"attribute": "inside", "is": {"old": ["no secret"]}, "should": None, "message": None},
     ]
@@ -255,11 +256,11 @@ def test_reported_attributes_reach_the_end_of_the_step(house: Bench, isolate: st
 def test_a_function_logs_with_the_fields_of_the_run(house: Bench) -> None:
     """What a provider logs while a value of the manifest is computed is of its type and phase."""
     house.write("call.yaml", "project: house\nvalues: {w: {invoke: gadget.word}}\noutputs: {w: '${values.w}'}\n")
-    done = house.run("apply", "call.yaml", "--log-format", "json")
-    assert done.code == 0, done.err
-    (asked,) = (json.loads(line) for line in done.lines)
-    assert (asked["message"], asked["resource_type"], asked["subject"]) == ("asked", "gadget", "gadget")
-    assert len(asked["run"]) == 16
+    result = house.run("apply", "call.yaml", "--log-format", "json")
+    assert result.code == 0, result.err
+    (document,) = (json.loads(line) for line in result.lines)
+    assert (document["message"], document["resource_type"], document["subject"]) == ("asked", "gadget", "gadget")
+    assert len(document["run"]) == 16
 
 
 def test_a_program_that_configures_nothing_sees_warnings_and_errors(house: Bench) -> None:
@@ -300,8 +301,8 @@ def test_structlog_lines_of_a_provider_join_the_run(bench: Bench) -> None:
         Runtime(Registry.from_path(*sys.argv[1].split(":"))).apply("site.yaml")
         structlog.get_logger().info("another own line")
     """
-    done = run_program(bench, bench.write("joined.py", script))
-    inside, after = map(json.loads, done.stdout.splitlines())
+    result = run_program(bench, bench.write("joined.py", script))
+    inside, after = map(json.loads, result.stdout.splitlines())
     assert inside.pop("run")
     assert inside == {
         "event": "my own line",
@@ -328,9 +329,9 @@ def test_a_log_that_raises_stops_no_run(bench: Bench) -> None:
         report = Runtime(Registry.from_path(*sys.argv[1].split(":"))).apply("site.yaml")
         print(report.summary)
     """
-    done = run_program(bench, bench.write("full.py", script))
-    assert done.stdout.strip() == "2 created"
-    assert done.stderr.count("OSError: the log is full") == 1
+    result = run_program(bench, bench.write("full.py", script))
+    assert result.stdout.strip() == "2 created"
+    assert result.stderr.count("OSError: the log is full") == 1
 
 
 @pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "workers"])
@@ -349,40 +350,40 @@ def test_a_thread_of_a_provider_logs_with_the_fields_of_its_call(bench: Bench, i
             thread.join()
             self._done(changes)
     """)
-    done = bench.apply("project: house\nresources: {'Probe[a]': {size: 1}}", "-d", "--log-format", "json")
-    found = [json.loads(line) for line in done.lines]
-    lines = [each for each in found if "command" in each or each["message"] == "from a thread"]
+    result = bench.apply("project: house\nresources: {'Probe[a]': {size: 1}}", "-d", "--log-format", "json")
+    documents = [json.loads(line) for line in result.lines]
+    lines = [item for item in documents if "command" in item or item["message"] == "from a thread"]
     assert len(lines) == 3
-    for each in lines:
-        assert (each["project"], each["stack"], each["phase"], each["action"]) == (
+    for entry in lines:
+        assert (entry["project"], entry["stack"], entry["phase"], entry["action"]) == (
             "house",
             "default",
             "apply",
             "create",
         )
-        assert (each["reference"], each["urn"]) == ("Probe[a]", "urn:resource:default::house::probe::a")
-    assert len({each["run"] for each in lines}) == 1
+        assert (entry["reference"], entry["urn"]) == ("Probe[a]", "urn:resource:default::house::probe::a")
+    assert len({value["run"] for value in lines}) == 1
 
 
 def test_what_a_provider_prints_and_a_problem_of_the_manifest_are_events(bench: Bench) -> None:
     """They have the fields that apply: of the call, and of the place in the manifest."""
     bench.probe("def set(self, context, changes):\n    print('printed')\n    self._done(changes)")
-    done = bench.apply("project: house\nresources: {'Probe[a]': {size: 1}}", "--log-format", "json")
-    printed, _ = map(json.loads, done.lines)
+    result = bench.apply("project: house\nresources: {'Probe[a]': {size: 1}}", "--log-format", "json")
+    printed, _ = map(json.loads, result.lines)
     assert (printed["message"], printed["level"], printed["subject"]) == ("printed", "notice", "probe")
     assert (printed["resource_type"], printed["phase"], printed["reference"]) == ("probe", "apply", "Probe[a]")
-    done = bench.apply("resources: {'Probe[a]': {size: big}}", "--log-format", "json")
-    (problem,) = map(json.loads, done.lines)
+    result = bench.apply("resources: {'Probe[a]': {size: big}}", "--log-format", "json")
+    (problem,) = map(json.loads, result.lines)
     assert (problem["level"], problem["reference"], problem["attribute"]) == ("err", "Probe[a]", "size")
 
 
 def test_the_run_of_the_events_is_that_of_the_summary(house: Bench) -> None:
     """And each step's end has the status of its last event."""
-    done = house.run("apply", "site.yaml", "-i", "pw=@pw", "--json")
-    (summary,) = done.events("summary")
-    assert {each["run"] for each in done.events("log")} == {summary["run"]}
-    last = {each["reference"]: each["status"] for each in done.events("log") if "status" in each}
-    assert last == {reference: end["status"] for reference, end in done.ends().items()}
+    result = house.run("apply", "site.yaml", "-i", "pw=@pw", "--json")
+    (summary,) = result.events("summary")
+    assert {event["run"] for event in result.events("log")} == {summary["run"]}
+    last = {item["reference"]: item["status"] for item in result.events("log") if "status" in item}
+    assert last == {reference: end["status"] for reference, end in result.ends().items()}
 
 
 @pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "workers"])
@@ -394,10 +395,10 @@ def test_odd_values_of_a_provider_are_data(bench: Bench, isolate: str) -> None:
             context.attribute_changed("a", "colour", complex(1, 2), {1: float("nan"), "set": {3}}, message="odd")
             self._done(changes)
     """)
-    done = bench.stream("resources: {'Probe[a]': {size: 1}}")
+    result = bench.stream("resources: {'Probe[a]': {size: 1}}")
     data = {"attribute": "colour", "is": "(1+2j)", "should": {"1": "nan", "set": [3]}, "message": "odd"}
-    assert done.ends()["Probe[a]"]["changes"][-1] == data
-    event = only(done.events("log"), attribute="colour")
+    assert result.ends()["Probe[a]"]["changes"][-1] == data
+    event = only(result.events("log"), attribute="colour")
     assert (event["is"], event["should"]) == (data["is"], data["should"])
 
 
@@ -409,10 +410,10 @@ def test_a_call_that_fails_for_all_is_logged_for_each(bench: Bench) -> None:
         def set(self, context, changes):
             pass
     """)
-    done = bench.apply("project: house\nresources: {'Probe[a]': {}, 'Probe[b]': {}}", "--log-format", "json")
-    assert done.code == 1
-    found = [json.loads(line) for line in done.lines]
-    assert [(each["reference"], each["status"], each["level"]) for each in found] == [
+    result = bench.apply("project: house\nresources: {'Probe[a]': {}, 'Probe[b]': {}}", "--log-format", "json")
+    assert result.code == 1
+    documents = [json.loads(line) for line in result.lines]
+    assert [(item["reference"], item["status"], item["level"]) for item in documents] == [
         ("Probe[a]", "failed", "err"),
         ("Probe[b]", "failed", "err"),
     ]

@@ -37,8 +37,8 @@ def test_the_documented_lines_of_an_update(bench: Bench) -> None:
             self._done(changes)
         """
     )
-    done = bench.apply(ONE, "-d")
-    lines = [line for line in done.lines if "Probe[a]" in line]
+    result = bench.apply(ONE, "-d")
+    lines = [line for line in result.lines if "Probe[a]" in line]
     assert lines == [
         "Debug: Probe[a]: Started updating",
         "Warning: Probe[a]: Updating: Original key not found",
@@ -82,8 +82,8 @@ context.notice("behind it")
 """,
         "-d",
     )
-    shown = [re.sub(r"probe\.py:\d+", "probe.py:LINE", line) for line in lines if "probe" in line.lower()]
-    assert [line for line in shown if not line.startswith("Debug: Probe[a]: ")] == [
+    output = [re.sub(r"probe\.py:\d+", "probe.py:LINE", line) for line in lines if "probe" in line.lower()]
+    assert [line for line in output if not line.startswith("Debug: Probe[a]: ")] == [
         "Error: Probe[a]: Updating failed: Something went wrong (providers/probe.py:LINE in set)",
         "Notice: probe: behind it",
     ]
@@ -140,7 +140,7 @@ def test_debug_lines_need_d_and_info_lines_need_v(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("opener", "started", "done"),
+    ("opener", "started", "result"),
     [
         ("creating('a')", "Started creating", "Successfully created"),
         ("updating('a')", "Started updating", "Successfully updated"),
@@ -148,11 +148,11 @@ def test_debug_lines_need_d_and_info_lines_need_v(bench: Bench) -> None:
         ("creating('a', message='Zapping')", "Started zapping", "Successfully created"),
     ],
 )
-def test_a_context_logs_its_action(bench: Bench, opener: str, started: str, done: str) -> None:
+def test_a_context_logs_its_action(bench: Bench, opener: str, started: str, result: str) -> None:
     """Start, prefix and end of a context have the word of its action or of ``message``."""
     lines = lines_of_set(bench, f"with context.{opener}:\n    context.notice('inside')", "-d")
     word = started.removeprefix("Started ").capitalize()
-    expected = [f"Debug: Probe[a]: {started}", f"Notice: Probe[a]: {word}: inside", f"Notice: Probe[a]: {done}"]
+    expected = [f"Debug: Probe[a]: {started}", f"Notice: Probe[a]: {word}: inside", f"Notice: Probe[a]: {result}"]
     assert [line for line in lines if "Probe[a]" in line] == expected
 
 
@@ -214,9 +214,9 @@ def test_only_what_differs_is_reported_as_a_change(bench: Bench, way: str) -> No
     assert bench.stream(manifest.format(1, "one"), *state).code == 0
 
     def reported(size: int, pin: str) -> list[str]:
-        done = bench.stream(manifest.format(size, pin), *state)
-        assert done.code == 0
-        return [line.removeprefix("Notice: Probe[a]: ") for line in done.lines if line.startswith("Notice: Probe[a]")]
+        result = bench.stream(manifest.format(size, pin), *state)
+        assert result.code == 0
+        return [line.removeprefix("Notice: Probe[a]: ") for line in result.lines if line.startswith("Notice: Probe[a]")]
 
     assert reported(2, "one") == ["size changed from 1 to 2", "Updated"]
     assert reported(3, "two") == ["size changed from 2 to 3", "pin changed <sensitive>", "Updated"]
@@ -227,23 +227,23 @@ def test_failing_fails_in_any_case(bench: Bench) -> None:
     bench.probe(
         "def set(self, context, changes):\n    with context.failing('a'):\n        pass\n    self._done(changes)"
     )
-    done = bench.stream(ONE)
-    assert done.code == 1
-    assert done.ends()["Probe[a]"]["status"] == "failed"
+    result = bench.stream(ONE)
+    assert result.code == 1
+    assert result.ends()["Probe[a]"]["status"] == "failed"
 
 
 def test_failed_fails_the_resource(bench: Bench) -> None:
     """``context.failed`` fails the resource, logs its message once, and dependents are skipped."""
     bench.probe("def set(self, context, changes): context.failed('a', message='no such page')")
-    done = bench.stream("resources: {'Probe[a]': {}, 'Token[1]': {require: 'Probe[a]'}}", "--detailed-exitcodes")
-    assert done.code == 4
-    assert done.ends()["Probe[a]"]["error"] == "no such page"
-    assert done.ends()["Token[1]"]["status"] == "skipped"
-    assert [line for line in done.lines if "no such page" in line] == ["Error: Probe[a]: no such page"]
+    result = bench.stream("resources: {'Probe[a]': {}, 'Token[1]': {require: 'Probe[a]'}}", "--detailed-exitcodes")
+    assert result.code == 4
+    assert result.ends()["Probe[a]"]["error"] == "no such page"
+    assert result.ends()["Token[1]"]["status"] == "skipped"
+    assert [line for line in result.lines if "no such page" in line] == ["Error: Probe[a]: no such page"]
 
 
 @pytest.mark.parametrize(
-    ("action", "shown"),
+    ("action", "output"),
     [
         ("created('a')", "Created"),
         ("updated('a')", "Updated"),
@@ -251,10 +251,10 @@ def test_failed_fails_the_resource(bench: Bench) -> None:
         ("updated('a', message='Turned')", "Turned"),
     ],
 )
-def test_an_action_is_logged_once(bench: Bench, action: str, shown: str) -> None:
+def test_an_action_is_logged_once(bench: Bench, action: str, output: str) -> None:
     """An action that the provider reports is logged once with its word."""
     lines = [line for line in lines_of_set(bench, f"context.{action}") if "Probe[a]" in line]
-    assert lines == [f"Notice: Probe[a]: {shown}"]
+    assert lines == [f"Notice: Probe[a]: {output}"]
 
 
 def test_a_report_about_no_resource_logs_nothing(bench: Bench) -> None:
@@ -304,9 +304,9 @@ def test_a_wrong_use_of_the_context_is_an_error(bench: Bench, body: str, words: 
     """A wrong use of the context fails the resource with a message that names the rule."""
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     bench.probe(f"def set(self, context, changes):\n{lines}\n    self._done(changes)")
-    done = bench.apply(ONE)
-    assert done.code == 1
-    assert any(line.startswith("Error: Probe[a]: ") and words in line for line in done.lines), done.err
+    result = bench.apply(ONE)
+    assert result.code == 1
+    assert any(line.startswith("Error: Probe[a]: ") and words in line for line in result.lines), result.err
 
 
 @pytest.mark.parametrize(
@@ -350,31 +350,31 @@ with context.updating(['a', 'b']):
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("message", "output"),
     [
         ("context.created(list(changes))", "Created"),
         ("context.creating(list(changes)).__enter__().__exit__(None, None, None)", "Successfully created"),
         ("for name, change in changes.items():\n    context.processed(name, *change)", "Created"),
     ],
 )
-def test_a_success_is_shown_once_it_is_verified(bench: Bench, said: str, shown: str) -> None:
+def test_a_success_is_shown_once_it_is_verified(bench: Bench, message: str, output: str) -> None:
     """One that the next ``get`` does not find has only its error; the lines of the others keep their order."""
     stored = "self._file().write_text(json.dumps(self._rows() | {name: row}))"
     lost = f"def _put(self, name, row):\n    if name != 'b': {stored}\n"
-    body = f"{said}\ncontext.notice('all are there')"
+    body = f"{message}\ncontext.notice('all are there')"
     indented = "\n".join(f"        {line}" for line in body.splitlines())
     bench.probe(
         f"{lost}def set(self, context, changes):\n    try:\n{indented}\n    finally:\n        self._done(changes)\n"
     )
-    done = bench.apply("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Probe[c]': {}}")
-    assert done.code == 1
-    lines = [line.partition("; it was reported")[0] for line in done.lines if "ensure changed" not in line]
+    result = bench.apply("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Probe[c]': {}}")
+    assert result.code == 1
+    lines = [line.partition("; it was reported")[0] for line in result.lines if "ensure changed" not in line]
     assert lines == [
         "Notice: probe: all are there",
         *(
-            [f"Notice: Probe[a, c]: {shown}"]
-            if "list" in said
-            else [f"Notice: Probe[a]: {shown}", f"Notice: Probe[c]: {shown}"]
+            [f"Notice: Probe[a, c]: {output}"]
+            if "list" in message
+            else [f"Notice: Probe[a]: {output}", f"Notice: Probe[c]: {output}"]
         ),
         "Error: Probe[b]: did not converge: ensure is absent, should be present",
     ]
@@ -393,13 +393,13 @@ def test_no_success_is_said_of_what_did_not_come_true(bench: Bench, verb: str, d
     if verb != "created":
         bench.put("probe", a={"name": "a", "ensure": "present", "size": 0})
     gerund = {"created": "creating", "updated": "updating", "deleted": "deleting"}[verb]
-    for said in (f"context.{verb}('a')", f"with context.{gerund}('a'): pass"):
-        bench.probe(f"def set(self, context, changes):\n    {said}")
+    for message in (f"context.{verb}('a')", f"with context.{gerund}('a'): pass"):
+        bench.probe(f"def set(self, context, changes):\n    {message}")
         manifest = f"resources: {{'Probe[a]': {declared}}}"
         assert [line.partition("; it")[0] for line in bench.apply(manifest).lines] == [f"Error: Probe[a]: {undone}"]
-        shown = f"Successfully {verb}" if "with" in said else verb.capitalize()
+        text = f"Successfully {verb}" if "with" in message else verb.capitalize()
         lines = bench.apply(manifest, "--strict", "warning").lines
-        assert lines[:2] == [f"Notice: Probe[a]: {shown}", f"Warning: Probe[a]: {undone}"]
+        assert lines[:2] == [f"Notice: Probe[a]: {text}", f"Warning: Probe[a]: {undone}"]
 
 
 def test_what_was_verified_is_said_also_where_the_run_is_interrupted(bench: Bench) -> None:
@@ -414,8 +414,8 @@ def test_what_was_verified_is_said_also_where_the_run_is_interrupted(bench: Benc
                     self._done({name: change})
         """
     )
-    done = bench.apply("resources: {'Probe[a]': {}, 'Probe[b]': {}}")
-    assert done.lines[0] == "Notice: Probe[a]: Successfully created"
+    result = bench.apply("resources: {'Probe[a]': {}, 'Probe[b]': {}}")
+    assert result.lines[0] == "Notice: Probe[a]: Successfully created"
 
 
 def test_a_failure_of_several_fails_all_of_them(bench: Bench) -> None:
@@ -423,15 +423,15 @@ def test_a_failure_of_several_fails_all_of_them(bench: Bench) -> None:
     bench.probe(
         "def set(self, context, changes):\n    with context.creating(list(changes)):\n        context.fail('jam')"
     )
-    done = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}}")
-    assert {end["status"] for end in done.ends().values()} == {"failed"}
-    assert [line for line in done.lines if "jam" in line] == ["Error: Probe[a, b]: Creating failed: jam"]
+    result = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}}")
+    assert {end["status"] for end in result.ends().values()} == {"failed"}
+    assert [line for line in result.lines if "jam" in line] == ["Error: Probe[a, b]: Creating failed: jam"]
 
 
 def test_titles_are_shown_as_the_user_wrote_them(bench: Bench) -> None:
     """Messages about canonical names show the declared titles."""
-    done = bench.apply("resources: {'Token[0xabc]': {}}", "-d")
-    assert "Debug: Token[0xabc]: Started creating" in done.lines
+    result = bench.apply("resources: {'Token[0xabc]': {}}", "-d")
+    assert "Debug: Token[0xabc]: Started creating" in result.lines
 
 
 def test_the_runtime_reports_what_the_provider_did_not(bench: Bench) -> None:
@@ -449,24 +449,24 @@ def test_the_runtime_reports_what_the_provider_did_not(bench: Bench) -> None:
 def test_loglevel_applies_to_change_lines_only(bench: Bench, level: str) -> None:
     """``loglevel`` sets the level of change lines of one resource and of no other message."""
     bench.probe("def set(self, context, changes):\n    context.warning('a', message='hm')\n    self._done(changes)")
-    done = bench.apply(
+    result = bench.apply(
         f"resources: {{'Probe[a]': {{loglevel: {level}}}, 'Probe[b]': {{}}}}", "-d", "--detailed-exitcodes"
     )
     word = {"err": "Error"}.get(level, level.capitalize())
-    assert done.code == 2
-    assert f"{word}: Probe[a]: created" in done.lines
-    assert "Notice: Probe[b]: created" in done.lines
-    assert "Warning: Probe[a]: hm" in done.lines
+    assert result.code == 2
+    assert f"{word}: Probe[a]: created" in result.lines
+    assert "Notice: Probe[b]: created" in result.lines
+    assert "Warning: Probe[a]: hm" in result.lines
 
 
 def test_control_characters_are_escaped(bench: Bench) -> None:
     """A message or a value with control characters is escaped and cannot forge a line."""
     lines = lines_of_set(bench, r"context.notice('two\nlines \x1b[31m red')")
     assert any(r"two\nlines \x1b[31m red" in line for line in lines)
-    done = bench.apply('resources: {"Probe[e]": {colour: "\\e[2J\\nError: x"}}')
-    assert done.code == 0
-    assert "\x1b" not in done.out + done.err
-    assert not any(line.startswith("Error") for line in done.lines)
+    result = bench.apply('resources: {"Probe[e]": {colour: "\\e[2J\\nError: x"}}')
+    assert result.code == 0
+    assert "\x1b" not in result.out + result.err
+    assert not any(line.startswith("Error") for line in result.lines)
 
 
 def test_secrets_never_appear(bench: Bench) -> None:
@@ -495,13 +495,15 @@ def test_secrets_never_appear(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "told", ["return [f'bad {should}']", "raise ValueError(f'bad {should}')", "context.warning(f'bad {should}')"]
+    "messages", ["return [f'bad {should}']", "raise ValueError(f'bad {should}')", "context.warning(f'bad {should}')"]
 )
 @pytest.mark.parametrize(("kind", "value"), [("String", "${inputs.p}"), ("Sensitive[String]", "hunter22xyz")])
-def test_a_secret_is_masked_before_code_of_a_provider_is_called(bench: Bench, kind: str, value: str, told: str) -> None:
+def test_a_secret_is_masked_before_code_of_a_provider_is_called(
+    bench: Bench, kind: str, value: str, messages: str
+) -> None:
     """Of an input in an attribute that is not sensitive by its type, too, and in a worker."""
     bench.write("p", "hunter22xyz")
-    body = f"should = dict(should, v=getattr(should['v'], 'reveal', lambda: should['v'])())\n    {told}"
+    body = f"should = dict(should, v=getattr(should['v'], 'reveal', lambda: should['v'])())\n    {messages}"
     bench.type(
         "checked",
         f'{bench.NAMED} "v": Attribute("{kind}", "v"),',
@@ -511,20 +513,20 @@ def test_a_secret_is_masked_before_code_of_a_provider_is_called(bench: Bench, ki
     inputs = "inputs: {p: {type: 'Sensitive[String]', default: x}}"
     manifest = f"{inputs}\nresources: {{'Checked[a]': {{v: '{value}'}}}}"
     for options in (["--noop"], ["--noop", "-d"], ["--noop", "--json"]):
-        done = bench.apply(manifest, "-i", f"p=@{bench.home}/p", *options)
-        assert "bad {" in done.out + done.err, done
-        assert "hunter22xyz" not in done.out + done.err, done
+        result = bench.apply(manifest, "-i", f"p=@{bench.home}/p", *options)
+        assert "bad {" in result.out + result.err, result
+        assert "hunter22xyz" not in result.out + result.err, result
 
 
 def test_log_lines_can_be_json(bench: Bench) -> None:
     """With ``--log-format json`` each line on stderr is a JSON object, and stdout is unchanged."""
-    done = bench.apply("resources: {'Widget[a]': {}}", "--log-format", "json")
-    (line,) = map(json.loads, done.lines)
+    result = bench.apply("resources: {'Widget[a]': {}}", "--log-format", "json")
+    (line,) = map(json.loads, result.lines)
     assert line["level"] == "notice"
     assert line["subject"] == "Widget[a]"
     assert line["message"] == "Successfully created"
     assert line["timestamp"]
-    assert done.out.startswith("Applied in ")
+    assert result.out.startswith("Applied in ")
 
 
 def test_colour_needs_a_terminal_or_an_option(bench: Bench) -> None:
@@ -564,8 +566,8 @@ def test_a_closed_log_does_not_stop_a_run(bench: Bench) -> None:
     for redirect in (">&- 2>&-", ">/dev/full 2>/dev/full"):
         bench.things_of.joinpath("widget.json").unlink(missing_ok=True)
         command = f'exec "{sys.executable}" -m resource_api apply "{manifest}" -d --detailed-exitcodes {redirect}'
-        done = subprocess.run(["/bin/sh", "-c", command], env=bench.environment, check=False)
-        assert done.returncode == 2
+        process = subprocess.run(["/bin/sh", "-c", command], env=bench.environment, check=False)
+        assert process.returncode == 2
         assert "a" in bench.things("widget")
 
 
@@ -607,6 +609,6 @@ def test_an_import_is_told_once(bench: Bench) -> None:
     bench.write("site.yaml", "resources: {'Widget[a]': {size: 1}}")
     words = ("import", "site.yaml", "Widget[a]", "--state=sqlite:state.db")
     for text in ("Widget[a]: imported.\n", "Widget[a]: recorded as ours already.\n"):
-        done = bench.run(*words)
-        assert (done.code, done.out, done.err) == (0, text, "")
+        result = bench.run(*words)
+        assert (result.code, result.out, result.err) == (0, text, "")
     assert bench.run(*words, "-v").lines == ["Info: Widget[a]: is recorded as ours already"]

@@ -26,10 +26,10 @@ DIGITS: Final = "9" * 5000
 def test_a_number_that_is_too_long_is_refused_in_words(bench: Bench, resource: str, says: str) -> None:
     """Nobody has to know Python's limit to understand why."""
     bench.write("site.yaml", "resources:\n  " + resource.format(home=bench.home))
-    done = bench.run("apply", "site.yaml")
-    assert done.code in {1, 65}
-    assert says in done.err
-    assert "Exceeds the limit" not in done.err
+    result = bench.run("apply", "site.yaml")
+    assert result.code in {1, 65}
+    assert says in result.err
+    assert "Exceeds the limit" not in result.err
 
 
 def test_an_entry_with_a_long_number_is_read() -> None:

@@ -23,20 +23,20 @@ def test_nothing_is_changed_and_everything_is_reported(bench: Bench, way: str) -
     fill(bench)
     manifest = bench.write("site.yaml", THREE)
     if way == "--noop":
-        done = bench.run("apply", manifest, "--noop", "--json", "--detailed-exitcodes")
+        result = bench.run("apply", manifest, "--noop", "--json", "--detailed-exitcodes")
     else:
-        done = bench.run("apply", manifest, "--json", "--detailed-exitcodes", RESOURCE_API_NOOP="1")
-    assert done.code == 2
+        result = bench.run("apply", manifest, "--json", "--detailed-exitcodes", RESOURCE_API_NOOP="1")
+    assert result.code == 2
     assert bench.calls("widget", "set") == []
-    ends = done.ends()
+    ends = result.ends()
     assert {name: (end["action"], end["status"]) for name, end in ends.items()} == {
         "Widget[a]": ("update", "noop"),
         "Widget[b]": ("create", "noop"),
         "Widget[c]": ("delete", "noop"),
     }
     assert ends["Widget[a]"]["changes"] == [{"attribute": "size", "is": 1, "should": 2, "message": None}]
-    assert [each["attribute"] for each in ends["Widget[b]"]["changes"]] == ["ensure"]
-    (summary,) = done.events("summary")
+    assert [change["attribute"] for change in ends["Widget[b]"]["changes"]] == ["ensure"]
+    (summary,) = result.events("summary")
     assert (summary["created"], summary["updated"], summary["deleted"], summary["noop"]) == (1, 1, 1, True)
 
 
@@ -44,19 +44,19 @@ def test_nothing_is_changed_and_everything_is_reported(bench: Bench, way: str) -
 def test_a_noop_run_is_its_plan(bench: Bench, more: list[str]) -> None:
     """Stdout is the plan with its counts, the log says nothing of it again, and nothing is called applied."""
     fill(bench)
-    done = bench.apply(THREE, "--noop", *more)
-    assert (done.code, done.err) == (2 if "--detailed-exitcodes" in more else 0, "")
-    assert done.out.splitlines()[-1] == "Plan: 1 to create, 1 to update, 1 to delete; 0 unchanged."
-    assert done.out.replace(" (noop)", "") == bench.plan(THREE, *[each for each in more if each == "-v"]).out
+    result = bench.apply(THREE, "--noop", *more)
+    assert (result.code, result.err) == (2 if "--detailed-exitcodes" in more else 0, "")
+    assert result.out.splitlines()[-1] == "Plan: 1 to create, 1 to update, 1 to delete; 0 unchanged."
+    assert result.out.replace(" (noop)", "") == bench.plan(THREE, *[item for item in more if item == "-v"]).out
 
 
 def test_a_noop_run_of_destroy_is_its_plan(bench: Bench) -> None:
     """No line says that a resource is not declared: it may be."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     assert bench.apply(THREE).code == 0
-    done = bench.run("destroy", "site.yaml", "--noop")
-    assert (done.code, done.err, "no longer declared" in done.out) == (0, "", False)
-    assert done.out.splitlines()[-1] == "Plan: 2 to delete; 0 unchanged."
+    result = bench.run("destroy", "site.yaml", "--noop")
+    assert (result.code, result.err, "no longer declared" in result.out) == (0, "", False)
+    assert result.out.splitlines()[-1] == "Plan: 2 to delete; 0 unchanged."
     saved = bench.run("plan", "site.yaml", "--destroy", "--json").document
     assert [step["reasons"] for step in saved["steps"]] == [[], []]
     assert "no longer declared" not in bench.run("destroy", "site.yaml", "--yes").out
@@ -77,31 +77,31 @@ def test_the_lines_end_in_noop(bench: Bench) -> None:
         """,
         features=("noop_handler",),
     )
-    done = bench.apply("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Widget[c]': {require: 'Probe[b]'}}", "--noop")
-    assert done.code == 1
-    assert done.lines == [
+    result = bench.apply("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Widget[c]': {require: 'Probe[b]'}}", "--noop")
+    assert result.code == 1
+    assert result.lines == [
         "Notice: probe: Skipping '/bin/true a' (noop)",
         "Notice: Probe[a]: would do it (noop)",
         "Notice: probe: Skipping '/bin/true b' (noop)",
         "Error: Probe[b]: no way",
     ]
-    assert done.out.splitlines()[-1] == "Plan: 3 to create; 0 unchanged."
+    assert result.out.splitlines()[-1] == "Plan: 3 to create; 0 unchanged."
 
 
 def test_without_a_change_noop_is_silent(bench: Bench) -> None:
     """A noop run without a change exits 0 with nothing on stderr."""
     bench.put("widget", a={"size": 1})
-    done = bench.apply("resources: {'Widget[a]': {size: 1}}", "--noop", "--detailed-exitcodes")
-    assert (done.code, done.err) == (0, "")
+    result = bench.apply("resources: {'Widget[a]': {size: 1}}", "--noop", "--detailed-exitcodes")
+    assert (result.code, result.err) == (0, "")
 
 
 def test_one_resource_may_be_noop(bench: Bench) -> None:
     """A resource with ``noop: true`` is reported only, and the others are changed."""
-    done = bench.stream("resources: {'Widget[a]': {noop: true}, 'Widget[b]': {}}")
-    assert {name: end["status"] for name, end in done.ends().items()} == {"Widget[a]": "noop", "Widget[b]": "success"}
+    result = bench.stream("resources: {'Widget[a]': {noop: true}, 'Widget[b]': {}}")
+    assert {name: end["status"] for name, end in result.ends().items()} == {"Widget[a]": "noop", "Widget[b]": "success"}
     assert list(bench.things("widget")) == ["b"]
-    assert "Notice: Widget[a]: created (noop)" in done.lines
-    (summary,) = done.events("summary")
+    assert "Notice: Widget[a]: created (noop)" in result.lines
+    (summary,) = result.events("summary")
     assert (summary["created"], summary["unchanged"], summary["noop"]) == (1, 1, False)
 
 
@@ -154,35 +154,35 @@ def test_a_noop_resource_sends_no_notification(bench: Bench) -> None:
 
 def test_a_noop_resource_does_not_block_dependents(bench: Bench) -> None:
     """The dependents of a noop resource are applied."""
-    done = bench.apply("resources: {'Widget[a]': {noop: true}, 'Token[1]': {require: 'Widget[a]'}}")
-    assert done.code == 0
+    result = bench.apply("resources: {'Widget[a]': {noop: true}, 'Token[1]': {require: 'Widget[a]'}}")
+    assert result.code == 0
     assert list(bench.things("token")) == ["1"]
 
 
 def test_a_reference_to_an_unknown_value_of_a_noop_resource_is_noop(bench: Bench) -> None:
     """A resource that needs a value of a noop resource is reported as noop and does not fail."""
-    done = bench.stream("resources: {'Widget[a]': {noop: true}, 'Token[1]': {tint: '${Widget[a].serial}'}}")
-    assert done.code == 0
-    assert {name: end["status"] for name, end in done.ends().items()} == {"Widget[a]": "noop", "Token[1]": "noop"}
+    result = bench.stream("resources: {'Widget[a]': {noop: true}, 'Token[1]': {tint: '${Widget[a].serial}'}}")
+    assert result.code == 0
+    assert {name: end["status"] for name, end in result.ends().items()} == {"Widget[a]": "noop", "Token[1]": "noop"}
     assert bench.things("token") == {}
 
 
 def test_noop_reports_a_chain_of_unknown_values(bench: Bench) -> None:
     """A value that depends on a planned creation is shown as known after apply."""
-    done = bench.apply("resources: {'Widget[a]': {}, 'Token[1]': {tint: '${Widget[a].serial}'}}", "--noop")
-    assert done.code == 0
-    assert "(known after apply)" in done.out
+    result = bench.apply("resources: {'Widget[a]': {}, 'Token[1]': {tint: '${Widget[a].serial}'}}", "--noop")
+    assert result.code == 0
+    assert "(known after apply)" in result.out
 
 
 def test_the_plan_is_shown(bench: Bench) -> None:
     """A noop run prints the plan and its counts on stdout."""
     fill(bench)
-    done = bench.apply(THREE, "--noop")
-    assert "~ Widget[a]" in done.out
-    assert "    size: 1 → 2" in done.out
-    assert "+ Widget[b]" in done.out
-    assert "- Widget[c]" in done.out
-    assert "Plan: 1 to create, 1 to update, 1 to delete; 0 unchanged." in done.out
+    result = bench.apply(THREE, "--noop")
+    assert "~ Widget[a]" in result.out
+    assert "    size: 1 → 2" in result.out
+    assert "+ Widget[b]" in result.out
+    assert "- Widget[c]" in result.out
+    assert "Plan: 1 to create, 1 to update, 1 to delete; 0 unchanged." in result.out
 
 
 def test_commands_are_skipped_and_report_success(bench: Bench) -> None:
@@ -202,12 +202,12 @@ def test_commands_are_skipped_and_report_success(bench: Bench) -> None:
         features=("noop_handler",),
     )
     manifest = "resources: {'Probe[a]': {size: 1}}"
-    done = bench.apply(manifest, "--noop")
-    assert done.code == 0
-    assert any(line.startswith("Notice: Probe[a]: noop True True 0 hi") for line in done.lines)
+    result = bench.apply(manifest, "--noop")
+    assert result.code == 0
+    assert any(line.startswith("Notice: Probe[a]: noop True True 0 hi") for line in result.lines)
     assert not (bench.things_of / "touched").exists()
-    assert f"Notice: Probe[a]: Skipping 'touch {bench.things_of}/touched' (noop)" in done.lines
-    assert done.out.splitlines()[-1] == "Plan: 1 to create; 0 unchanged."
+    assert f"Notice: Probe[a]: Skipping 'touch {bench.things_of}/touched' (noop)" in result.lines
+    assert result.out.splitlines()[-1] == "Plan: 1 to create; 0 unchanged."
     real = bench.apply(manifest)
     assert any(line.startswith("Notice: Probe[a]: noop False False 0 hi") for line in real.lines)
     assert (bench.things_of / "touched").exists()
@@ -226,12 +226,12 @@ def test_a_noop_handler_is_called_for_one_noop_resource(bench: Bench) -> None:
         """,
         features=("noop_handler",),
     )
-    done = bench.stream("resources: {'Probe[a]': {noop: true}, 'Probe[b]': {}, 'Probe[c]': {noop: true}}")
-    assert sorted(line for line in done.lines if "asked for" in line) == [
+    result = bench.stream("resources: {'Probe[a]': {noop: true}, 'Probe[b]': {}, 'Probe[c]': {noop: true}}")
+    assert sorted(line for line in result.lines if "asked for" in line) == [
         "Notice: probe: asked for ['a', 'c'] noop True",
         "Notice: probe: asked for ['b'] noop False",
     ]
-    assert {name: end["status"] for name, end in done.ends().items()} == {
+    assert {name: end["status"] for name, end in result.ends().items()} == {
         "Probe[a]": "noop",
         "Probe[b]": "success",
         "Probe[c]": "failed",
@@ -252,27 +252,27 @@ def test_messages_of_a_noop_handler_are_marked(bench: Bench) -> None:
         "    with context.creating('a'):\n        context.attribute_changed('size', None, 1)",
         features=("noop_handler",),
     )
-    done = bench.apply("resources: {'Probe[a]': {size: 1}}", "--noop")
-    shown = [line for line in done.lines if "Probe[a]" in line]
-    assert shown
-    assert all(line.endswith(" (noop)") for line in shown)
+    result = bench.apply("resources: {'Probe[a]': {size: 1}}", "--noop")
+    lines = [line for line in result.lines if "Probe[a]" in line]
+    assert lines
+    assert all(line.endswith(" (noop)") for line in lines)
 
 
 def test_resource_shows_actual_values_after_a_noop_change(bench: Bench) -> None:
     """``resource --noop`` prints the unchanged values and logs the change with ``(noop)``."""
     bench.put("widget", a={"size": 1})
-    done = bench.run("resource", "widget", "a", "size=2", "--noop")
-    assert done.code == 0
-    assert "size: 1" in done.out
-    assert "size changed from 1 to 2 (noop)" in done.err
+    result = bench.run("resource", "widget", "a", "size=2", "--noop")
+    assert result.code == 0
+    assert "size: 1" in result.out
+    assert "size changed from 1 to 2 (noop)" in result.err
 
 
 def test_a_refresh_is_reported_under_noop(bench: Bench) -> None:
     """A refresh is reported with its cause, and ``refresh`` is not called."""
     bench.put("daemon", web={"ensure": "running"})
     manifest = "resources: {'Widget[a]': {notify: 'Daemon[web]'}, 'Daemon[web]': {}}"
-    done = bench.stream(manifest, "--noop")
-    assert done.ends()["Daemon[web]"]["action"] == "refresh"
-    assert done.ends()["Daemon[web]"]["status"] == "noop"
-    assert any("Daemon[web]" in line and "Widget[a]" in line and line.endswith("(noop)") for line in done.lines)
+    result = bench.stream(manifest, "--noop")
+    assert result.ends()["Daemon[web]"]["action"] == "refresh"
+    assert result.ends()["Daemon[web]"]["status"] == "noop"
+    assert any("Daemon[web]" in line and "Widget[a]" in line and line.endswith("(noop)") for line in result.lines)
     assert bench.calls("daemon", "refresh") == []

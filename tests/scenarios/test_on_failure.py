@@ -32,9 +32,9 @@ def recorded(bench: Bench) -> Bench:
     return bench
 
 
-def statuses(done: Outcome) -> dict[str, Any]:
+def statuses(result: Outcome) -> dict[str, Any]:
     """Return the statuses of a run by reference."""
-    return {name: end["status"] for name, end in done.ends().items()}
+    return {name: end["status"] for name, end in result.ends().items()}
 
 
 @pytest.mark.parametrize("option", [(), ("--fail-fast",), ("--parallel", "4"), ("--parallel", "3", "--fail-fast")])
@@ -42,10 +42,10 @@ def statuses(done: Outcome) -> dict[str, Any]:
 def test_it_is_carried_out_if_the_other_has_failed(recorded: Bench, option: tuple[str, ...], isolate: str) -> None:
     """Also with ``--fail-fast``; the exit code stays the failure's."""
     recorded.environment["RESOURCE_API_ISOLATE"] = isolate
-    done = recorded.stream(SITE.format(name="bad"), *option)
-    assert done.code == 1
-    assert statuses(done)["Token[1]"] == "success", done.err
-    summary = done.events("summary")[0]
+    result = recorded.stream(SITE.format(name="bad"), *option)
+    assert result.code == 1
+    assert statuses(result)["Token[1]"] == "success", result.err
+    summary = result.events("summary")[0]
     assert (summary["failed"], list(recorded.things("token"))) == (1, ["1"])
     assert "Token[1]" in recorded.run("state", "list", "--project", "rescue").out.splitlines()
 
@@ -53,10 +53,10 @@ def test_it_is_carried_out_if_the_other_has_failed(recorded: Bench, option: tupl
 @pytest.mark.parametrize("option", [(), ("--parallel", "4")])
 def test_otherwise_it_is_not_read_and_counts_as_nothing(recorded: Bench, option: tuple[str, ...]) -> None:
     """It has no step, and no event names it."""
-    done = recorded.stream(SITE.format(name="good"), *option)
-    assert (done.code, recorded.calls("token")) == (0, [])
-    assert "Token[1]" not in done.out + done.err
-    summary = done.events("summary")[0]
+    result = recorded.stream(SITE.format(name="good"), *option)
+    assert (result.code, recorded.calls("token")) == (0, [])
+    assert "Token[1]" not in result.out + result.err
+    summary = result.events("summary")[0]
     assert (summary["created"], summary["unchanged"]) == (2, 0)
     again = recorded.stream(SITE.format(name="good"), "--detailed-exitcodes")
     assert (again.code, again.events("summary")[0]["unchanged"], recorded.calls("token")) == (0, 2, [])
@@ -64,14 +64,14 @@ def test_otherwise_it_is_not_read_and_counts_as_nothing(recorded: Bench, option:
 
 def test_the_plan_shows_its_condition(recorded: Bench) -> None:
     """In text and in JSON, beside the steps and the counts; a saved plan is shown alike and applied alike."""
-    done = recorded.plan(SITE.format(name="bad"))
-    assert "? Token[1] (only if Widget[bad] fails)" in done.out.splitlines()
-    assert done.out.splitlines()[-1] == "Plan: 2 to create; 0 unchanged."
+    result = recorded.plan(SITE.format(name="bad"))
+    assert "? Token[1] (only if Widget[bad] fails)" in result.out.splitlines()
+    assert result.out.splitlines()[-1] == "Plan: 2 to create; 0 unchanged."
     plan = recorded.home / "plan.json"
     document = recorded.plan(SITE.format(name="bad"), "--json", "-o", str(plan)).document
     assert document["only_if_failed"] == [{"reference": "Token[1]", "of": ["Widget[bad]"]}]
     assert [step["reference"] for step in document["steps"]] == ["Widget[bad]", "Widget[other]"]
-    assert recorded.run("show", plan).out == done.out
+    assert recorded.run("show", plan).out == result.out
     assert statuses(recorded.run("apply", plan, "--json"))["Token[1]"] == "success"
 
 
@@ -104,7 +104,7 @@ def test_skipped_is_not_failed(recorded: Bench) -> None:
             m.widget("bad luck", require=first)
         """,
     )
-    done = recorded.stream(
+    result = recorded.stream(
         """
         project: rescue
         resources:
@@ -115,9 +115,9 @@ def test_skipped_is_not_failed(recorded: Bench) -> None:
           Token[2]: {on_failure: ["Pairs[x]"]}
         """
     )
-    found = statuses(done)
-    assert "Token[1]" not in found
-    assert (found["Token[2]"], found["Widget[next]"]) == ("success", "skipped")
+    outcome = statuses(result)
+    assert "Token[1]" not in outcome
+    assert (outcome["Token[2]"], outcome["Widget[next]"]) == ("success", "skipped")
 
 
 def test_a_component_is_carried_out_as_a_whole(recorded: Bench) -> None:
@@ -156,8 +156,8 @@ def test_a_handler_may_fail_and_be_handled(recorded: Bench) -> None:
       Widget[good]: {on_failure: "Widget[bad]", require: "Widget[other]"}
       Widget[other]: {}
     """
-    done = statuses(recorded.stream(site))
-    assert done == {
+    result = statuses(recorded.stream(site))
+    assert result == {
         "Widget[bad]": "failed",
         "Widget[bad too]": "failed",
         "Token[1]": "success",
@@ -246,8 +246,8 @@ def test_a_run_that_is_killed_in_a_handler_converges(recorded: Bench) -> None:
 def test_what_a_handler_has_made_stays_ours(recorded: Bench) -> None:
     """While it is declared neither ``--prune`` nor a run without a failure touches it; without it ``--prune`` does."""
     recorded.apply(SITE.format(name="bad"))
-    done = recorded.apply(SITE.format(name="good"), "--prune")
-    assert (done.code, list(recorded.things("token"))) == (0, ["1"])
+    result = recorded.apply(SITE.format(name="good"), "--prune")
+    assert (result.code, list(recorded.things("token"))) == (0, ["1"])
     gone = recorded.apply("project: rescue\nresources: {'Widget[good]': {}, 'Widget[other]': {}}", "--prune")
     assert (gone.code, recorded.things("token")) == (0, {})
 
@@ -262,8 +262,8 @@ def test_the_order_holds_with_replacements_and_targets(recorded: Bench) -> None:
       Widget[made]: {image: "%s", lifecycle: {replace: delete_first}}
     """
     assert recorded.apply("project: rescue\nresources: {'Widget[made]': {image: a}, 'Widget[old]': {}}").code == 0
-    done = recorded.stream(site % "b", "--prune-always")
-    assert list(statuses(done)) == ["Widget[bad]", "Token[1]", "Widget[made]", "Widget[old]"], done.err
+    result = recorded.stream(site % "b", "--prune-always")
+    assert list(statuses(result)) == ["Widget[bad]", "Token[1]", "Widget[made]", "Widget[old]"], result.err
     alone = recorded.apply(site, "--target", "Token[1]", "--detailed-exitcodes")
     assert alone.code == 0
 
@@ -344,5 +344,5 @@ MISTAKES = [
 @pytest.mark.parametrize(("manifest", "expected"), MISTAKES, ids=[expected[:40] for _, expected in MISTAKES])
 def test_a_mistake_is_told_with_its_place(bench: Bench, manifest: str, expected: str) -> None:
     """Before anything is read: 65."""
-    done = bench.validate(manifest)
-    assert (done.code, done.lines[0].partition("site.yaml:")[2]) == (65, expected), done.err
+    result = bench.validate(manifest)
+    assert (result.code, result.lines[0].partition("site.yaml:")[2]) == (65, expected), result.err

@@ -39,8 +39,8 @@ def test_outputs_alone_are_a_change(bench: Bench, before: dict[str, Any], after:
     assert planned.out.endswith("Plan: 1 output to change; 1 unchanged.\n")
     assert planned.out.startswith("Changes to outputs:\n    a")
     serial = bench.run("plan", *options, "--json").document["serial"]
-    done = bench.run("apply", *options)
-    assert (done.code, done.out.endswith(": 1 output changed, 1 unchanged.\n")) == (2, True)
+    result = bench.run("apply", *options)
+    assert (result.code, result.out.endswith(": 1 output changed, 1 unchanged.\n")) == (2, True)
     again = bench.run("plan", *options, "--json")
     assert (again.code, again.document["serial"], again.document["output_changes"]) == (0, serial + 1, {})
 

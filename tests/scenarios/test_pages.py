@@ -41,14 +41,14 @@ def browser(tmp_path: Path) -> Callable[..., str]:
         file = PAGES / f"{name}.html"
         file.write_text(page, encoding="utf-8")
         command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, "--hide-scrollbars", *options, f"file://{file}{anchor}"],
             capture_output=True,
             text=True,
             check=True,
             timeout=50,
         )
-        return done.stdout
+        return process.stdout
 
     return show
 
@@ -59,23 +59,23 @@ def test_a_page_is_dark_where_the_reader_wants_that(browser: Callable[..., str])
     picture.unlink(missing_ok=True)
     dark = "--blink-settings=preferredColorScheme=0"
     browser("run-300", html.run(run_document(300)), dark, f"--screenshot={picture}", "--window-size=1280,1600")
-    data, place, pixels = picture.read_bytes(), 8, b""
-    while place < len(data):
-        size = int.from_bytes(data[place : place + 4], "big")
-        pixels += data[place + 8 : place + 8 + size] if data[place + 4 : place + 8] == b"IDAT" else b""
-        place += size + 12
+    data, path, pixels = picture.read_bytes(), 8, b""
+    while path < len(data):
+        size = int.from_bytes(data[path : path + 4], "big")
+        pixels += data[path + 8 : path + 8 + size] if data[path + 4 : path + 8] == b"IDAT" else b""
+        path += size + 12
     assert zlib.decompress(pixels)[1:4] == bytes.fromhex("15181c")
 
 
 def test_ten_thousand_resources_are_painted_within_two_seconds(browser: Callable[..., str]) -> None:
     """A link opens its row; what a text contains is no script: nothing has changed the page but its own."""
     hostile = "</script><script>document.title = 'changed'</script>"
-    found = run_document(10_000, text=lambda number: hostile if number % 100 == 0 else f"/srv/{number}")
-    number = max(number for number, step in enumerate(found["steps"]) if step["status"] == "success")
-    page = html.run(found).replace("<title>", _PROBE + "<title>", 1).replace("http-equiv", "data-policy", 1)
-    shown = browser("run-10000", page, "--dump-dom", anchor=f"#r{number}")
-    first = re.search(r'data-first-contentful-paint="([\d.]+)"', shown)
+    document = run_document(10_000, text=lambda number: hostile if number % 100 == 0 else f"/srv/{number}")
+    number = max(number for number, step in enumerate(document["steps"]) if step["status"] == "success")
+    page = html.run(document).replace("<title>", _PROBE + "<title>", 1).replace("http-equiv", "data-policy", 1)
+    output = browser("run-10000", page, "--dump-dom", anchor=f"#r{number}")
+    first = re.search(r'data-first-contentful-paint="([\d.]+)"', output)
     assert first is not None
     assert float(first[1]) < 2000
-    assert "<title>apply of web, stack default</title>" in shown
-    assert f'data-open="r{number}"' in shown
+    assert "<title>apply of web, stack default</title>" in output
+    assert f'data-open="r{number}"' in output

@@ -34,14 +34,14 @@ def test_concurrent_programs_are_logged_for_their_own_resource(bench: Bench) -> 
     """Twelve programs run at most six at a time, and the output of each is logged with its reference."""
     bench.probe(PROGRAM, features=FEATURES)
     resources = {f"Probe[p{number}]": {"size": number} for number in range(12)}
-    done = bench.run("apply", bench.write("site.json", json.dumps({"resources": resources})), "--parallel", "6")
-    assert done.code == 0
+    result = bench.run("apply", bench.write("site.json", json.dumps({"resources": resources})), "--parallel", "6")
+    assert result.code == 0
     for number in range(12):
-        assert sum(f"this is p{number}" == line.rpartition(": ")[2] for line in done.lines) == 1
-    beside = [int(line.rpartition(" ")[2]) for line in done.lines if ": beside " in line]
+        assert sum(f"this is p{number}" == line.rpartition(": ")[2] for line in result.lines) == 1
+    beside = [int(line.rpartition(" ")[2]) for line in result.lines if ": beside " in line]
     assert len(beside) == 12
     assert 1 < max(beside) <= 6
-    assert "12 created" in done.out
+    assert "12 created" in result.out
     assert " s: 12 unchanged." in bench.run("apply", "site.json", "--parallel", "6").out
 
 
@@ -52,11 +52,11 @@ def test_a_concurrent_failure_fails_alone(bench: Bench) -> None:
     )
     resources: dict[str, dict[str, object]] = {f"Probe[p{number}]": {"size": number} for number in range(8)}
     resources["Probe[later]"] = {"size": 1, "require": "Probe[p3]"}
-    done = bench.stream(json.dumps({"resources": resources}), "--parallel", "4")
-    assert done.code == 1
-    bad = {name: end["status"] for name, end in done.ends().items() if end["status"] != "success"}
+    result = bench.stream(json.dumps({"resources": resources}), "--parallel", "4")
+    assert result.code == 1
+    bad = {name: end["status"] for name, end in result.ends().items() if end["status"] != "success"}
     assert bad == {"Probe[p3]": "failed", "Probe[later]": "skipped"}
-    (summary,) = done.events("summary")
+    (summary,) = result.events("summary")
     assert (summary["created"], summary["failed"], summary["skipped"]) == (7, 1, 1)
 
 
@@ -76,18 +76,18 @@ def test_concurrent_messages_are_whole_lines(bench: Bench) -> None:
         features=FEATURES,
     )
     resources = {f"Probe[p{number}]": {} for number in range(8)}
-    done = bench.stream(json.dumps({"resources": resources}), "--parallel", "8")
-    assert done.code == 0
-    messages = [event["message"] for event in done.events("log")]
+    result = bench.stream(json.dumps({"resources": resources}), "--parallel", "8")
+    assert result.code == 0
+    messages = [event["message"] for event in result.events("log")]
     assert len([text for text in messages if text.endswith("x" * 300)]) == 1600
-    assert len([line for line in done.lines if line.endswith("x" * 300)]) == 1600
+    assert len([line for line in result.lines if line.endswith("x" * 300)]) == 1600
 
 
 def test_noop_with_parallel_changes_nothing(bench: Bench) -> None:
     """A noop run with ``--parallel`` counts the creations and makes none."""
     bench.probe(PROGRAM, features=FEATURES)
     resources = {f"Probe[p{number}]": {"size": number} for number in range(5)}
-    done = bench.apply(json.dumps({"resources": resources}), "--parallel", "4", "--noop")
-    assert done.code == 0
-    assert "Plan: 5 to create; 0 unchanged." in done.out
+    result = bench.apply(json.dumps({"resources": resources}), "--parallel", "4", "--noop")
+    assert result.code == 0
+    assert "Plan: 5 to create; 0 unchanged." in result.out
     assert not list(bench.things_of.iterdir())

@@ -40,20 +40,20 @@ def bench(bench: Bench) -> Bench:
 
 def test_apply_enforces_policies(bench: Bench) -> None:
     """A violation fails its resource, dependents are skipped, and a warning is shown with its position."""
-    done = bench.apply(SITE)
-    assert done.code == 1
-    assert "Error: Widget[a]: policy 'sizes': is bigger than 50" in done.lines
-    assert f"{bench.home}/site.yaml:2:52: Warning: Widget[b]: policy 'sizes': is big" in done.lines
-    assert "Warning: Widget[c]: skipped because Widget[a] failed" in done.lines
+    result = bench.apply(SITE)
+    assert result.code == 1
+    assert "Error: Widget[a]: policy 'sizes': is bigger than 50" in result.lines
+    assert f"{bench.home}/site.yaml:2:52: Warning: Widget[b]: policy 'sizes': is big" in result.lines
+    assert "Warning: Widget[c]: skipped because Widget[a] failed" in result.lines
     assert list(bench.things("widget")) == ["b"]
 
 
 def test_noop_and_plan_enforce_policies(bench: Bench) -> None:
     """``--noop`` and ``plan`` report the violation and exit 1, and the plan is not applicable."""
-    done = bench.apply(SITE, "--noop")
-    assert (done.code, "! Widget[a]: policy 'sizes': is bigger than 50" in done.out.splitlines()) == (1, True)
-    done = bench.plan(SITE, "--detailed-exitcodes")
-    assert (done.code, "! Widget[a]: policy 'sizes': is bigger than 50" in done.out.splitlines()) == (1, True)
+    result = bench.apply(SITE, "--noop")
+    assert (result.code, "! Widget[a]: policy 'sizes': is bigger than 50" in result.out.splitlines()) == (1, True)
+    result = bench.plan(SITE, "--detailed-exitcodes")
+    assert (result.code, "! Widget[a]: policy 'sizes': is bigger than 50" in result.out.splitlines()) == (1, True)
     document = bench.plan(SITE, "--json").document
     assert document["applicable"] is False
     assert document["steps"][0]["error"] == "policy 'sizes': is bigger than 50"
@@ -64,16 +64,16 @@ def test_noop_and_plan_enforce_policies(bench: Bench) -> None:
 def test_an_unknown_severity_forbids(bench: Bench, severity: object) -> None:
     """A policy that is misspelt is a policy that fails, and that forbids."""
     bench.write("modules/policies/sizes.py", SIZES.replace('"warning"', repr(severity)))
-    done = bench.apply("resources: {'Widget[b]': {size: 45}}")
-    assert (done.code, bench.things("widget")) == (1, {})
-    assert f"a problem is an 'error' or a 'warning', not {severity}: is big" in done.err
+    result = bench.apply("resources: {'Widget[b]': {size: 45}}")
+    assert (result.code, bench.things("widget")) == (1, {})
+    assert f"a problem is an 'error' or a 'warning', not {severity}: is big" in result.err
 
 
 def test_the_stream_has_policy_warnings(bench: Bench) -> None:
     """A policy warning is a ``diagnostic`` event with code and reference."""
-    (found,) = bench.stream("resources: {'Widget[b]': {size: 45}}").events("diagnostic")
-    assert (found["severity"], found["code"], found["reference"]) == ("warning", "policy", "Widget[b]")
-    assert found["message"] == "policy 'sizes': is big"
+    (event,) = bench.stream("resources: {'Widget[b]': {size: 45}}").events("diagnostic")
+    assert (event["severity"], event["code"], event["reference"]) == ("warning", "policy", "Widget[b]")
+    assert event["message"] == "policy 'sizes': is big"
 
 
 def test_a_saved_plan_is_checked_again(bench: Bench) -> None:
@@ -84,18 +84,18 @@ def test_a_saved_plan_is_checked_again(bench: Bench) -> None:
     bench.write("site.yaml", "resources: {'Widget[a]': {size: 20}}")
     assert bench.run("plan", "site.yaml", "-o", "plan.json").code == 0
     bench.write("modules/policies/sizes.py", SIZES.replace("50", "10"))
-    done = bench.run("apply", "plan.json")
-    assert (done.code, bench.things("widget")) == (65, {})
-    assert "the plan is stale: Widget[a] cannot be done any more: policy 'sizes': is bigger than 10" in done.err
+    result = bench.run("apply", "plan.json")
+    assert (result.code, bench.things("widget")) == (65, {})
+    assert "the plan is stale: Widget[a] cannot be done any more: policy 'sizes': is bigger than 10" in result.err
 
 
 def test_destroy_enforces_policies(bench: Bench) -> None:
     """A resource that a policy protects is kept, and the others are deleted."""
     state = ("--state", f"sqlite:{bench.home}/state.db")
     assert bench.apply("project: p\nresources: {'Widget[precious]': {}, 'Widget[a]': {}}", *state).code == 0
-    done = bench.run("destroy", "site.yaml", "--yes", *state)
-    assert done.code == 1
-    assert "Error: Widget[precious]: policy 'sizes': is never deleted" in done.lines
+    result = bench.run("destroy", "site.yaml", "--yes", *state)
+    assert result.code == 1
+    assert "Error: Widget[precious]: policy 'sizes': is never deleted" in result.lines
     assert list(bench.things("widget")) == ["precious"]
 
 
@@ -111,26 +111,26 @@ def test_a_broken_policy_stops_everything(bench: Bench, text: str, message: str)
     """A policy file with an error fails ``apply`` and ``plan`` with 65 before anything is changed."""
     bench.write("modules/policies/sizes.py", text)
     for command in ("apply", "plan"):
-        done = bench.run(command, bench.write("site.yaml", "resources: {'Widget[b]': {}}"))
-        assert done.code == 65
-        assert message in done.err
+        result = bench.run(command, bench.write("site.yaml", "resources: {'Widget[b]': {}}"))
+        assert result.code == 65
+        assert message in result.err
     assert bench.things("widget") == {}
 
 
 def test_a_policy_that_raises_names_its_line(bench: Bench) -> None:
     """An exception in a policy fails the resource with file and line of the policy."""
     bench.write("modules/policies/sizes.py", "def resource(resource):\n    return resource.nosuch\n")
-    done = bench.apply("resources: {'Widget[b]': {}}")
-    assert done.code == 1
-    assert "policies/sizes.py:2: " in done.err
-    assert "nosuch" in done.err
+    result = bench.apply("resources: {'Widget[b]': {}}")
+    assert result.code == 1
+    assert "policies/sizes.py:2: " in result.err
+    assert "nosuch" in result.err
 
 
 def test_policies_beside_the_manifest_are_enforced(bench: Bench) -> None:
     """Policies in the directory of the manifest are enforced, and the first file of a name on the path is used."""
     bench.write("policies/sizes.py", "def resource(resource):\n    return 'never'\n")
     bench.write("policies/more.py", "def plan(plan):\n    return 'not today'\n")
-    done = bench.apply("resources: {'Widget[b]': {}}")
-    assert done.code == 1
-    assert "policy 'more': not today" in done.err
-    assert "never" not in done.err
+    result = bench.apply("resources: {'Widget[b]': {}}")
+    assert result.code == 1
+    assert "policy 'more': not today" in result.err
+    assert "never" not in result.err

@@ -43,9 +43,9 @@ def painter(bench: Bench) -> Bench:
 
 def warned(bench: Bench, manifest: str, *options: str) -> list[str]:
     """Return the warnings of a plan; its exit code is that of a plan with changes, whatever it warns of."""
-    done = bench.plan(manifest, "--detailed-exitcodes", *options)
-    assert done.code == 2, done
-    return [line[line.index("Probe[") :] for line in done.lines if "paint" in line and "Probe[" in line]
+    result = bench.plan(manifest, "--detailed-exitcodes", *options)
+    assert result.code == 2, result
+    return [line[line.index("Probe[") :] for line in result.lines if "paint" in line and "Probe[" in line]
 
 
 RED = ["Probe[a]: there is no red paint"]
@@ -91,13 +91,13 @@ def test_what_is_missing_is_a_warning_unless_it_is_provided(painter: Bench, mani
 def test_a_warning_has_the_line_of_the_attribute(painter: Bench) -> None:
     """It names file, line and resource, as text and as a diagnostic."""
     manifest = "resources:\n  Probe[a]:\n    size: 1\n    colour: red\n"
-    shown = [line for line in painter.plan(manifest).lines if RED[0] in line]
-    assert [line.startswith(f"{painter.home}/site.yaml:4:5: ") for line in shown] == [True]
-    (found,) = painter.stream(manifest, "--noop").events("diagnostic")
-    assert (found["severity"], found["code"]) == ("warning", "preflight")
-    assert (found["line"], found["attribute"]) == (4, "colour")
-    assert found["message"] == "there is no red paint"
-    assert "needs" not in found
+    lines = [line for line in painter.plan(manifest).lines if RED[0] in line]
+    assert [line.startswith(f"{painter.home}/site.yaml:4:5: ") for line in lines] == [True]
+    (event,) = painter.stream(manifest, "--noop").events("diagnostic")
+    assert (event["severity"], event["code"]) == ("warning", "preflight")
+    assert (event["line"], event["attribute"]) == (4, "colour")
+    assert event["message"] == "there is no red paint"
+    assert "needs" not in event
 
 
 def test_in_a_parallel_run_only_relationships_provide(painter: Bench) -> None:
@@ -139,10 +139,10 @@ def test_it_is_asked_once_only_for_what_changes_and_only_in_plans(painter: Bench
 )
 def test_a_failing_preflight_is_a_warning(painter: Bench, colour: str, expected: str, options: tuple[str, ...]) -> None:
     """It says that it failed, and the plan is as it would be without it."""
-    done = painter.plan(f"resources: {{'Probe[a]': {{colour: {colour}}}}}", "--detailed-exitcodes", *options)
-    assert done.code == 2
-    assert "Plan: 1 to create" in done.out
-    assert any(expected in line for line in done.lines), done.lines
+    result = painter.plan(f"resources: {{'Probe[a]': {{colour: {colour}}}}}", "--detailed-exitcodes", *options)
+    assert result.code == 2
+    assert "Plan: 1 to create" in result.out
+    assert any(expected in line for line in result.lines), result.lines
 
 
 BUNDLED = """
@@ -171,9 +171,11 @@ MISSING = [
 
 def test_bundled_types_say_what_their_changes_lack(bench: Bench) -> None:
     """Missing directories, owners, groups, sources, users and shells are found before anything is done."""
-    done = bench.plan(BUNDLED.format(here=bench.home))
+    result = bench.plan(BUNDLED.format(here=bench.home))
     for expected in MISSING:
-        assert sum(expected.format(here=bench.home) in line for line in done.lines) == MISSING.count(expected), expected
+        assert sum(expected.format(here=bench.home) in line for line in result.lines) == MISSING.count(expected), (
+            expected
+        )
 
 
 @pytest.mark.parametrize(
@@ -185,22 +187,22 @@ def test_bundled_types_say_what_their_changes_lack(bench: Bench) -> None:
 )
 def test_a_missing_program_of_a_command_is_found(bench: Bench, command: str, expected: str) -> None:
     """A bare name is searched as it will be, a full path is looked at."""
-    done = bench.plan(f"resources: {{'Exec[run]': {{command: {command}}}}}")
-    assert any(expected in line for line in done.lines), done.lines
+    result = bench.plan(f"resources: {{'Exec[run]': {{command: {command}}}}}")
+    assert any(expected in line for line in result.lines), result.lines
 
 
 @pytest.mark.skipif(not os.path.exists("/usr/bin/apt-cache"), reason="Debian's apt is not on this machine")  # noqa: PTH110 - text
 def test_packages_and_versions_that_apt_does_not_have_are_found(bench: Bench) -> None:
     """An unknown package and an unknown version of a known one."""
-    done = bench.plan("resources: {'Package[dpkg]': {ensure: '0.0.1'}, 'Package[tree]': {}}")
-    assert any("Package[dpkg]: apt has no version 0.0.1 of 'dpkg'; it has " in line for line in done.lines)
-    done = bench.plan("resources: {'Package[no-such-package]': {}}")
-    assert any("Package[no-such-package]: apt knows no package 'no-such-package'" in line for line in done.lines)
+    result = bench.plan("resources: {'Package[dpkg]': {ensure: '0.0.1'}, 'Package[tree]': {}}")
+    assert any("Package[dpkg]: apt has no version 0.0.1 of 'dpkg'; it has " in line for line in result.lines)
+    result = bench.plan("resources: {'Package[no-such-package]': {}}")
+    assert any("Package[no-such-package]: apt knows no package 'no-such-package'" in line for line in result.lines)
 
 
 def test_an_apply_of_a_saved_plan_does_not_look_again(painter: Bench) -> None:
     """As no apply does: the plan has said what is missing."""
     assert warned(painter, "resources: {'Probe[a]': {colour: red}}", "-o", "later.json") == RED
-    done = painter.run("apply", "later.json")
-    assert (done.code, "paint" in done.err) == (0, False)
+    result = painter.run("apply", "later.json")
+    assert (result.code, "paint" in result.err) == (0, False)
     assert len(painter.calls("probe", "preflight")) == 1

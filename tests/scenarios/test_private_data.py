@@ -79,16 +79,16 @@ def test_a_resource_is_found_by_its_private_data(api: Bench) -> None:
 def test_it_is_shown_on_request_only(api: Bench) -> None:
     """Neither ``state show`` nor a plan has it; an export does, and its import brings it back."""
     api.apply(MANIFEST)
-    shown = api.run("state", "show", "Probe[a]", "--project", "site")
-    assert "n0" not in shown.out
+    output = api.run("state", "show", "Probe[a]", "--project", "site")
+    assert "n0" not in output.out
     assert "private: {id: n0" in api.run("state", "show", "Probe[a]", "--project", "site", "--private").out
     assert "n0" not in api.run("plan", "site.yaml", "--json").out
     exported = api.run("state", "export", "--project", "site")
     assert json.loads(exported.out)["resources"][0]["private"]["id"] == "n0"
     (api.home / "export.json").write_text(exported.out)
-    other = {"RESOURCE_API_STATE": f"sqlite:{api.home}/other.db"}
-    assert api.run("state", "import", "export.json", **other).code == 0
-    assert "1 unchanged" in api.run("apply", "site.yaml", **other).out
+    second = {"RESOURCE_API_STATE": f"sqlite:{api.home}/other.db"}
+    assert api.run("state", "import", "export.json", **second).code == 0
+    assert "1 unchanged" in api.run("apply", "site.yaml", **second).out
 
 
 def test_it_follows_a_renamed_record(api: Bench) -> None:
@@ -134,8 +134,8 @@ def test_secrets_need_a_key_before_anything_is_created(api: Bench) -> None:
     api.environment["RESOURCE_API_STATE"] = f"sqlite:{api.home}/encrypted.db"
     assert api.run("apply", "site.yaml", *key, TOKEN="hunter2-token").code == 0
     assert b"hunter2" not in (api.home / "encrypted.db").read_bytes()
-    shown = api.run("state", "show", "Probe[a]", "--project", "site", "--private", *key)
-    assert "hunter2" not in shown.out
+    output = api.run("state", "show", "Probe[a]", "--project", "site", "--private", *key)
+    assert "hunter2" not in output.out
     assert "1 unchanged" in api.run("apply", "site.yaml", *key, TOKEN="hunter2-token").out
 
 

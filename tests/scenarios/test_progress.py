@@ -53,8 +53,8 @@ class Gate:
 @pytest.fixture
 def gate(bench: Bench) -> Iterator[Gate]:
     """Return a gate in the bench's directory."""
-    with closing(Gate(bench.home / "gate")) as made:
-        yield made
+    with closing(Gate(bench.home / "gate")) as created:
+        yield created
 
 
 def site(bench: Bench, text: str = SITE) -> Path:
@@ -107,7 +107,7 @@ def test_calls_side_by_side_have_a_line_each(bench: Bench, gate: Gate) -> None:
         terminal.run(bench, "apply", site(bench, f"resources:\n{resources}"), "--parallel", "4")
         lines = terminal.until(lambda lines: len(lines) == 4)
         assert sorted(line.rpartition("…")[0] for line in lines) == [
-            f"[{place}/4] Probe[{name}] probing " for place, name in enumerate("abcd", 1)
+            f"[{index}/4] Probe[{name}] probing " for index, name in enumerate("abcd", 1)
         ]
         gate.open()
         assert not [line for line in terminal.end()[1] if "…" in line]
@@ -188,9 +188,9 @@ def test_a_terminal_that_cannot_or_shall_not_has_no_live_lines(
 def test_elsewhere_a_long_call_is_a_notice_after_five_seconds(bench: Bench) -> None:
     """With ``--json`` it is an object of the stream as well."""
     text = "resources: {'Exec[it]': {command: sleep 5.3}}"
-    done = bench.stream(text)
-    assert done.lines == ["Notice: Exec[it]: still running (5 s)", "Notice: Exec[it]: Executed successfully"]
-    [event] = [each for each in done.events("log") if each["message"].startswith("still")]
+    result = bench.stream(text)
+    assert result.lines == ["Notice: Exec[it]: still running (5 s)", "Notice: Exec[it]: Executed successfully"]
+    [event] = [item for item in result.events("log") if item["message"].startswith("still")]
     fields = {name: event[name] for name in ("level", "subject", "message", "reference", "action", "resource_type")}
     assert fields == {
         "level": "notice",
@@ -222,11 +222,11 @@ def test_a_line_of_a_program_arrives_while_it_runs(
         streams, words = [null.fileno(), null.fileno(), writing], ["apply", str(path), *options]
         with command.start(words, cwd=bench.home, env=bench.environment, streams=streams) as running:
             os.close(writing)
-            found = next(each for each in lines if each.rstrip("\n") == line)
+            result = next(item for item in lines if item.rstrip("\n") == line)
             gate.open()
             rest = lines.read()
             assert running.wait() == 0
-    assert found
+    assert result
     assert "ready\n" not in rest
 
 
@@ -255,7 +255,7 @@ def test_what_a_successful_command_writes_to_stderr_is_no_warning(bench: Bench) 
 def test_a_closed_stderr_stops_nothing(bench: Bench) -> None:
     """Neither live lines nor notices have a place then."""
     path = site(bench, "resources: {'Exec[sleep 0.4]': {}}")
-    done = subprocess.run(
+    process = subprocess.run(
         ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "resource_api", "apply", str(path)],
         env=bench.environment | {"TERM": "xterm"},
         cwd=bench.home,
@@ -263,7 +263,7 @@ def test_a_closed_stderr_stops_nothing(bench: Bench) -> None:
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 def test_what_a_run_does_now_is_in_no_doubt(bench: Bench) -> None:
@@ -272,14 +272,14 @@ def test_what_a_run_does_now_is_in_no_doubt(bench: Bench) -> None:
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{path}"
     store, name = SqliteStore(path), StackName("site", "default")
     manifest = site(bench, "resources: {'Widget[a]': {}, 'Widget[b]': {}}")
-    made = bench.run("apply", manifest, "--target", "Widget[b]")
-    assert made.code == 0
+    created = bench.run("apply", manifest, "--target", "Widget[b]")
+    assert created.code == 0
     with store.lock("apply", 0):
         store.record_intents(name, [Intent("1", "widget", "a", "a", "create")])
         who = rf"pid {os.getpid()} \(\S+\) has been running 'apply' since .* UTC"
-        for done in (bench.run("plan", manifest), bench.run("apply", manifest, "--noop")):
-            assert re.search(rf"^Notice: Widget\[a\]: its create is under way: {who}$", done.err, re.MULTILINE)
-            assert "doubt" not in done.err
+        for result in (bench.run("plan", manifest), bench.run("apply", manifest, "--noop")):
+            assert re.search(rf"^Notice: Widget\[a\]: its create is under way: {who}$", result.err, re.MULTILINE)
+            assert "doubt" not in result.err
         assert re.search(rf"1 resources, 1 changes under way: {who}$", bench.run("state", "check").out, re.MULTILINE)
     assert "in doubt" in bench.run("plan", manifest).err
     assert "1 changes in doubt" in bench.run("state", "check").out
@@ -291,5 +291,5 @@ def test_a_stack_that_a_first_run_is_about_to_record_is_locked(bench: Bench) -> 
     words = ["state", "rm", "Widget[a]", "--state", f"sqlite:{path}"]
     assert bench.run(*words).err == "Error: nothing is recorded yet\n"
     with SqliteStore(path).lock("apply", 0):
-        done = bench.run(*words)
-    assert (done.code, "has been running 'apply' since" in done.err) == (75, True)
+        result = bench.run(*words)
+    assert (result.code, "has been running 'apply' since" in result.err) == (75, True)

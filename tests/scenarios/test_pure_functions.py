@@ -206,10 +206,10 @@ def test_secrets_stay_secret_and_the_rest_stays_readable(bench: Bench, tmp_path:
     assert {outputs[name] for name in ("up", "json", "hash", "chosen")} == {secret}
     assert outputs["names"] == "(none) → [ann, bob]"
     assert outputs["merged"] == f"(none) → {{ann: {{shell: red, hash: {secret}}}, bob: {{shell: blue}}}}"
-    shown = (
+    output = (
         plan.out + bench.run("plan", "site.yaml", "--json", *state).out + bench.run("apply", "site.yaml", *state).out
     )
-    assert "sesame" not in shown.lower()
+    assert "sesame" not in output.lower()
 
 
 def test_values_that_grow_without_end_are_refused_soon(bench: Bench) -> None:

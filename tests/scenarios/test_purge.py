@@ -36,9 +36,9 @@ def widgets(bench: Bench) -> list[str]:
     return sorted(bench.things("widget"))
 
 
-def deleted(done: Outcome) -> dict[str, str]:
+def deleted(result: Outcome) -> dict[str, str]:
     """Return the status of each deletion of a run, by reference."""
-    return {name: end["status"] for name, end in done.ends().items() if end["action"] == "delete"}
+    return {name: end["status"] for name, end in result.ends().items() if end["action"] == "delete"}
 
 
 @pytest.mark.parametrize("option", [(), ("--parallel", "4")])
@@ -46,10 +46,10 @@ def deleted(done: Outcome) -> dict[str, str]:
 def test_what_nobody_declares_is_deleted(strays: Bench, isolate: str, option: tuple[str, ...]) -> None:
     """Recorded or not; what is declared stays, and a second run has nothing to do."""
     strays.environment["RESOURCE_API_ISOLATE"] = isolate
-    done = strays.stream(SITE % 3, "--detailed-exitcodes", *option)
-    assert done.code == 2, done.err
-    assert (widgets(strays), len(deleted(done))) == (["kept"], 3)
-    assert done.events("summary")[0]["deleted"] == 3
+    result = strays.stream(SITE % 3, "--detailed-exitcodes", *option)
+    assert result.code == 2, result.err
+    assert (widgets(strays), len(deleted(result))) == (["kept"], 3)
+    assert result.events("summary")[0]["deleted"] == 3
     assert strays.apply(SITE % 3, "--detailed-exitcodes").code == 0
     assert strays.run("state", "list", "--project", "shop").out.splitlines() == ["Widget[kept]"]
 
@@ -57,9 +57,9 @@ def test_what_nobody_declares_is_deleted(strays: Bench, isolate: str, option: tu
 def test_the_plan_shows_it_and_changes_nothing(strays: Bench) -> None:
     """As deletions with the reason ``purged``, in text, in JSON, in a saved plan and under noop."""
     plan = strays.home / "plan.json"
-    done = strays.plan(SITE % 5, "-o", str(plan))
-    assert "- Widget[one] (purged)" in done.out.splitlines()
-    assert done.out.splitlines()[-1] == "Plan: 3 to delete; 1 unchanged."
+    result = strays.plan(SITE % 5, "-o", str(plan))
+    assert "- Widget[one] (purged)" in result.out.splitlines()
+    assert result.out.splitlines()[-1] == "Plan: 3 to delete; 1 unchanged."
     steps = json.loads(plan.read_text())["steps"]
     assert {step["reference"] for step in steps if step["reasons"] == ["purged"] and step["action"] == "delete"} == {
         "Widget[one]",
@@ -85,9 +85,9 @@ def test_a_saved_plan_is_stale_when_the_list_has_grown(strays: Bench) -> None:
 def test_more_than_at_most_fails_before_anything_is_changed(strays: Bench, command: str) -> None:
     """The message names them and the place of the entry: exit 1."""
     text = (SITE % 2).replace("size: 1", "size: 7")
-    done = strays.plan(text) if command == "plan" else strays.apply(text, *(["--noop"] if command == "noop" else []))
-    assert done.code == 1
-    first = done.lines[0].partition("site.yaml:")[2]
+    result = strays.plan(text) if command == "plan" else strays.apply(text, *(["--noop"] if command == "noop" else []))
+    assert result.code == 1
+    first = result.lines[0].partition("site.yaml:")[2]
     assert first == (
         "4:9: purge of Widget: would delete 3 resources, and at_most is 2: Widget[one], Widget[two], Widget[three]; "
         "raise at_most, or declare or except what is to stay"
@@ -96,7 +96,7 @@ def test_more_than_at_most_fails_before_anything_is_changed(strays: Bench, comma
 
 
 @pytest.mark.parametrize(
-    ("rule", "left"),
+    ("rule", "remaining"),
     [
         ("at_most: 1, except: ['t*']", {"two", "three"}),
         ("at_most: 2, except: [one]", {"one"}),
@@ -112,7 +112,7 @@ def test_more_than_at_most_fails_before_anything_is_changed(strays: Bench, comma
         ("at_most: 3, when: {inputs.purging: false}", {"one", "two", "three"}),
     ],
 )
-def test_what_an_entry_spares(strays: Bench, rule: str, left: set[str]) -> None:
+def test_what_an_entry_spares(strays: Bench, rule: str, remaining: set[str]) -> None:
     """Titles and patterns, tests of attributes, conditions; ``at_most`` counts after them."""
     text = f"""
     project: shop
@@ -120,8 +120,8 @@ def test_what_an_entry_spares(strays: Bench, rule: str, left: set[str]) -> None:
     resources: {{"Widget[kept]": {{}}}}
     purge: [{{type: widget, {rule}}}]
     """
-    done = strays.apply(text)
-    assert (done.code, set(widgets(strays))) == (0, {"kept", *left}), done.err
+    result = strays.apply(text)
+    assert (result.code, set(widgets(strays))) == (0, {"kept", *remaining}), result.err
 
 
 @pytest.mark.parametrize(
@@ -153,20 +153,20 @@ def test_what_is_protected_stays(strays: Bench) -> None:
         "project: shop\nresources: {}\nremoved: ['Widget[gone]', 'Widget[listed]']\npurge: [{type: Widget, at_most: 9}]"
     )
     strays.put("widget", listed={})
-    done = strays.stream(text, "-v")
-    assert done.code == 0, done.err
-    assert deleted(done) == {"Widget[kept]": "success", "Widget[ours]": "success"}
+    result = strays.stream(text, "-v")
+    assert result.code == 0, result.err
+    assert deleted(result) == {"Widget[kept]": "success", "Widget[ours]": "success"}
     assert set(widgets(strays)) == {"one", "two", "three", "read", "gone", "listed"}
-    assert "Info: Widget[three]: is not purged: it is recorded by project other, stack default" in done.lines
+    assert "Info: Widget[three]: is not purged: it is recorded by project other, stack default" in result.lines
 
 
 def test_a_stack_that_cannot_be_read_stops_it(strays: Bench) -> None:
     """It is not known what that records: exit 1 before anything is changed."""
     key = strays.home / "key"
     strays.run("new", "key", key)
-    other = strays.write("other.yaml", "project: other\nresources: {'Widget[three]': {size: 3}}")
-    done = strays.run("apply", other, "--key", f"file:{key}")
-    assert done.code == 0, done.err
+    second = strays.write("other.yaml", "project: other\nresources: {'Widget[three]': {size: 3}}")
+    result = strays.run("apply", second, "--key", f"file:{key}")
+    assert result.code == 0, result.err
     refused = strays.apply(SITE % 9)
     assert (refused.code, len(widgets(strays))) == (1, 4), refused.err
     assert "it is not known what project other, stack default records" in refused.err
@@ -178,11 +178,11 @@ def test_a_run_with_a_failure_purges_nothing(strays: Bench, trouble: str) -> Non
     site = {"failed": "Widget[bad]: {}", "skipped": "Widget[bad]: {}\n      Token[1]: {require: 'Widget[bad]'}"}
     text = (SITE % 5).replace("purge:", f"  {site[trouble]}\n    purge:")
     for option in ((), ("--prune-always",), ("--parallel", "3")):
-        done = strays.stream(text, *option)
-        assert (done.code, set(deleted(done).values())) == (1, {"skipped"}), done.err
+        result = strays.stream(text, *option)
+        assert (result.code, set(deleted(result).values())) == (1, {"skipped"}), result.err
     protected = "project: p\nresources: {'Widget[one]': {ensure: absent, lifecycle: {protect: true}}}\n"
-    done = strays.stream(protected + "purge: [{type: Widget, at_most: 9}]")
-    assert done.code == 1
+    result = strays.stream(protected + "purge: [{type: Widget, at_most: 9}]")
+    assert result.code == 1
     assert len(widgets(strays)) == 4
 
 
@@ -190,9 +190,9 @@ def test_it_comes_last_and_prune_deletes_once(strays: Bench) -> None:
     """After what ``--prune`` deletes; what both delete is one step."""
     assert strays.apply("project: shop\nresources: {'Token[1]': {}, 'Widget[ours]': {}}").code == 0
     text = "project: shop\nresources: {'Widget[kept]': {size: 5}}\npurge: [{type: Widget, at_most: 9}]"
-    done = strays.stream(text, "--prune")
-    assert done.code == 0, done.err
-    order = list(done.ends())
+    result = strays.stream(text, "--prune")
+    assert result.code == 0, result.err
+    order = list(result.ends())
     assert order[0] == "Widget[kept]"
     assert set(order[1:3]) == {"Token[1]", "Widget[ours]"}
     assert sorted(order[3:]) == ["Widget[one]", "Widget[three]", "Widget[two]"]
@@ -202,8 +202,8 @@ def test_it_comes_last_and_prune_deletes_once(strays: Bench) -> None:
 def test_what_was_there_before_us_is_purged_where_prune_forgets(strays: Bench) -> None:
     """An adopted widget is not ours: ``--prune`` alone forgets it, ``purge`` deletes it."""
     assert strays.apply("project: shop\nresources: {'Widget[one]': {size: 1}, 'Widget[kept]': {size: 1}}").code == 0
-    done = strays.stream(SITE % 9, "--prune")
-    assert (done.code, widgets(strays)) == (0, ["kept"]), done.err
+    result = strays.stream(SITE % 9, "--prune")
+    assert (result.code, widgets(strays)) == (0, ["kept"]), result.err
     assert strays.run("state", "list", "--project", "shop").out.splitlines() == ["Widget[kept]"]
 
 
@@ -281,7 +281,7 @@ PROBES = "project: p\nresources: {'Probe[c]': {}, 'Widget[w]': {}}\npurge: [{typ
 
 
 @pytest.mark.parametrize(
-    ("how", "rule", "left"),
+    ("how", "rule", "remaining"),
     [
         ("", "", {"c"}),
         ("grows", "", {"c"}),
@@ -289,36 +289,36 @@ PROBES = "project: p\nresources: {'Probe[c]': {}, 'Widget[w]': {}}\npurge: [{typ
         ("changes", ", where: {size: 1}", {"a", "c"}),
     ],
 )
-def test_only_what_both_lists_have_is_deleted(listed: Bench, how: str, rule: str, left: set[str]) -> None:
+def test_only_what_both_lists_have_is_deleted(listed: Bench, how: str, rule: str, remaining: set[str]) -> None:
     """That of the plan and that at the turn, with the attributes of the second."""
     listed.environment["HOW"] = how
-    done = listed.stream(PROBES % rule)
-    assert (done.code, set(listed.things("probe"))) == (0, left), done.err
-    assert done.events("summary")[0]["deleted"] == len({"a", "b"} - left)
+    result = listed.stream(PROBES % rule)
+    assert (result.code, set(listed.things("probe"))) == (0, remaining), result.err
+    assert result.events("summary")[0]["deleted"] == len({"a", "b"} - remaining)
 
 
 def test_a_list_that_fails_at_the_turn_purges_nothing(listed: Bench) -> None:
     """Each deletion fails with the reason: exit 1; what is declared is done."""
     listed.environment["HOW"] = "breaks"
-    done = listed.stream(PROBES % "")
-    assert (done.code, set(deleted(done).values()), set(listed.things("probe"))) == (1, {"failed"}, {"a", "b", "c"})
-    assert "cannot be listed again: the list is broken" in done.ends()["Probe[a]"]["error"]
+    result = listed.stream(PROBES % "")
+    assert (result.code, set(deleted(result).values()), set(listed.things("probe"))) == (1, {"failed"}, {"a", "b", "c"})
+    assert "cannot be listed again: the list is broken" in result.ends()["Probe[a]"]["error"]
 
 
 def test_a_type_that_cannot_list_is_refused(listed: Bench) -> None:
     """``CannotList``: 65 at its entry, before anything is changed."""
     listed.environment["HOW"] = "cannot"
-    done = listed.apply(PROBES % "")
-    assert (done.code, listed.things("widget")) == (65, {})
-    assert done.lines[0].endswith("3:9: purge of Probe: cannot be listed: there is no list; take this entry away")
+    result = listed.apply(PROBES % "")
+    assert (result.code, listed.things("widget")) == (65, {})
+    assert result.lines[0].endswith("3:9: purge of Probe: cannot be listed: there is no list; take this entry away")
 
 
 def test_a_list_that_fails_in_the_plan(listed: Bench) -> None:
     """An earlier step may help: then a warning, and nothing is purged in this run; else exit 1."""
     listed.environment["HOW"] = "broken"
-    done = listed.apply(PROBES % "")
-    assert (done.code, set(listed.things("probe"))) == (0, {"a", "b", "c"}), done.err
-    assert "cannot be listed yet, so that nothing of it is purged in this run: the list is broken" in done.err
+    result = listed.apply(PROBES % "")
+    assert (result.code, set(listed.things("probe"))) == (0, {"a", "b", "c"}), result.err
+    assert "cannot be listed yet, so that nothing of it is purged in this run: the list is broken" in result.err
     again = listed.apply(PROBES % "")
     assert (again.code, set(listed.things("probe"))) == (1, {"a", "b", "c"})
     assert "purge of Probe: cannot be listed: the list is broken" in again.err
@@ -336,8 +336,8 @@ def test_a_run_that_is_killed_deletes_at_most_once(listed: Bench, seconds: float
     time.sleep(seconds)
     process.kill()
     process.communicate(timeout=20)
-    done = listed.run("apply", site)
-    assert (done.code, set(listed.things("probe"))) == (0, {"c"}), done.err
+    result = listed.run("apply", site)
+    assert (result.code, set(listed.things("probe"))) == (0, {"c"}), result.err
     deletions = [line for line in calls.read_text().splitlines() if "absent" in line]
     assert sorted(deletions) == ["a absent", "b absent"]
     assert listed.run("apply", site, "--detailed-exitcodes").code == 0
@@ -350,8 +350,8 @@ def test_a_run_that_is_killed_deletes_at_most_once(listed: Bench, seconds: float
 def test_python_manifests_have_it(strays: Bench) -> None:
     """``PURGE`` at the top of the module."""
     text = "PROJECT = 'shop'\nPURGE = [{'type': 'Widget', 'at_most': 3}]\ndef manifest(m):\n    m.widget('kept')\n"
-    done = strays.run("apply", strays.write("site.py", text))
-    assert (done.code, widgets(strays)) == (0, ["kept"]), done.err
+    result = strays.run("apply", strays.write("site.py", text))
+    assert (result.code, widgets(strays)) == (0, ["kept"]), result.err
 
 
 CONDITION = "write true, false, ${inputs.NAME} or a mapping such as {facts.os.family: Debian}"
@@ -421,17 +421,17 @@ MISTAKES = [
 @pytest.mark.parametrize(("manifest", "expected"), MISTAKES, ids=[expected[:44] for _, expected in MISTAKES])
 def test_a_mistake_is_told_with_its_place(bench: Bench, manifest: str, expected: str) -> None:
     """Before anything is listed: 65."""
-    done = bench.validate(manifest)
-    found = done.lines[0].partition("site.yaml:")[2].replace(f"{bench.home}/", "")
-    assert (done.code, found) == (65, expected), done.err
+    result = bench.validate(manifest)
+    outcome = result.lines[0].partition("site.yaml:")[2].replace(f"{bench.home}/", "")
+    assert (result.code, outcome) == (65, expected), result.err
 
 
 def test_a_test_that_does_not_fit_a_value_is_told(strays: Bench) -> None:
     """A text against a number: 65 with the remedy, nothing touched."""
-    done = strays.apply("resources: {}\npurge: [{type: Widget, at_most: 9, where: {size: '1'}}]")
-    assert (done.code, len(widgets(strays))) == (65, 4)
-    assert "purge of Widget: where: the value is the number 1" in done.err
-    assert "write it without quotes" in done.err
+    result = strays.apply("resources: {}\npurge: [{type: Widget, at_most: 9, where: {size: '1'}}]")
+    assert (result.code, len(widgets(strays))) == (65, 4)
+    assert "purge of Widget: where: the value is the number 1" in result.err
+    assert "write it without quotes" in result.err
 
 
 def test_a_configured_provider_is_listed(bench: Bench) -> None:
@@ -457,15 +457,15 @@ def test_a_configured_provider_is_listed(bench: Bench) -> None:
     )
     types = bench.modules / "types" / "gauge.py"
     types.write_text(types.read_text().replace("config={}", "config={'place': Attribute('String', 'p')}"))
-    for place in ("east", "west"):
-        (bench.things_of / place).write_text('["kept", "stray"]')
+    for word in ("east", "west"):
+        (bench.things_of / word).write_text('["kept", "stray"]')
     text = """
     providers: {east: {type: gauge, config: {place: east}}, west: {type: gauge, config: {place: west}}}
     resources: {"Gauge[kept]": {provider: west}}
     purge: [{type: Gauge, at_most: 1, provider: west}]
     """
     assert bench.apply(text).code == 0
-    assert [(bench.things_of / place).read_text() for place in ("east", "west")] == ['["kept", "stray"]', '["kept"]']
+    assert [(bench.things_of / name).read_text() for name in ("east", "west")] == ['["kept", "stray"]', '["kept"]']
     refused = bench.validate(text.replace(", provider: west}]", "}]"))
     assert refused.code == 65
     message = "purge of Gauge: the configuration of its provider: 'place' is missing"

@@ -27,8 +27,8 @@ def _program(bench: Bench, constants: str, body: str = "m.widget('a')") -> str:
 @pytest.mark.parametrize("title", ["b", "${inputs.n}"])
 def test_what_is_removed_is_forgotten(kept: Bench, title: str) -> None:
     """``--prune`` deletes the other one only."""
-    done = kept.run("apply", _program(kept, f"REMOVED = ['Widget[{title}]']"), "--prune")
-    assert (done.code, sorted(kept.things("widget"))) == (0, ["a", "b"]), done
+    result = kept.run("apply", _program(kept, f"REMOVED = ['Widget[{title}]']"), "--prune")
+    assert (result.code, sorted(kept.things("widget"))) == (0, ["a", "b"]), result
     assert kept.run("state", "list").out == "Widget[a]\n"
 
 
@@ -38,10 +38,10 @@ def test_what_has_moved_is_ours_under_the_new_name(kept: Bench, values: str) -> 
     moves = ", ".join(f"{{'from': 'Widget[{old}]', 'to': 'Widget[{old}2]'}}" for old in "abc")
     program = _program(kept, f"MOVED = {values % moves}", "[m.widget(n) for n in ('a2', 'b2', 'c2')] and None")
     kept.write("things/widget.json", "{}")
-    done = kept.run("apply", program, "--prune", "--json")
-    assert done.code == 0, done
-    shown = kept.run("state", "show", "Widget[a2]").out
-    assert "owned: true" in shown
+    result = kept.run("apply", program, "--prune", "--json")
+    assert result.code == 0, result
+    output = kept.run("state", "show", "Widget[a2]").out
+    assert "owned: true" in output
     assert kept.run("state", "list").out.split() == ["Widget[a2]", "Widget[b2]", "Widget[c2]"]
 
 
@@ -52,8 +52,8 @@ def test_values_are_read_and_can_be_used(kept: Bench) -> None:
         "VALUES = {'word': 'red ${inputs.n}', 'sizes': [1, 2]}\nDEFAULTS = {'Widget': {'colour': '${values.word}'}}",
         "m.widget('a', size=m.values.sizes[1]); m.output('word', m.text('{0}!', m.values['word']))",
     )
-    done = kept.run("apply", program)
-    assert (done.code, done.out.splitlines()[0]) == (0, "word: red b!"), done
+    result = kept.run("apply", program)
+    assert (result.code, result.out.splitlines()[0]) == (0, "word: red b!"), result
     assert (kept.things("widget")["a"]["size"], kept.things("widget")["a"]["colour"]) == (2, "red b")
 
 
@@ -79,15 +79,15 @@ def test_values_are_read_and_can_be_used(kept: Bench) -> None:
 )
 def test_what_is_wrong_in_a_constant_is_said_with_its_line(kept: Bench, constants: str, message: str) -> None:
     """Nothing is touched."""
-    done = kept.run("apply", _program(kept, constants), "--prune")
-    assert (done.code, f"site.py:{message}" in done.err) == (65, True), done.err
+    result = kept.run("apply", _program(kept, constants), "--prune")
+    assert (result.code, f"site.py:{message}" in result.err) == (65, True), result.err
     assert sorted(kept.things("widget")) == ["a", "b", "c"]
 
 
 def test_every_constant_that_is_not_read_is_told_at_once(kept: Bench) -> None:
     """Not one after the other."""
-    done = kept.run("validate", _program(kept, "RESOURCES = {}\nOUTPUTS = {}"))
-    assert [line.split(" ")[1] for line in done.lines] == ["RESOURCES", "OUTPUTS"], done.err
+    result = kept.run("validate", _program(kept, "RESOURCES = {}\nOUTPUTS = {}"))
+    assert [line.split(" ")[1] for line in result.lines] == ["RESOURCES", "OUTPUTS"], result.err
 
 
 _COMPONENT = """
@@ -116,10 +116,10 @@ def build(m):
 )
 def test_a_constant_of_a_component_is_given_to_it_or_is_an_error(kept: Bench, constant: str, message: str) -> None:
     """Nothing reads it otherwise, and nothing is touched."""
-    given = "INPUTS" if constant else "{}"
-    kept.write("modules/components/both.py", _COMPONENT.format(inputs=given, constant=constant))
-    done = kept.apply("project: p\nresources: {'Both[x]': {}}", "--prune")
-    assert (done.code, f"components/both.py:{message}" in done.err) == (65, True), done.err
+    arguments = "INPUTS" if constant else "{}"
+    kept.write("modules/components/both.py", _COMPONENT.format(inputs=arguments, constant=constant))
+    result = kept.apply("project: p\nresources: {'Both[x]': {}}", "--prune")
+    assert (result.code, f"components/both.py:{message}" in result.err) == (65, True), result.err
     kept.write("modules/components/both.py", _COMPONENT.format(inputs="INPUTS", constant=""))
     assert kept.apply("project: p\nresources: {'Both[x]': {}}").code == 0
     assert sorted(kept.things("widget")) == ["a", "b", "c", "d"]
@@ -149,6 +149,6 @@ def test_an_answer_of_a_function_takes_no_name_of_a_value(kept: Bench) -> None:
         "VALUES = {'twice-1': 7, 'twice-2': {'invoke': 'twice', 'with': {'n': 20}}}",
         "m.widget('a', size=m.invoke('twice', n=3)); [m.output(n, m.values[n]) for n in m.values] and None",
     )
-    done = kept.run("apply", program)
-    assert (done.code, done.out.splitlines()[:2]) == (0, ["twice-1: 7", "twice-2: 40"]), done
+    result = kept.run("apply", program)
+    assert (result.code, result.out.splitlines()[:2]) == (0, ["twice-1: 7", "twice-2: 40"]), result
     assert kept.things("widget")["a"]["size"] == 6

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def colour(bench: Bench, text: str, *options: str, head: str = "") -> object:
     """Return the colour of ``Widget[z]`` after a manifest that declares it as ``text`` is applied."""
-    other = "Widget[a]: {size: 3, labels: {x: 7}, parts: [p, q]}"
-    done = bench.apply(f"{head}\nresources:\n  Widget[z]: {{colour: {text}}}\n  {other}\n", *options)
-    assert done.code == 0, done
+    second = "Widget[a]: {size: 3, labels: {x: 7}, parts: [p, q]}"
+    result = bench.apply(f"{head}\nresources:\n  Widget[z]: {{colour: {text}}}\n  {second}\n", *options)
+    assert result.code == 0, result
     return bench.things("widget")["z"]["colour"]
 
 
@@ -43,14 +43,14 @@ def test_a_reference_yields_the_value_of_the_other_resource(bench: Bench, text: 
 
 def test_a_whole_reference_keeps_its_type(bench: Bench) -> None:
     """A value that is only a reference keeps its data type, and a list inside a text is refused."""
-    done = bench.apply(
+    result = bench.apply(
         """
         resources:
           Widget[a]: {size: 3, labels: {x: 7}, parts: [p, q]}
           Widget[b]: {size: "${Widget[a].labels.x}", parts: "${Widget[a].parts}", labels: "${Widget[a].labels}"}
         """
     )
-    assert done.code == 0
+    assert result.code == 0
     assert bench.things("widget")["b"] == {"size": 7, "parts": ["p", "q"], "labels": {"x": 7}, "serial": "S-b"}
     refused = bench.apply("resources: {'Widget[a]': {parts: [p]}, 'Widget[b]': {colour: 'x ${Widget[a].parts}'}}")
     assert refused.code == 65
@@ -75,11 +75,11 @@ NOTHING: list[tuple[str, list[str]]] = [
 def test_an_unresolved_reference_is_refused(bench: Bench) -> None:
     """Each reference that cannot be resolved is an error with its line, and no provider is called."""
     lines = "".join(f"  Widget[w{number}]:\n    colour: '{text}'\n" for number, (text, _) in enumerate(NOTHING))
-    done = bench.apply(f"resources:\n  Widget[a]: {{labels: {{x: 1}}}}\n{lines}")
-    assert done.code == 65
+    result = bench.apply(f"resources:\n  Widget[a]: {{labels: {{x: 1}}}}\n{lines}")
+    assert result.code == 65
     assert bench.calls("widget") == []
-    assert len(done.lines) == len(NOTHING)
-    for number, (line, (text, words)) in enumerate(zip(done.lines, NOTHING, strict=True)):
+    assert len(result.lines) == len(NOTHING)
+    for number, (line, (text, words)) in enumerate(zip(result.lines, NOTHING, strict=True)):
         assert f"site.yaml:{2 * number + 4}:" in line, (text, line)
         for word in words:
             assert word in line, line
@@ -87,8 +87,8 @@ def test_an_unresolved_reference_is_refused(bench: Bench) -> None:
 
 def test_a_referenced_value_of_another_type_is_an_error(bench: Bench) -> None:
     """A known value is checked with the manifest, and a later one fails its resource only."""
-    known = bench.apply("resources: {'Widget[a]': {colour: red}, 'Widget[b]': {size: '${Widget[a].colour}'}}")
-    assert known.code == 65
+    declared = bench.apply("resources: {'Widget[a]': {colour: red}, 'Widget[b]': {size: '${Widget[a].colour}'}}")
+    assert declared.code == 65
     bench.type(
         "lot",
         bench.NAMED + "'number': Attribute('Optional[Integer]', 'n', kind='read_only'),",
@@ -112,7 +112,7 @@ def test_an_unknown_value_is_never_passed_to_a_provider(bench: Bench) -> None:
     assert planned.code == 0
     assert "tint: (none) → (known after apply)" in planned.out
     document = bench.plan(manifest, "--json").document
-    step = next(each for each in document["steps"] if each["reference"] == "Token[1]")
+    step = next(item for item in document["steps"] if item["reference"] == "Token[1]")
     assert step["unknown"] == ["tint"]
     assert step["expressions"] == {"tint": "${Widget[a].serial}"}
     assert bench.apply(manifest).code == 0
@@ -139,27 +139,27 @@ def test_references_within_one_type_split_the_call(bench: Bench) -> None:
 def test_a_reference_to_something_absent_fails(bench: Bench) -> None:
     """A reference to a resource with ``ensure: absent`` is an error that names it."""
     manifest = "resources: {'Widget[a]': {ensure: absent}, 'Widget[b]': {colour: '${Widget[a].serial}'}}"
-    done = bench.apply(manifest)
-    assert done.code in {1, 65}
-    assert "Widget[a]" in done.err
+    result = bench.apply(manifest)
+    assert result.code in {1, 65}
+    assert "Widget[a]" in result.err
     assert bench.things("widget") == {}
 
 
 def test_a_title_with_brackets_can_be_referred_to(bench: Bench) -> None:
     """A title ends at the first ``].`` that an attribute name follows."""
-    done = bench.apply("resources: {'Widget[a[1].b c]': {size: 4}, 'Widget[z]': {size: '${Widget[a[1].b c].size}'}}")
-    refused = done.code == 65
-    other = bench.apply("resources: {'Widget[a[1] c]': {size: 4}, 'Widget[z]': {size: '${Widget[a[1] c].size}'}}")
+    result = bench.apply("resources: {'Widget[a[1].b c]': {size: 4}, 'Widget[z]': {size: '${Widget[a[1].b c].size}'}}")
+    refused = result.code == 65
+    second = bench.apply("resources: {'Widget[a[1] c]': {size: 4}, 'Widget[z]': {size: '${Widget[a[1] c].size}'}}")
     assert refused
-    assert other.code == 0
+    assert second.code == 0
     assert bench.things("widget")["z"]["size"] == 4
 
 
 def test_titles_may_use_inputs_and_facts(bench: Bench) -> None:
     """A title may use inputs and facts, and one that uses a resource is refused."""
     head = "inputs: {who: {type: String, default: me}}\n"
-    done = bench.apply(head + "resources:\n  Widget[${inputs.who} on ${facts.kernel}]: {}\n")
-    assert done.code == 0
+    result = bench.apply(head + "resources:\n  Widget[${inputs.who} on ${facts.kernel}]: {}\n")
+    assert result.code == 0
     assert list(bench.things("widget")) == ["me on Linux"]
     refused = bench.apply("resources:\n  Widget[a]: {}\n  'Widget[${Widget[a].serial}]': {}\n")
     assert refused.code == 65
@@ -197,8 +197,8 @@ def test_relationships_to_interpolated_titles_order(bench: Bench) -> None:
     """A relationship or reference to an interpolated title orders the resources."""
     late = "resources:\n  Widget[x]: {%s}\n  'Widget[${facts.kernel}]': {size: 4}\n"
     for declared in ("require: 'Widget[${facts.kernel}]'", "size: '${Widget[${facts.kernel}].size}'"):
-        done = bench.run("plan", bench.write("site.yaml", late % declared), "--json")
-        assert [each["reference"] for each in done.document["steps"]] == ["Widget[Linux]", "Widget[x]"]
+        result = bench.run("plan", bench.write("site.yaml", late % declared), "--json")
+        assert [step["reference"] for step in result.document["steps"]] == ["Widget[Linux]", "Widget[x]"]
 
 
 def test_moves_and_removals_use_interpolated_titles(bench: Bench) -> None:
@@ -230,9 +230,9 @@ def test_moves_and_removals_use_interpolated_titles(bench: Bench) -> None:
 )
 def test_a_declared_resource_cannot_be_in_removed(bench: Bench, declared: str, message: str) -> None:
     """The error names both lines, and nothing is created."""
-    done = bench.apply(f"resources:\n  {declared}\nproject: p\nremoved: ['Widget[w]']\n")
+    result = bench.apply(f"resources:\n  {declared}\nproject: p\nremoved: ['Widget[w]']\n")
     site = bench.home / "site.yaml"
-    assert (done.code, f"{site}:{message.format(site=site)}" in done.err) == (65, True), done.err
+    assert (result.code, f"{site}:{message.format(site=site)}" in result.err) == (65, True), result.err
     assert bench.things("widget") == {}
 
 
@@ -260,18 +260,18 @@ def test_what_has_moved_to_a_name_cannot_be_forgotten_under_it(
         resources: {{"Widget[c]": {{}}}}
         """,
     )
-    done = bench.run("apply", site)
-    now = target.replace("${inputs.n}", "b")
-    assert (done.code, bench.things("widget")) == (65, {})
-    assert f"{site}:5:5: {removed} is removed, and {source} has moved to {now} at {site}:3" in done.err
+    result = bench.run("apply", site)
+    current = target.replace("${inputs.n}", "b")
+    assert (result.code, bench.things("widget")) == (65, {})
+    assert f"{site}:5:5: {removed} is removed, and {source} has moved to {current} at {site}:3" in result.err
 
 
 @pytest.mark.parametrize("who", ["a\nb", "a\x1b[31mb", "", "'a'"])
 def test_an_interpolated_title_follows_the_rules_of_titles(bench: Bench, who: str) -> None:
     """An empty, quoted or control character result is refused by one line with its position."""
-    done = bench.validate(NAMED % "", "-i", f"who={who}")
-    assert done.code == 65
-    (line,) = done.lines
+    result = bench.validate(NAMED % "", "-i", f"who={who}")
+    assert result.code == 65
+    (line,) = result.lines
     assert "site.yaml:3:3: Widget[${inputs.who}]: " in line
     assert "\x1b" not in line
 
@@ -324,10 +324,10 @@ def test_inputs_have_defaults_and_are_given_on_the_command_line(bench: Bench) ->
 )
 def test_a_wrong_input_is_refused(bench: Bench, options: list[str], code: int, words: list[str]) -> None:
     """The error names the input, and no provider is called."""
-    done = bench.apply(HEAD + "resources: {'Widget[a]': {colour: '${inputs.who}'}}", *options)
-    assert done.code == code, done
+    result = bench.apply(HEAD + "resources: {'Widget[a]': {colour: '${inputs.who}'}}", *options)
+    assert result.code == code, result
     for word in words:
-        assert word in done.err
+        assert word in result.err
     assert bench.calls("widget") == []
 
 
@@ -335,10 +335,10 @@ def test_a_wrong_input_is_refused(bench: Bench, options: list[str], code: int, w
 def test_a_wrong_input_file_is_refused(bench: Bench, content: bytes) -> None:
     """An invalid input file exits 65 with a message that names the file or the input."""
     bench.home.joinpath("in.yaml").write_bytes(content)
-    done = bench.apply(HEAD + "resources: {'Widget[a]': {colour: '${inputs.who}'}}", "--inputs", "in.yaml")
-    assert done.code == 65, done
-    assert done.out == ""
-    assert "in.yaml" in done.err or "input" in done.err
+    result = bench.apply(HEAD + "resources: {'Widget[a]': {colour: '${inputs.who}'}}", "--inputs", "in.yaml")
+    assert result.code == 65, result
+    assert result.out == ""
+    assert "in.yaml" in result.err or "input" in result.err
 
 
 def test_an_input_without_default_must_be_given(bench: Bench) -> None:
@@ -350,10 +350,10 @@ def test_an_input_without_default_must_be_given(bench: Bench) -> None:
     assert bench.apply(manifest, "-i", "who=me").code == 0
 
 
-@pytest.mark.parametrize("given", [[], ["-i", "n=9"]])
-def test_an_invalid_input_is_reported_once(bench: Bench, given: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [[], ["-i", "n=9"]])
+def test_an_invalid_input_is_reported_once(bench: Bench, arguments: list[str]) -> None:
     """Values, titles and references that use an invalid input cause no further error."""
-    done = bench.validate(
+    result = bench.validate(
         """
         inputs: {n: {type: "Integer[0, 5]"}}
         values: {twice: "${inputs.n}${inputs.n}"}
@@ -364,10 +364,10 @@ def test_an_invalid_input_is_reported_once(bench: Bench, given: list[str]) -> No
           Widget[c]: {require: "Widget[3]"}
         outputs: {n: "${inputs.n}"}
         """,
-        *given,
+        *arguments,
     )
-    assert done.code == 65
-    (line,) = done.lines
+    assert result.code == 65
+    (line,) = result.lines
     assert "site.yaml:1:10: input 'n': " in line
 
 
@@ -383,16 +383,16 @@ def test_a_sensitive_input_is_not_taken_from_the_command_line(bench: Bench, decl
     assert plain.code == 64
     assert "hunter2abc" not in plain.err + plain.out
     path = bench.write("secret", "hunter2abc\n")
-    done = bench.stream(manifest, "-i", f"secret=@{path}", "-d")
-    assert done.code == 0
-    assert "hunter2abc" not in done.err + done.out
+    result = bench.stream(manifest, "-i", f"secret=@{path}", "-d")
+    assert result.code == 0
+    assert "hunter2abc" not in result.err + result.out
     assert bench.things("account")["a"]["note"] == "hunter2abc"
     assert bench.calls("account", "set") == [{"name": "str", "ensure": "str", "note": "Sensitive"}]
 
 
 def test_a_reference_with_the_wrong_data_type_is_explained(bench: Bench) -> None:
     """It is in quotes already: the message says that a whole reference keeps its data type, wherever it stands."""
-    done = bench.apply(
+    result = bench.apply(
         """
         inputs: {n: {type: Float, default: 5.5}, all: {type: Array, default: [5.5]}}
         defaults: {Widget: {colour: "${inputs.n}"}}
@@ -404,14 +404,14 @@ def test_a_reference_with_the_wrong_data_type_is_explained(bench: Bench) -> None
           Widget[e]: {colour: "n ${inputs.n}"}
         """
     )
-    assert done.code == 65
-    kept = "a reference that is the whole value keeps its data type: refer to a string, or write text beside it"
-    assert re.findall(r"(\w\]: \w+\S*) must be a string, not an? \w+; (.*)", done.err) == [
-        ("a]: colour", kept),
+    assert result.code == 65
+    stored = "a reference that is the whole value keeps its data type: refer to a string, or write text beside it"
+    assert re.findall(r"(\w\]: \w+\S*) must be a string, not an? \w+; (.*)", result.err) == [
+        ("a]: colour", stored),
         ("b]: colour", "write it in quotes"),
-        ("c]: parts[0]", kept),
+        ("c]: parts[0]", stored),
         ("c]: parts[1]", "write it in quotes"),
-        ("d]: parts[0]", kept),
+        ("d]: parts[0]", stored),
     ]
 
 
@@ -425,11 +425,15 @@ def test_a_secret_cannot_be_formatted_in_a_python_manifest(bench: Bench, text: s
             m.account("a", note={})
         """
     bench.write("site.py", manifest.format(text))
-    done = bench.run("validate", "site.py", "-i", "pw=@word")
-    assert (done.code, "site.py:3:" in done.err, "m.text('... {0} ...', value)" in done.err) == (65, True, True), done
-    assert "hush" not in done.err
-    for given in ("m.inputs.pw", 'm.text("pw {0}", m.inputs.pw)'):
-        bench.write("site.py", manifest.format(given))
+    result = bench.run("validate", "site.py", "-i", "pw=@word")
+    assert (result.code, "site.py:3:" in result.err, "m.text('... {0} ...', value)" in result.err) == (
+        65,
+        True,
+        True,
+    ), result
+    assert "hush" not in result.err
+    for name in ("m.inputs.pw", 'm.text("pw {0}", m.inputs.pw)'):
+        bench.write("site.py", manifest.format(name))
         assert bench.run("apply", "site.py", "-i", "pw=@word").code == 0
         assert bench.calls("account", "set")[-1]["note"] == "Sensitive"
 
@@ -445,9 +449,9 @@ def test_an_output_may_be_declared_sensitive(bench: Bench) -> None:
       more: {value: open, sensitive: true, other: 1}
     """
     assert bench.plan(manifest, "--json").document["outputs"]["serial"] is None
-    done = bench.apply(manifest)
-    shown = ["more: {value: open, sensitive: true, other: 1}", "serial: <sensitive>", "size: 7"]
-    assert done.out.splitlines()[:3] == shown
+    result = bench.apply(manifest)
+    output = ["more: {value: open, sensitive: true, other: 1}", "serial: <sensitive>", "size: 7"]
+    assert result.out.splitlines()[:3] == output
     assert bench.run("output").out.splitlines()[1] == "serial: <sensitive>"
     assert "S-a" not in json.dumps(bench.run("state", "export").document["outputs"])
     wrong = bench.apply("outputs: {x: {value: 1, sensitive: maybe}}\nresources: {}\n")
@@ -463,9 +467,9 @@ def test_a_reference_to_a_secret_is_sensitive(bench: Bench) -> None:
       Account[b]: {note: "so ${Account[a].password}"}
     """
     planned = bench.plan(manifest)
-    done = bench.apply(manifest, "-d")
-    assert done.code == 0, done
-    for text in (planned.out, planned.err, done.out, done.err):
+    result = bench.apply(manifest, "-d")
+    assert result.code == 0, result
+    for text in (planned.out, planned.err, result.out, result.err):
         assert "hunter22abc" not in text
     assert bench.things("account")["b"]["note"] == "so hunter22abc"
     assert bench.calls("account", "set")[1] == {"name": "str", "ensure": "str", "note": "Sensitive"}
@@ -484,21 +488,21 @@ def test_values_are_names_for_expressions(bench: Bench) -> None:
 
 def test_outputs_are_printed(bench: Bench) -> None:
     """Outputs are printed after a run, with secrets hidden."""
-    done = bench.apply(
+    result = bench.apply(
         """
         resources: {'Widget[a]': {}, 'Account[b]': {password: hunter22abc}}
         outputs: {serial: "${Widget[a].serial}", text: "it is ${Widget[a].name}", word: "${Account[b].password}"}
         """
     )
-    assert done.code == 0
-    assert "serial: S-a" in done.out
-    assert "text: it is a" in done.out
-    assert "word: <sensitive>" in done.out
+    assert result.code == 0
+    assert "serial: S-a" in result.out
+    assert "text: it is a" in result.out
+    assert "word: <sensitive>" in result.out
 
 
 def test_defaults_apply_to_their_type_and_can_be_overridden(bench: Bench) -> None:
     """A declared value or ``null`` overrides a default, and an unknown attribute is an error."""
-    done = bench.apply(
+    result = bench.apply(
         """
         defaults: {Widget: {colour: red, size: 1, tag: all}}
         resources: {'Widget[a]': {}, 'Widget[b]': {colour: blue}, 'Widget[c]': {size: null}}
@@ -506,9 +510,13 @@ def test_defaults_apply_to_their_type_and_can_be_overridden(bench: Bench) -> Non
         "--tags",
         "all",
     )
-    assert done.code == 0
-    things = bench.things("widget")
-    assert [(things[n].get("colour"), things[n].get("size")) for n in "abc"] == [("red", 1), ("blue", 1), ("red", None)]
+    assert result.code == 0
+    objects = bench.things("widget")
+    assert [(objects[n].get("colour"), objects[n].get("size")) for n in "abc"] == [
+        ("red", 1),
+        ("blue", 1),
+        ("red", None),
+    ]
     wrong = bench.apply("defaults:\n  Widget:\n    clour: red\nresources:\n  Widget[a]: {}\n")
     assert wrong.code == 65
     assert "site.yaml:3:5" in wrong.err
@@ -518,9 +526,9 @@ def test_includes_come_first_and_once(bench: Bench) -> None:
     """An include is relative to its file and read once, and a duplicate resource names both lines."""
     bench.write("more/a.yaml", "resources: {'Widget[a]': {}}\n")
     bench.write("more/b.yaml", "include: [a.yaml]\nresources: {'Widget[b]': {require: 'Widget[a]'}}\n")
-    done = bench.stream("include: [more/b.yaml, more/a.yaml]\nresources: {'Widget[c]': {}}")
-    assert done.code == 0
-    assert [end["reference"] for end in done.events("step_end")] == ["Widget[a]", "Widget[b]", "Widget[c]"]
+    result = bench.stream("include: [more/b.yaml, more/a.yaml]\nresources: {'Widget[c]': {}}")
+    assert result.code == 0
+    assert [end["reference"] for end in result.events("step_end")] == ["Widget[a]", "Widget[b]", "Widget[c]"]
     twice = bench.apply("include: [more/a.yaml]\nresources:\n  Widget[a]: {}\n")
     assert twice.code == 65
     assert "site.yaml:3" in twice.err
@@ -547,12 +555,12 @@ def test_a_json_manifest_is_equivalent(bench: Bench) -> None:
 
 def test_an_alias_is_a_second_name(bench: Bench) -> None:
     """``alias`` can be used in relationships, and one that is taken is refused."""
-    done = bench.apply("resources: {'Widget[b]': {require: 'Widget[x]'}, 'Widget[a]': {alias: x, size: 1}}")
-    assert done.code == 0
+    result = bench.apply("resources: {'Widget[b]': {require: 'Widget[x]'}, 'Widget[a]': {alias: x, size: 1}}")
+    assert result.code == 0
     assert list(bench.calls("widget", "set")[0]) == ["a", "b"]
-    taken = bench.apply("resources:\n  Widget[a]: {}\n  Widget[b]: {alias: a}\n")
-    assert taken.code == 65
-    assert "site.yaml:2" in taken.err
+    accepted = bench.apply("resources:\n  Widget[a]: {}\n  Widget[b]: {alias: a}\n")
+    assert accepted.code == 65
+    assert "site.yaml:2" in accepted.err
 
 
 def test_a_value_that_the_provider_chose_is_kept_and_known(bench: Bench) -> None:
@@ -608,12 +616,12 @@ def test_a_write_only_value_is_secret_wherever_it_goes(bench: Bench) -> None:
     outputs: {pin: "${Shy[a].pin}", sum: "${Shy[a].sum}"}
     """
     runs = [bench.plan(site), bench.stream(site), bench.stream(site), bench.plan(site, "--json")]
-    assert [done.code for done in runs] == [0] * 4
-    assert [each["hint"] for each in bench.things("shy").values() if "hint" in each] == [
+    assert [run.code for run in runs] == [0] * 4
+    assert [item["hint"] for item in bench.things("shy").values() if "hint" in item] == [
         "x hunter-0451",
         "sum of hunter-0451",
     ]
     assert runs[2].events("summary")[0]["unchanged"] == 3
     runs += [bench.run("output"), bench.run("state", "export"), bench.run("history")]
-    assert not [done for done in runs if "hunter" in done.out + done.err]
+    assert not [result for result in runs if "hunter" in result.out + result.err]
     assert not [file for file in state.parent.rglob("*") if file.is_file() and b"hunter" in file.read_bytes()]

@@ -56,8 +56,8 @@ def test_a_number_or_truth_is_text_where_only_text_is_taken(source: Bench, of: s
     number = {"inputs": "${inputs.n}", "values": "${values.all.p}", "source": "${Source[s].number}"}[of]
     truth = {"inputs": "${inputs.t}", "values": "${values.all.q}", "source": "${Source[s].truth}"}[of]
     body = {"colour": number, "parts": [number, truth, "x"], "labels": {"a": number}, "mixed": truth, "size": number}
-    done = source.apply(site(body))
-    assert done.code == 0, done.err
+    result = source.apply(site(body))
+    assert result.code == 0, result.err
     expected = {"colour": "80", "parts": ["80", "true", "x"], "labels": {"a": 80}, "mixed": True, "size": 80}
     assert expected.items() <= source.things("widget")["w"].items()
     assert source.apply(site(body)).out.endswith(" 2 unchanged.\n")
@@ -87,8 +87,8 @@ def test_a_component_gets_text_too(source: Bench) -> None:
         """,
     )
     boxes = {"Box[b]": {"tint": "${inputs.n}"}, "Box[c]": {"tint": "${Source[s].number}"}}
-    done = source.apply(json.dumps({"inputs": INPUTS, "resources": {"Source[s]": {}, **boxes}}))
-    assert done.code == 0, done.err
+    result = source.apply(json.dumps({"inputs": INPUTS, "resources": {"Source[s]": {}, **boxes}}))
+    assert result.code == 0, result.err
     assert [row["colour"] for row in source.things("widget").values()] == ["80", "80"]
 
 
@@ -118,9 +118,9 @@ def test_what_can_never_fit_is_refused_before_anything(source: Bench, body: dict
     """In validate, plan and apply: 65 with the place, and no provider is called."""
     values = {"t": "s${Source[s].word}", "deep": {"x": "${Source[s].word}"}}
     for command in ("validate", "plan", "apply"):
-        done = source.run(command, source.write("site.json", site(body, values)))
-        assert (done.code, expected in done.err, source.things("widget")) == (65, True, {}), done.err
-        assert "site.json:1:" in done.err
+        result = source.run(command, source.write("site.json", site(body, values)))
+        assert (result.code, expected in result.err, source.things("widget")) == (65, True, {}), result.err
+        assert "site.json:1:" in result.err
     assert not (source.things_of / "source.json").exists()
 
 
@@ -138,5 +138,5 @@ def test_what_can_never_fit_is_refused_before_anything(source: Bench, body: dict
 def test_what_may_fit_is_left_to_the_run(source: Bench, body: dict[str, Any]) -> None:
     """Some value of the declared data type fits."""
     assert source.run("validate", source.write("site.json", site(body))).code == 0
-    done = source.apply(site(body))
-    assert done.code == 0, done.err
+    result = source.apply(site(body))
+    assert result.code == 0, result.err

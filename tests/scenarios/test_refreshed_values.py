@@ -45,11 +45,11 @@ def outputs(bench: Bench) -> Any:
 def test_a_value_that_can_only_be_read_is_recorded_with_its_outputs(site: Bench) -> None:
     """It counts as refreshed and is no drift; outputs that are made of it follow, others stay."""
     before = outputs(site)
-    done = site.run("refresh", "site.yaml", *STORE, "--detailed-exitcodes", "--json")
-    assert (done.code, done.document["refreshed"]) == (2, ["Widget[a]"])
+    result = site.run("refresh", "site.yaml", *STORE, "--detailed-exitcodes", "--json")
+    assert (result.code, result.document["refreshed"]) == (2, ["Widget[a]"])
     assert outputs(site) == {**before, "serial": "S-2", "text": "number S-2"}
-    shown = site.run("state", "show", "Widget[a]", *STORE, "--project", "site")
-    assert "S-2" in shown.out
+    output = site.run("state", "show", "Widget[a]", *STORE, "--project", "site")
+    assert "S-2" in output.out
     assert site.run("plan", "site.yaml", *STORE, "--detailed-exitcodes").code == 0
     again = site.run("refresh", "site.yaml", *STORE, "--detailed-exitcodes")
     assert (again.code, again.out) == (0, "0 refreshed.\n")
@@ -59,8 +59,8 @@ def test_noop_shows_attributes_as_a_plan_does(site: Bench) -> None:
     """With both values, parts on lines of their own, and the outputs; nothing is written."""
     put(site, size=5, labels={"x": 1, "y": 3})
     before = outputs(site)
-    shown = site.run("refresh", "site.yaml", *STORE, "--noop")
-    assert shown.out.splitlines() == [
+    output = site.run("refresh", "site.yaml", *STORE, "--noop")
+    assert output.out.splitlines() == [
         "<= Widget[a]",
         "        size: 1 → 5",
         "    labels.y: 2 → 3",
@@ -96,8 +96,8 @@ def test_what_is_gone_leaves_its_outputs(site: Bench) -> None:
     """Its record says that it does not exist, and the output has no other value yet."""
     (site.things_of / "widget.json").write_text(json.dumps({"b": site.things("widget")["b"]}))
     before = outputs(site)
-    shown = site.run("refresh", "site.yaml", *STORE, "--noop")
-    assert shown.out == "<= Widget[a]\n    ensure: present → absent\n1 refreshed. (noop)\n"
+    output = site.run("refresh", "site.yaml", *STORE, "--noop")
+    assert output.out == "<= Widget[a]\n    ensure: present → absent\n1 refreshed. (noop)\n"
     site.run("refresh", "site.yaml", *STORE)
     assert outputs(site) == before
 
@@ -154,8 +154,8 @@ def calls(bench: Bench) -> Bench:
 def test_a_function_is_called_again_for_the_outputs_that_follow(calls: Bench) -> None:
     """In each refresh once, with what was read; the function of an output that does not follow is not called."""
     before = outputs(calls)
-    shown = calls.run("refresh", "site.yaml", *STORE, "--noop")
-    assert shown.out.splitlines()[-4:-1] == ["Changes to outputs:", "      first: s-a → s-2", "    loud[0]: s-a → s-2"]
+    output = calls.run("refresh", "site.yaml", *STORE, "--noop")
+    assert output.out.splitlines()[-4:-1] == ["Changes to outputs:", "      first: s-a → s-2", "    loud[0]: s-a → s-2"]
     assert outputs(calls) == before
     assert calls.run("refresh", "site.yaml", *STORE).code == 0
     assert outputs(calls) == {**before, "loud": ["s-2"], "first": "s-2"}
@@ -167,9 +167,9 @@ def test_a_function_that_fails_fails_the_refresh_and_leaves_the_outputs(calls: B
     """As in a run: an error with file and line, exit code 1; what was read is recorded."""
     put(calls, serial="S-broken")
     before = outputs(calls)
-    done = calls.run("refresh", "site.yaml", *STORE)
-    assert done.code == 1
-    assert "output 'loud': function voice.shout failed: no voice today (providers/voice.py:" in done.err
-    assert "site.yaml:9" in done.err
+    result = calls.run("refresh", "site.yaml", *STORE)
+    assert result.code == 1
+    assert "output 'loud': function voice.shout failed: no voice today (providers/voice.py:" in result.err
+    assert "site.yaml:9" in result.err
     assert outputs(calls) == before
     assert "S-broken" in calls.run("state", "show", "Widget[a]", *STORE, "--project", "site").out

@@ -110,8 +110,8 @@ def mounts() -> list[str]:
 
 def test_the_machine_is_as_before_and_the_report_says_what_was_done(bench: Bench) -> None:
     """Files are made, changed and deleted inside only; each is named with the step that did it."""
-    kept, changed, other = bench.home / "kept", bench.home / "changed", bench.home / "made"
-    for path in (kept, changed):
+    file, changed, directory = bench.home / "kept", bench.home / "changed", bench.home / "made"
+    for path in (file, changed):
         path.write_text("before\n")
     before = mounts()
     result = bench.run(
@@ -122,30 +122,30 @@ def test_the_machine_is_as_before_and_the_report_says_what_was_done(bench: Bench
             resources:
               File[{changed}]: {{ensure: file, content: "after\\n"}}
               Exec[side effect]:
-                command: rm {kept}; mkdir -p {other}/deep; echo 1 >{other}/deep/1; echo more >>{changed}
+                command: rm {file}; mkdir -p {directory}/deep; echo 1 >{directory}/deep/1; echo more >>{changed}
                 shell: true
             """,
         ),
         "--test",
-        f"test -e {other}/deep/1 -a ! -e {kept}",
+        f"test -e {directory}/deep/1 -a ! -e {file}",
         "--test",
         "exit 7",
     )
     assert result.code == 2, result
-    assert (kept.read_text(), changed.read_text(), other.exists()) == ("before\n", "before\n", False)
+    assert (file.read_text(), changed.read_text(), directory.exists()) == ("before\n", "before\n", False)
     assert mounts() == before
     assert "Applied in" in result.out
     listed = result.out.partition("Beyond what is declared:\n")[2].partition("\n\n")[0].splitlines()
     assert listed == [
         f"  Exec[side effect]: changed {changed} ({bench.home}/site.yaml:3)",
-        f"  Exec[side effect]: deleted {kept}",
-        f"  Exec[side effect]: made {other} with 2 files",
+        f"  Exec[side effect]: deleted {file}",
+        f"  Exec[side effect]: made {directory} with 2 files",
     ]
     table = result.out.partition("Verdicts:\n")[2].splitlines()
     assert [line.split("  ")[1] for line in table if not line.startswith("   ")] == [
         "run",
         "silent twice",
-        f"test test -e {other}/deep/1 -a ! -e {kept}",
+        f"test test -e {directory}/deep/1 -a ! -e {file}",
         "test exit 7",
     ]
     again = [line.strip() for line in table if " again" in line]
@@ -166,7 +166,7 @@ def test_a_sound_manifest_has_only_good_verdicts(bench: Bench) -> None:
     )
     result = bench.run("rehearse", manifest, "--destroy", "--json")
     assert result.code == 0, result
-    verdicts = {each["question"]: each["ok"] for each in result.document["verdicts"]}
+    verdicts = {verdict["question"]: verdict["ok"] for verdict in result.document["verdicts"]}
     assert verdicts == {"run": True, "silent twice": True, "clean after destroy": True}
     assert "rehearsed" not in Path("/etc/passwd").read_text(encoding="utf-8")
 
@@ -207,8 +207,8 @@ def test_a_missing_relationship_is_named_with_its_line(bench: Bench) -> None:
     )
     result = bench.run("rehearse", manifest, "--orders", "2", "--json")
     assert result.code == 2, result
-    found = {each["question"]: each["findings"] for each in result.document["verdicts"]}["free in order"]
-    assert [(each["reference"], each["text"], each["place"].rpartition(":")[2]) for each in found] == [
+    outcome = {verdict["question"]: verdict["findings"] for verdict in result.document["verdicts"]}["free in order"]
+    assert [(item["reference"], item["text"], item["place"].rpartition(":")[2]) for item in outcome] == [
         ("Exec[copy]", f"needs 'require: File[{bench.home}/source]'", "4"),
         ("Exec[two]", f"writes {bench.home}/both, as Exec[one] does: needs 'require: Exec[one]'", "7"),
     ]
@@ -220,21 +220,23 @@ def test_a_missing_relationship_is_named_with_its_line(bench: Bench) -> None:
 
 def test_a_test_gets_the_verdicts_as_values(tmp_path: Path) -> None:
     """What the library returns says the same as the command."""
-    made = tmp_path / "made"
+    path = tmp_path / "made"
     manifest = tmp_path / "site.yaml"
     manifest.write_text(
-        f"inputs: {{text: {{type: String}}}}\nresources:\n  File[{made}]: {{content: '${{inputs.text}}'}}\n"
+        f"inputs: {{text: {{type: String}}}}\nresources:\n  File[{path}]: {{content: '${{inputs.text}}'}}\n"
         f"  Exec[side effect]: {{command: touch {tmp_path}/other}}\n"
     )
-    result = rehearse(manifest, {"text": "hi"}, tests=[f"grep hi {made}"], destroy=True)
-    assert not made.exists()
-    assert [(each.question, each.ok) for each in result.verdicts] == [
+    result = rehearse(manifest, {"text": "hi"}, tests=[f"grep hi {path}"], destroy=True)
+    assert not path.exists()
+    assert [(verdict.question, verdict.ok) for verdict in result.verdicts] == [
         ("run", True),
         ("silent twice", False),
-        (f"test grep hi {made}", True),
+        (f"test grep hi {path}", True),
         ("clean after destroy", False),
     ]
-    assert [(each.verb, each.path) for each in result.side_effects] == [("made", f"{tmp_path}/other")]
+    assert [(side_effect.verb, side_effect.path) for side_effect in result.side_effects] == [
+        ("made", f"{tmp_path}/other")
+    ]
     assert (result.ok, result.exit_code) == (False, 2)
 
 
@@ -280,7 +282,7 @@ def test_what_acts_outside_of_files_is_planned_and_counts_as_done(bench: Bench) 
     path = bench.write("site.yaml", manifest)
     result = bench.run("rehearse", path, "--json")
     assert result.code == 0, result
-    assert [(each["reference"], each["text"], each["place"]) for each in result.document["not_rehearsed"]] == [
+    assert [(item["reference"], item["text"], item["place"]) for item in result.document["not_rehearsed"]] == [
         ("Probe[a]", "would be created", f"{path}:2"),
         ("Probe[b]", "would change: size changed from 1 to 2, colour changed from red to blue", f"{path}:3"),
         ("Probe[c]", "would not change", f"{path}:4"),
@@ -288,9 +290,9 @@ def test_what_acts_outside_of_files_is_planned_and_counts_as_done(bench: Bench) 
     assert "1 created" in result.document["verdicts"][0]["text"]
     assert bench.things("probe").keys() == {"b"}
     result = bench.run("rehearse", bench.write("site.yaml", "resources: {'Probe[broken]': {}}"), "--json")
-    [found] = result.document["not_rehearsed"]
-    assert found["text"].startswith("cannot be planned: ")
-    assert "no answer" in found["text"]
+    [row] = result.document["not_rehearsed"]
+    assert row["text"].startswith("cannot be planned: ")
+    assert "no answer" in row["text"]
 
 
 def test_state_inside_is_a_copy_and_the_real_one_is_not_locked(bench: Bench) -> None:
@@ -354,9 +356,9 @@ def test_a_hostile_manifest_harms_nothing(bench: Bench) -> None:
         manifest = bench.write("site.yaml", "resources: {}")
         result = bench.run("rehearse", manifest, "--size", "30m", "--test", f"sh {hostile}")
     assert (mounts(), os.uname(), Path("/etc/hostname").read_bytes()) == before
-    told = [line for line in result.err.splitlines() if line.startswith(("possible", "refused"))]
-    assert len(told) == HOSTILE.count("\ntry ") + 1, result
-    assert [line for line in told if line.startswith("possible")] == []
+    lines = [line for line in result.err.splitlines() if line.startswith(("possible", "refused"))]
+    assert len(lines) == HOSTILE.count("\ntry ") + 1, result
+    assert [line for line in lines if line.startswith("possible")] == []
 
 
 #: Calls of x86-64, with arguments that the kernel takes: a key of root that stays, and the rest of the refused ones.
@@ -393,9 +395,9 @@ def test_keys_and_programs_of_the_kernel_cannot_be_reached(bench: Bench, more: t
     script = bench.write("calls.py", CALLS.replace("NAME", name))
     manifest = bench.write("site.yaml", f"resources: {{'File[{bench.home}/made]': {{content: hi}}}}")
     result = bench.run("rehearse", manifest, *more, "--test", f"{sys.executable} -I {script}")
-    told = [line for line in result.err.splitlines() if line.startswith(("possible", "refused"))]
-    assert len(told) == 12, result
-    assert [line for line in told if line.startswith("possible")] == []
+    lines = [line for line in result.err.splitlines() if line.startswith(("possible", "refused"))]
+    assert len(lines) == 12, result
+    assert [line for line in lines if line.startswith("possible")] == []
     assert name not in Path("/proc/keys").read_text(encoding="utf-8")
     assert result.code == 0
 
@@ -453,11 +455,11 @@ def test_an_older_kernel_limits_processes_by_a_control_group(bench: Bench) -> No
             groups = control_groups(manifest)
             if kills:
                 process.kill()
-            told = process.stderr.read()
+            text = process.stderr.read()
         assert begun
         assert len(groups) == 1
         assert_removed(groups)
-        assert kills or "refused: endless threads" in told
+        assert kills or "refused: endless threads" in text
 
 
 def test_a_control_group_that_was_left_is_removed_by_the_next_rehearsal(bench: Bench) -> None:
@@ -481,9 +483,9 @@ def test_where_processes_cannot_be_limited_nothing_runs(bench: Bench) -> None:
     """The refusal names what is missing."""
     manifest = bench.write("site.yaml", "resources: {}")
     with on_an_old_kernel(bench, "rehearse", manifest, more="mount -t tmpfs tmpfs /sys/fs/cgroup") as process:
-        _, told = process.communicate(timeout=50)
+        _, messages = process.communicate(timeout=50)
     assert process.returncode == 1
-    assert told == (
+    assert messages == (
         "Error: this machine cannot be isolated: the number of processes cannot be limited: "
         "/proc/sys/kernel/pid_max is that of the whole machine (Linux before 6.14), "
         "and no control group with pids.max can be made in /sys/fs/cgroup\n"
@@ -492,21 +494,20 @@ def test_where_processes_cannot_be_limited_nothing_runs(bench: Bench) -> None:
 
 def test_every_mount_has_an_overlay_of_its_own_or_is_read_only(bench: Bench) -> None:
     """What is written on another file system is discarded too; a single file that is a mount cannot be written."""
-    place, bound, fixed, single = (bench.home / name for name in ("a, b", "bound", "fixed", "single"))
-    for directory in (place, fixed):
+    location, bound, fixed, single = (bench.home / name for name in ("a, b", "bound", "fixed", "single"))
+    for directory in (location, fixed):
         directory.mkdir()
     for file in (bound, single):
         file.write_text("bound")
-    steps = (
-        f"rm '{place}/old' && touch '{place}/new' && ! echo more >>{bound} && ! touch {fixed}/new && test -S {fixed}/s"
-    )
+    steps = f"rm '{location}/old' && touch '{location}/new' && ! echo more >>{bound}"
+    steps += f" && ! touch {fixed}/new && test -S {fixed}/s"
     connect = bench.write("connect.py", "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])")
     refused = " && ".join(f"! {sys.executable} {connect} {path}" for path in (f"{fixed}/s", single))
     manifest = bench.write("site.yaml", "resources: {}")
     script = f"""
         mount --bind {fixed}/s {single} && mount -o remount,ro {fixed} && {sys.executable} {connect} {single} &&
-        mount -t tmpfs tmpfs '{place}' && echo old >'{place}/old' && mount --bind {bound} {bound} &&
-        {sys.executable} -P -m resource_api rehearse {manifest} --test "$0" --test "$1" && ls '{place}'
+        mount -t tmpfs tmpfs '{location}' && echo old >'{location}/old' && mount --bind {bound} {bound} &&
+        {sys.executable} -P -m resource_api rehearse {manifest} --test "$0" --test "$1" && ls '{location}'
     """
     with private_mounts(), socket.socket(socket.AF_UNIX) as listening:
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", fixed], check=True)
@@ -520,14 +521,14 @@ def test_every_mount_has_an_overlay_of_its_own_or_is_read_only(bench: Bench) -> 
 
 def processes_about(marker: str) -> list[str]:
     """Return the processes that were started with ``marker`` as an argument."""
-    found = []
+    entries = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             if marker.encode() in (directory / "cmdline").read_bytes():
-                found.append(directory.name)
+                entries.append(directory.name)
         except OSError:
             continue
-    return found
+    return entries
 
 
 def assert_ended(text: str) -> None:
@@ -576,10 +577,10 @@ def test_a_signal_ends_a_rehearsal_between_its_runs_at_once(bench: Bench, number
         assert process.stderr is not None
         assert any("begun" in line for line in process.stderr)
         process.send_signal(number)
-        shown, told = process.communicate(timeout=20)
+        output, messages = process.communicate(timeout=20)
     assert process.returncode == 128 + number
-    assert shown.splitlines()[-1] == "Interrupted before anything was known; nothing of the rehearsal is left."
-    assert told == ""
+    assert output.splitlines()[-1] == "Interrupted before anything was known; nothing of the rehearsal is left."
+    assert messages == ""
 
 
 def test_a_rehearsal_is_killed_at_any_moment_and_leaves_nothing(bench: Bench) -> None:
@@ -619,14 +620,16 @@ def test_nothing_of_a_rehearsal_is_seen_on_the_machine(bench: Bench) -> None:
     words = [sys.executable, "-P", "-m", "tests.watched_machine", "--but", str(bench.home)]
     rehearsal = [sys.executable, "-P", "-m", "resource_api", "rehearse", str(manifest), "--test"]
     orphan = "setsid sleep 300 & sleep 300 | cat & true"
-    seen = [
+    observed = [
         subprocess.run([*words, *more], env=bench.environment, cwd="/", capture_output=True, text=True, check=False)
         for more in ([*rehearsal, f"{effects}; {orphan}"], ["sh", "-c", f"{effects}; mount -t tmpfs tmpfs /mnt"])
     ]
-    assert not [line for line in seen[0].stdout.splitlines() if line.startswith(("new", "changed", "gone"))], seen[0]
-    assert seen[0].returncode == 0, seen[0]
-    kinds = {line.partition(": ")[2].split(" ")[0] for line in seen[1].stdout.splitlines() if ": " in line}
-    assert {"file", "mount", "setting", "sysvipc/msg"} <= kinds, seen[1]
+    assert not [line for line in observed[0].stdout.splitlines() if line.startswith(("new", "changed", "gone"))], (
+        observed[0]
+    )
+    assert observed[0].returncode == 0, observed[0]
+    kinds = {line.partition(": ")[2].split(" ")[0] for line in observed[1].stdout.splitlines() if ": " in line}
+    assert {"file", "mount", "setting", "sysvipc/msg"} <= kinds, observed[1]
 
 
 @pytest.fixture
@@ -682,16 +685,16 @@ def test_a_user_rehearses_what_he_may_do(user_bench: Bench) -> None:
         "! ls /root",
         THREADS,
     )
-    kept = home / "layer"
-    more = ("--orders=1", "--kills=1", "--damage", f"--keep={kept}")
-    result = as_user(user_bench, "rehearse", manifest, "--json", *more, *(f"--test={each}" for each in tests))
+    file = home / "layer"
+    more = ("--orders=1", "--kills=1", "--damage", f"--keep={file}")
+    result = as_user(user_bench, "rehearse", manifest, "--json", *more, *(f"--test={test}" for test in tests))
     assert result.returncode == 0, result
-    assert (kept / str(home).lstrip("/") / "made").read_text() == "hi"
-    shutil.rmtree(kept)
+    assert (file / str(home).lstrip("/") / "made").read_text() == "hi"
+    shutil.rmtree(file)
     document = json.loads(result.stdout)
-    assert [each["question"] for each in document["verdicts"]] == [
+    assert [verdict["question"] for verdict in document["verdicts"]] == [
         *("run", "silent twice"),
-        *(f"test {each}" for each in tests),
+        *(f"test {item}" for item in tests),
         *("free in order", "survives cuts", "mended"),
     ]
     [effect] = document["side_effects"]
@@ -703,18 +706,24 @@ def test_a_user_rehearses_what_he_may_do(user_bench: Bench) -> None:
 
 def test_a_user_rehearses_in_a_directory_beneath_those_of_others(user_bench: Bench) -> None:
     """An overlay of a user cannot copy what belongs to somebody else, so that it begins beneath."""
-    with TemporaryDirectory(prefix="resource-api-user-", dir="/opt") as others:
-        user_bench.home = Path(others, "a/b/site")
+    with TemporaryDirectory(prefix="resource-api-user-", dir="/opt") as temporary_directory:
+        user_bench.home = Path(temporary_directory, "a/b/site")
         user_bench.home.mkdir(parents=True)
-        Path(others).chmod(0o755)
+        Path(temporary_directory).chmod(0o755)
         os.chown(user_bench.home, USER, USER)
-        made = f"{user_bench.home}/made"
-        inside = {"content": "hi", "require": f"File[{made}]"}
-        resources = {f"File[{made}/in]": inside, f"File[{made}]": {"ensure": "directory"}}
+        text = f"{user_bench.home}/made"
+        inside = {"content": "hi", "require": f"File[{text}]"}
+        resources = {f"File[{text}/in]": inside, f"File[{text}]": {"ensure": "directory"}}
         manifest = user_bench.write("site.json", json.dumps({"resources": resources}))
         user_bench.environment["HOME"] = "/nonexistent"
         result = as_user(
-            user_bench, "rehearse", manifest, "--test", f"! touch {others}/a/new", "--test", "! touch /opt/new"
+            user_bench,
+            "rehearse",
+            manifest,
+            "--test",
+            f"! touch {temporary_directory}/a/new",
+            "--test",
+            "! touch /opt/new",
         )
     assert result.returncode == 0, result
 

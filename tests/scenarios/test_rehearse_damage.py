@@ -23,7 +23,7 @@ resources:
 def mended(bench: Bench, manifest: str, *options: str) -> tuple[int, dict[str, Any], list[tuple[str, str, str]]]:
     """Rehearse a manifest with damages; return the exit code, the document, and the findings of the verdict."""
     result = bench.run("rehearse", bench.write("site.yaml", manifest), "--damage", "--json", *options)
-    [verdict] = [each for each in result.document["verdicts"] if each["question"] == "mended"]
+    [verdict] = [item for item in result.document["verdicts"] if item["question"] == "mended"]
     assert verdict["ok"] == (not verdict["findings"]), verdict
     return result.code, result.document, [(f["reference"], f["attribute"], f["text"]) for f in verdict["findings"]]
 
@@ -31,7 +31,7 @@ def mended(bench: Bench, manifest: str, *options: str) -> tuple[int, dict[str, A
 def test_what_is_damaged_is_mended_by_the_next_run(bench: Bench) -> None:
     """Files, directories, links, users, groups: removed and changed, seen and mended; the rest is told."""
     (bench.home / "gone").write_text("back again")
-    code, document, found = mended(
+    code, document, result = mended(
         bench,
         f"""
         project: damaged
@@ -46,14 +46,14 @@ def test_what_is_damaged_is_mended_by_the_next_run(bench: Bench) -> None:
           Exec[make]: {{command: touch {bench.home}/made, creates: {bench.home}/made}}
         """,
     )
-    assert (code, found) == (0, [])
-    [verdict] = [each for each in document["verdicts"] if each["question"] == "mended"]
+    assert (code, result) == (0, [])
+    [verdict] = [item for item in document["verdicts"] if item["question"] == "mended"]
     # mode; removed, content, owner, mode; removed, target; back again; removed, gid, shell
     assert verdict["text"] == "11 damages"
-    told = {each["reference"]: each["text"] for each in document["not_damaged"]}
-    assert told.keys() == {f"File[{bench.home}/directory]", "Exec[make]", "Group[rehearsed]"}
-    assert "not empty" in told[f"File[{bench.home}/directory]"]
-    assert told["Exec[make]"] == "what it does cannot be read back"
+    messages = {value["reference"]: value["text"] for value in document["not_damaged"]}
+    assert messages.keys() == {f"File[{bench.home}/directory]", "Exec[make]", "Group[rehearsed]"}
+    assert "not empty" in messages[f"File[{bench.home}/directory]"]
+    assert messages["Exec[make]"] == "what it does cannot be read back"
 
 
 def test_what_the_next_run_does_not_see_is_named_with_its_attribute(bench: Bench) -> None:
@@ -71,8 +71,8 @@ def test_what_the_next_run_does_not_see_is_named_with_its_attribute(bench: Bench
         """,
         features=("custom_insync",),
     )
-    code, document, found = mended(bench, PROBE)
-    assert (code, found) == (2, [("Probe[a]", "colour", "colour was changed; the next run does not see it")])
+    code, document, result = mended(bench, PROBE)
+    assert (code, result) == (2, [("Probe[a]", "colour", "colour was changed; the next run does not see it")])
     assert document["verdicts"][-1]["findings"][0]["place"].endswith("site.yaml:3")
 
 
@@ -89,10 +89,10 @@ def test_what_the_next_run_sees_and_does_not_mend_is_named(bench: Bench) -> None
             self._done(changes)
         """
     )
-    code, _, found = mended(bench, PROBE)
+    code, _, result = mended(bench, PROBE)
     assert code == 2
     log = bench.things_of / "log"
-    assert found == [
+    assert result == [
         ("Probe[a]", "", f"it was removed; after the next run {log} differs still"),
         ("Probe[a]", "size", "size was changed; the next run fails: too late"),
         ("Probe[a]", "colour", f"colour was changed; after the next run {log} differs still"),
@@ -105,7 +105,7 @@ def test_a_test_can_ask_for_damages(tmp_path: Path, damage: bool) -> None:  # no
     manifest = tmp_path / "site.yaml"
     manifest.write_text(f"resources: {{'File[{tmp_path}/made]': {{content: hi}}}}")
     result = rehearse(manifest, damage=damage)
-    assert [each.question for each in result.verdicts] == ["run", "silent twice", "mended"][: 2 + damage]
+    assert [verdict.question for verdict in result.verdicts] == ["run", "silent twice", "mended"][: 2 + damage]
     assert result.ok
 
 
@@ -118,9 +118,9 @@ def test_an_update_that_does_nothing_is_a_finding(bench: Bench) -> None:
             self._done({name: change for name, change in changes.items() if done(*change)})
         """
     )
-    code, _, found = mended(bench, PROBE)
+    code, _, result = mended(bench, PROBE)
     assert code == 2
-    assert [(attribute, text.partition(":")[0]) for _, attribute, text in found] == [
+    assert [(attribute, text.partition(":")[0]) for _, attribute, text in result] == [
         ("size", "an update of size did not converge"),
         ("colour", "an update of colour did not converge"),
     ]
@@ -136,12 +136,16 @@ def test_why_something_is_not_damaged_is_said_in_words(bench: Bench) -> None:
           Concat[{bench.home}/whole]: {{source: [{bench.home}/part]}}
           Cron[job]: {{user: root, command: /bin/true, minute: [1]}}
         """
-    code, document, found = mended(bench, manifest)
-    assert (code, found) == (0, [])
-    told = {each["attribute"]: each["text"] for each in document["not_damaged"]}
-    assert told["special"] == "special: 'minute' and 'special' exclude each other"
-    assert told["line"] == "line: match must also find the line as it is declared, or the next run would add it again"
-    assert not [text for text in told.values() if any(part in text for part in ("<mapping>", "Errno", "//", ".py:"))]
+    code, document, result = mended(bench, manifest)
+    assert (code, result) == (0, [])
+    messages = {item["attribute"]: item["text"] for item in document["not_damaged"]}
+    assert messages["special"] == "special: 'minute' and 'special' exclude each other"
+    assert (
+        messages["line"] == "line: match must also find the line as it is declared, or the next run would add it again"
+    )
+    assert not [
+        text for text in messages.values() if any(part in text for part in ("<mapping>", "Errno", "//", ".py:"))
+    ]
 
 
 def test_where_nothing_can_be_damaged_the_verdict_is_neither(bench: Bench) -> None:

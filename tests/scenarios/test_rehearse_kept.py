@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def test_what_was_written_is_kept_by_its_path(bench: Bench) -> None:
     """Modes, owners, links and contents are as inside, before ``--destroy``; what was deleted has a mark."""
-    kept = bench.home / "kept"
+    file = bench.home / "kept"
     (bench.home / "old").touch()
     manifest = bench.write(
         "site.yaml",
@@ -26,29 +26,29 @@ def test_what_was_written_is_kept_by_its_path(bench: Bench) -> None:
           File[{bench.home}/old]: {{ensure: absent}}
         """,
     )
-    result = bench.run("rehearse", manifest, "--keep", kept, "--destroy")
+    result = bench.run("rehearse", manifest, "--keep", file, "--destroy")
     assert result.code == 0, result
-    inside = kept / str(bench.home)[1:]
-    assert sorted(each.name for each in inside.iterdir()) == [".wh.old", "link", "made"]
-    about = (inside / "made").stat()
-    assert ((inside / "made").read_text(), about.st_mode & 0o7777, about.st_uid) == ("hi", 0o4750, 1)
+    inside = file / str(bench.home)[1:]
+    assert sorted(path.name for path in inside.iterdir()) == [".wh.old", "link", "made"]
+    status = (inside / "made").stat()
+    assert ((inside / "made").read_text(), status.st_mode & 0o7777, status.st_uid) == ("hi", 0o4750, 1)
     assert str((inside / "link").readlink()) == "/etc/motd"
-    assert kept.stat().st_mode & 0o777 == 0o700
+    assert file.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_directory_that_is_not_ours_alone_is_refused(bench: Bench) -> None:
     """One that has something in it, is a link, or belongs to or is writable by others is not written to."""
     manifest = bench.write("site.yaml", "resources: {}")
-    places = {name: bench.home / name for name in ("full", "theirs", "open", "link", "none/below")}
+    paths = {name: bench.home / name for name in ("full", "theirs", "open", "link", "none/below")}
     for name in ("full", "theirs", "open"):
-        places[name].mkdir()
-    (places["full"] / "x").touch()
-    os.chown(places["theirs"], 1, 1)
-    places["open"].chmod(0o777)
-    places["link"].symlink_to(bench.home)
-    told = {name: bench.run("rehearse", manifest, "--keep", place) for name, place in places.items()}
-    assert {result.code for result in told.values()} == {64}
-    assert {name: result.err.strip().rpartition(": ")[2] for name, result in told.items()} == {
+        paths[name].mkdir()
+    (paths["full"] / "x").touch()
+    os.chown(paths["theirs"], 1, 1)
+    paths["open"].chmod(0o777)
+    paths["link"].symlink_to(bench.home)
+    messages = {name: bench.run("rehearse", manifest, "--keep", path) for name, path in paths.items()}
+    assert {result.code for result in messages.values()} == {64}
+    assert {name: result.err.strip().rpartition(": ")[2] for name, result in messages.items()} == {
         "full": "it is not empty",
         "theirs": "it belongs to another user, or others may write to it",
         "open": "it belongs to another user, or others may write to it",
@@ -59,12 +59,12 @@ def test_a_directory_that_is_not_ours_alone_is_refused(bench: Bench) -> None:
 
 def test_a_shell_is_opened_inside(bench: Bench) -> None:
     """It has job control and the size of the terminal, sees what was made, and what it makes is discarded."""
-    made = bench.home / "made"
-    manifest = bench.write("site.yaml", f"resources: {{'File[{made}]': {{content: hi}}}}")
+    path = bench.home / "made"
+    manifest = bench.write("site.yaml", f"resources: {{'File[{path}]': {{content: hi}}}}")
     with Terminal(columns=90) as terminal:
         terminal.run(bench, "rehearse", manifest, "--shell", SHELL="/bin/sh")
         terminal.until(lambda lines: any("A shell inside the rehearsal" in line for line in lines))
-        commands = f"cat {made}; stty size; touch {bench.home}/by-hand; set -m && echo jobs; exit 3\n"
+        commands = f"cat {path}; stty size; touch {bench.home}/by-hand; set -m && echo jobs; exit 3\n"
         os.write(terminal._ours, commands.encode())
         code, lines = terminal.end()
     assert code == 0, lines

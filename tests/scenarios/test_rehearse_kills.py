@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 def cut(bench: Bench, manifest: str, count: int) -> tuple[int, str, list[dict[str, Any]]]:
     """Rehearse a manifest with ``count`` cuts; return the exit code, and the text and the findings of the verdict."""
     result = bench.run("rehearse", bench.write("site.yaml", manifest), "--kills", str(count), "--json")
-    [verdict] = [each for each in result.document["verdicts"] if each["question"] == "survives cuts"]
+    [verdict] = [item for item in result.document["verdicts"] if item["question"] == "survives cuts"]
     assert verdict["ok"] == (not verdict["findings"]), verdict
     return result.code, verdict["text"], verdict["findings"]
 
 
 def test_a_sound_manifest_survives_every_cut(bench: Bench) -> None:
     """Files and commands that say when they are done are as in the uncut run; what always differs is no finding."""
-    code, text, found = cut(
+    code, text, result = cut(
         bench,
         f"""
         resources:
@@ -35,7 +35,7 @@ def test_a_sound_manifest_survives_every_cut(bench: Bench) -> None:
         """,
         4,
     )
-    assert (code, found) == (0, [])
+    assert (code, result) == (0, [])
     assert text.startswith("4 cuts in a run of ")
 
 
@@ -49,7 +49,7 @@ def test_a_sound_manifest_survives_every_cut(bench: Bench) -> None:
 def test_what_the_next_run_does_not_complete_is_named(bench: Bench, condition: str, wrong: str) -> None:
     """A file that counts as done as soon as it exists stays half written; a lock that is left fails the next run."""
     command = "mkdir {0}/lock && (for i in 1 2 3 4 5 6; do echo $i >>{0}/a; done; echo 1 >{0}/b; rmdir {0}/lock)"
-    code, _, found = cut(
+    code, _, result = cut(
         bench,
         f"""
         resources:
@@ -61,14 +61,14 @@ def test_what_the_next_run_does_not_complete_is_named(bench: Bench, condition: s
         8,
     )
     assert code == 2
-    assert {(each["reference"], each["place"].rpartition("/")[2]) for each in found} == {("Exec[make]", "site.yaml:2")}
-    assert [each["text"] for each in found if f"): {wrong.format(bench.home)}" in each["text"]]
+    assert {(item["reference"], item["place"].rpartition("/")[2]) for item in result} == {("Exec[make]", "site.yaml:2")}
+    assert [value["text"] for value in result if f"): {wrong.format(bench.home)}" in value["text"]]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 7, 8])
 def test_cuts_are_spread_over_the_whole_run(count: int) -> None:
     """There is one in each part of a run, always the same, and no more than the run has changes."""
-    found = points(7, count)
-    assert found == points(7, count) == sorted(set(found))
-    assert len(found) == min(count, 7)
-    assert all(1 <= each <= 7 for each in found)
+    result = points(7, count)
+    assert result == points(7, count) == sorted(set(result))
+    assert len(result) == min(count, 7)
+    assert all(1 <= item <= 7 for item in result)

@@ -19,9 +19,9 @@ def create(self, context, name, should): self.made.append(name)
 
 def order(bench: Bench, manifest: str, *options: str) -> list[str]:
     """Return the references in the order in which the steps ended."""
-    done = bench.stream(manifest, *options)
-    assert done.code == 0, done
-    return [end["reference"] for end in done.events("step_end")]
+    result = bench.stream(manifest, *options)
+    assert result.code == 0, result
+    return [end["reference"] for end in result.events("step_end")]
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_relationships_order_different_types(bench: Bench) -> None:
 @pytest.mark.parametrize("word", ["require", "before", "notify", "subscribe"])
 def test_an_unknown_reference_is_refused(bench: Bench, word: str) -> None:
     """The error has the line and the nearest title, and no provider is called."""
-    done = bench.apply(f"resources:\n  Widget[abc]: {{}}\n  Widget[b]:\n    {word}: Widget[abd]\n")
-    assert done.code == 65
-    assert "site.yaml:4:5: Widget[b]: " in done.err
-    assert "Widget[abd]" in done.err
-    assert "did you mean 'Widget[abc]'?" in done.err
+    result = bench.apply(f"resources:\n  Widget[abc]: {{}}\n  Widget[b]:\n    {word}: Widget[abd]\n")
+    assert result.code == 65
+    assert "site.yaml:4:5: Widget[b]: " in result.err
+    assert "Widget[abd]" in result.err
+    assert "did you mean 'Widget[abc]'?" in result.err
     assert bench.calls("widget") == []
 
 
@@ -75,12 +75,12 @@ def test_an_unknown_reference_is_refused(bench: Bench, word: str) -> None:
 )
 def test_a_cycle_is_refused_and_shown(bench: Bench, manifest: str, names: list[str]) -> None:
     """A cycle exits 65 with its members, and no provider is called."""
-    done = bench.apply(f"resources: {{{manifest}}}")
-    assert done.code == 65
-    assert "cycle" in done.err
-    assert "=>" in done.err
+    result = bench.apply(f"resources: {{{manifest}}}")
+    assert result.code == 65
+    assert "cycle" in result.err
+    assert "=>" in result.err
     for name in names:
-        assert name in done.err
+        assert name in result.err
     assert bench.calls("widget") == []
 
 
@@ -99,10 +99,10 @@ def test_an_automatic_relationship_orders_what_is_in_the_catalog(bench: Bench) -
       Widget[a]: {}
       Widget[always]: {}
     """
-    found = order(bench, manifest)
-    assert found.index("Widget[a]") < found.index("Follower[f]")
-    assert found.index("Widget[always]") < found.index("Follower[f]")
-    assert found == ["Widget[z]", "Widget[a]", "Widget[always]", "Follower[f]"] or found.index("Follower[f]") == 3
+    result = order(bench, manifest)
+    assert result.index("Widget[a]") < result.index("Follower[f]")
+    assert result.index("Widget[always]") < result.index("Follower[f]")
+    assert result == ["Widget[z]", "Widget[a]", "Widget[always]", "Follower[f]"] or result.index("Follower[f]") == 3
 
 
 def test_autobefore_and_autonotify_lead_to_later_resources(bench: Bench) -> None:
@@ -115,8 +115,8 @@ def test_autobefore_and_autonotify_lead_to_later_resources(bench: Bench) -> None
         autonotify={"daemon": "$tells"},
     )
     bench.put("daemon", web={"ensure": "running"})
-    found = order(bench, "resources: {'Widget[late]': {}, 'Daemon[web]': {}, 'Leader[l]': {tells: web}}")
-    assert found == ["Leader[l]", "Widget[late]", "Daemon[web]"]
+    result = order(bench, "resources: {'Widget[late]': {}, 'Daemon[web]': {}, 'Leader[l]': {tells: web}}")
+    assert result == ["Leader[l]", "Widget[late]", "Daemon[web]"]
     assert bench.calls("daemon", "refresh") == [["web"]]
 
 
@@ -128,9 +128,9 @@ def test_an_automatic_relationship_yields_to_an_explicit_one(bench: Bench) -> No
         provider=MADE,
         autorequires={"circle": "$next"},
     )
-    done = bench.stream("resources: {'Circle[a]': {next: b, before: 'Circle[b]'}, 'Circle[b]': {}}", "-d")
-    assert [end["reference"] for end in done.events("step_end")] == ["Circle[a]", "Circle[b]"]
-    assert any(line.startswith("Debug: ") and "Circle[b] before Circle[a]" in line for line in done.lines)
+    result = bench.stream("resources: {'Circle[a]': {next: b, before: 'Circle[b]'}, 'Circle[b]': {}}", "-d")
+    assert [end["reference"] for end in result.events("step_end")] == ["Circle[a]", "Circle[b]"]
+    assert any(line.startswith("Debug: ") and "Circle[b] before Circle[a]" in line for line in result.lines)
     cycle = bench.apply("resources: {'Circle[a]': {next: b}, 'Circle[b]': {next: c}, 'Circle[c]': {next: a}}")
     assert cycle.code == 65
     assert "cycle" in cycle.err
@@ -160,12 +160,12 @@ def test_notify_refreshes_once_after_a_change(bench: Bench) -> None:
     """Two notifications cause one refresh, and its line names both sources."""
     bench.put("daemon", web={"ensure": "running"})
     manifest = f"resources: {{'Widget[a]': {{notify: 'Daemon[web]'}}, 'Widget[b]': {{notify: 'Daemon[web]'}}, {WEB}}}"
-    done = bench.stream(manifest, "--detailed-exitcodes")
-    assert done.code == 2
+    result = bench.stream(manifest, "--detailed-exitcodes")
+    assert result.code == 2
     assert bench.calls("daemon", "refresh") == [["web"]]
-    assert done.ends()["Daemon[web]"]["action"] == "refresh"
-    assert done.events("summary")[0]["refreshed"] == 1
-    (line,) = [line for line in done.lines if "Daemon[web]" in line]
+    assert result.ends()["Daemon[web]"]["action"] == "refresh"
+    assert result.events("summary")[0]["refreshed"] == 1
+    (line,) = [line for line in result.lines if "Daemon[web]" in line]
     assert "Widget[a]" in line
     assert "Widget[b]" in line
     bench.apply(manifest)
@@ -199,15 +199,15 @@ def test_an_unchanged_or_failed_resource_notifies_nothing(bench: Bench) -> None:
     bench.put("daemon", web={"ensure": "running"})
     bench.put("widget", a={"size": 1})
     bench.apply(f"resources: {{'Widget[a]': {{size: 1, notify: 'Daemon[web]'}}, {WEB}}}")
-    done = bench.stream(f"resources: {{'Widget[bad]': {{notify: 'Daemon[web]'}}, {WEB}}}")
-    assert done.ends()["Daemon[web]"]["status"] == "skipped"
+    result = bench.stream(f"resources: {{'Widget[bad]': {{notify: 'Daemon[web]'}}, {WEB}}}")
+    assert result.ends()["Daemon[web]"]["status"] == "skipped"
     assert bench.calls("daemon", "refresh") == []
 
 
 def test_a_failing_refresh_fails_the_resource(bench: Bench) -> None:
     """The error has the reason, dependents are skipped, and the exit code is 6."""
     bench.put("daemon", bad={"ensure": "running"}, web={"ensure": "running"})
-    done = bench.stream(
+    result = bench.stream(
         """
         resources:
           Widget[a]: {notify: ["Daemon[bad]", "Daemon[web]"]}
@@ -217,8 +217,8 @@ def test_a_failing_refresh_fails_the_resource(bench: Bench) -> None:
         """,
         "--detailed-exitcodes",
     )
-    assert done.code == 6
-    ends = done.ends()
+    assert result.code == 6
+    ends = result.ends()
     assert (ends["Daemon[bad]"]["action"], ends["Daemon[bad]"]["status"]) == ("refresh", "failed")
     assert "it does not listen" in ends["Daemon[bad]"]["error"]
     assert ends["Daemon[web]"]["status"] == "success"
@@ -283,26 +283,26 @@ def test_a_missing_resource_is_not_refreshed(bench: Bench) -> None:
 
 def test_a_due_resource_runs_in_a_separate_call(bench: Bench) -> None:
     """A due resource is run and counts as a change, and one that is not due is not run."""
-    done = bench.stream("resources: {'Errand[a]': {says: x}, 'Errand[b]': {awaits: never}}", "--detailed-exitcodes")
-    assert done.code == 2
+    result = bench.stream("resources: {'Errand[a]': {says: x}, 'Errand[b]': {awaits: never}}", "--detailed-exitcodes")
+    assert result.code == 2
     assert bench.calls("errand", "set") == [["a", 1, "x"]]
-    assert {name: end["action"] for name, end in done.ends().items()} == {"Errand[a]": "run"}
+    assert {name: end["action"] for name, end in result.ends().items()} == {"Errand[a]": "run"}
 
 
 def test_due_is_evaluated_right_before_the_run(bench: Bench) -> None:
     """A change of an earlier resource can make a later one due."""
-    done = bench.stream("resources: {'Widget[w]': {}, 'Errand[a]': {awaits: w}}")
-    assert done.ends()["Errand[a]"]["status"] == "success"
+    result = bench.stream("resources: {'Widget[w]': {}, 'Errand[a]': {awaits: w}}")
+    assert result.ends()["Errand[a]"]["status"] == "success"
     assert bench.calls("errand", "set") == [["a", 1, None]]
 
 
 def test_a_failed_run_is_not_repeated(bench: Bench) -> None:
     """A failing run is called once, the next resource runs, and dependents are skipped."""
-    done = bench.stream("resources: {'Errand[bad]': {}, 'Errand[c]': {}, 'Token[1]': {require: 'Errand[bad]'}}")
-    assert done.code == 1
+    result = bench.stream("resources: {'Errand[bad]': {}, 'Errand[c]': {}, 'Token[1]': {require: 'Errand[bad]'}}")
+    assert result.code == 1
     assert [call[0] for call in bench.calls("errand", "set")] == ["bad", "c"]
-    assert done.ends()["Errand[bad]"]["error"] == "nobody was at home"
-    assert done.ends()["Token[1]"]["status"] == "skipped"
+    assert result.ends()["Errand[bad]"]["error"] == "nobody was at home"
+    assert result.ends()["Token[1]"]["status"] == "skipped"
 
 
 def test_a_notified_resource_that_is_not_due_is_refreshed(bench: Bench) -> None:
@@ -314,6 +314,6 @@ def test_a_notified_resource_that_is_not_due_is_refreshed(bench: Bench) -> None:
 
 def test_a_due_resource_counts_as_a_change_under_noop(bench: Bench) -> None:
     """A due resource under ``--noop`` is not run, and the exit code is 2."""
-    done = bench.apply("resources: {'Errand[a]': {}}", "--noop", "--detailed-exitcodes")
-    assert done.code == 2
+    result = bench.apply("resources: {'Errand[a]': {}}", "--noop", "--detailed-exitcodes")
+    assert result.code == 2
     assert bench.calls("errand", "set") == []

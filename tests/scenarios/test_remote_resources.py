@@ -28,9 +28,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def server(site: Site) -> Any:
     """Return a service with a host, whose token is in the file ``token``."""
     site.write("token", "token-one")
-    found = site.serve()
-    found.inventory.create("old", {"role": "db"})
-    return found
+    result = site.serve()
+    result.inventory.create("old", {"role": "db"})
+    return result
 
 
 SITE = EXAMPLE / "site.yaml"
@@ -54,20 +54,20 @@ def of_config_in_workers(server: Any) -> tuple[str, ...]:
 @pytest.mark.parametrize("options", [of_manifest, of_config, of_config_in_workers])
 def test_a_configured_type_is_listed_shown_and_changed(site: Site, server: Any, options: Any) -> None:
     """Without anything recorded, hosts are listed, shown, created, changed with and without ``--noop``, and deleted."""
-    given = options(server)
-    listed = site.run("resource", "inventory_host", *given, "--json")
+    arguments = options(server)
+    listed = site.run("resource", "inventory_host", *arguments, "--json")
     assert (listed.code, [host["name"] for host in listed.document]) == (0, ["old"]), listed.err
-    shown = site.run("resource", "inventory_host", "old", *given)
-    assert (shown.code, "role: db" in shown.out) == (0, True), shown.err
-    assert ("provider: lab" in shown.out) == ("--provider" in given)
-    noop = site.run("resource", "inventory_host", "new", "role=web", "--noop", *given)
+    output = site.run("resource", "inventory_host", "old", *arguments)
+    assert (output.code, "role: db" in output.out) == (0, True), output.err
+    assert ("provider: lab" in output.out) == ("--provider" in arguments)
+    noop = site.run("resource", "inventory_host", "new", "role=web", "--noop", *arguments)
     assert (noop.code, names(server)) == (0, ["old"]), noop.err
-    created = site.run("resource", "inventory_host", "new", "role=${web}", "--detailed-exitcodes", *given)
+    created = site.run("resource", "inventory_host", "new", "role=${web}", "--detailed-exitcodes", *arguments)
     assert (created.code, server.inventory.find(["new"])[0]["role"]) == (2, "${web}"), created.err
-    deleted = site.run("resource", "inventory_host", "old", "ensure=absent", *given)
+    deleted = site.run("resource", "inventory_host", "old", "ensure=absent", *arguments)
     assert (deleted.code, names(server)) == (0, ["new"]), deleted.err
     assert site.recorded() == {}
-    everything = "".join(map(str, [listed, shown, noop, created, deleted]))
+    everything = "".join(map(str, [listed, output, noop, created, deleted]))
     assert "token-one" not in everything
 
 
@@ -138,8 +138,8 @@ def test_an_entry_of_providers_yaml_is_checked_with_its_place(site: Site, server
     refused = site.run("resource", "inventory_host", "--provider", "lab")
     assert f"{path}:4:12: provider 'lab': unknown configuration 'tokn'; did you mean 'token'?" in refused.err
     assert refused.code == 65
-    other = site.run("resource", "inventory_host", "--provider", "other")
-    assert (other.code, "provider 'other' is for File, not for Inventory_host" in other.err) == (64, True)
+    second = site.run("resource", "inventory_host", "--provider", "other")
+    assert (second.code, "provider 'other' is for File, not for Inventory_host" in second.err) == (64, True)
     site.write(
         "m/providers.yaml", f'lab: {{type: inventory_host, config: {{url: "{server.url}", token: token-one}}}}\n'
     )

@@ -34,7 +34,11 @@ def broken(bench: Bench) -> Bench:
 def samples(path: Path) -> dict[tuple[str, str], float]:
     """Return the samples of a metrics file by name and outcome, read by Prometheus' own parser."""
     families = text_string_to_metric_families(path.read_text())
-    return {(each.name, each.labels.get("outcome", "")): each.value for family in families for each in family.samples}
+    return {
+        (sample.name, sample.labels.get("outcome", "")): sample.value
+        for family in families
+        for sample in family.samples
+    }
 
 
 def test_a_run_is_reported_in_every_form_at_once(broken: Bench) -> None:
@@ -43,8 +47,8 @@ def test_a_run_is_reported_in_every_form_at_once(broken: Bench) -> None:
     options = [word for name in names for word in ("--report", name)]
     assert broken.apply(SITE, *options, "--metrics", "run.prom").code == 1
     assert [(broken.home / name).stat().st_mode & 0o777 for name in (*names, "run.prom")] == [0o600] * 3 + [0o644]
-    found = json.loads((broken.home / "run.json").read_text())
-    assert [step["status"] for step in found["steps"]] == ["success", "failed", "skipped"]
+    document = json.loads((broken.home / "run.json").read_text())
+    assert [step["status"] for step in document["steps"]] == ["success", "failed", "skipped"]
     assert "<h2>Failed" in (broken.home / "run.html").read_text()
     assert not [path for path in broken.home.iterdir() if path.name.startswith(".run")]
 
@@ -65,11 +69,11 @@ def test_a_step_is_a_test_case(broken: Bench) -> None:
 
 def test_what_ends_a_command_is_an_error_in_its_report(bench: Bench) -> None:
     """Of a wrong manifest too: a monitor sees that the last run was none."""
-    done = bench.apply("resources: {'Widget[a]': {sise: 1}}\n", "--report", "run.xml", "--metrics", "run.prom")
-    assert done.code == 65
+    result = bench.apply("resources: {'Widget[a]': {sise: 1}}\n", "--report", "run.xml", "--metrics", "run.prom")
+    assert result.code == 65
     (suite,) = JUnitXml.fromfile(str(bench.home / "run.xml"))
     (case,) = suite
-    assert (suite.errors, [type(each) for each in case.result]) == (1, [Error])
+    assert (suite.errors, [type(item) for item in case.result]) == (1, [Error])
     assert "unknown attribute 'sise'" in case.result[0].text
     assert samples(bench.home / "run.prom")["resource_api_run_exit_code", ""] == 65
 
@@ -96,8 +100,8 @@ def test_a_directory_keeps_the_last_100_reports(bench: Bench) -> None:
     bench.write("reports/kept.json", "mine")
     assert bench.apply(GOOD, "--report", "reports").code == 0
     assert bench.apply("resources: []\n", "--report", "reports").code == 65
-    *old, first, last, kept = sorted((bench.home / "reports").iterdir())
-    assert (len(old), old[0].name, kept.read_text()) == (98, "20200101T000000.002Z-old.json", "mine")
+    *old, first, last, stored = sorted((bench.home / "reports").iterdir())
+    assert (len(old), old[0].name, stored.read_text()) == (98, "20200101T000000.002Z-old.json", "mine")
     assert first.stat().st_mode & 0o777 == 0o600
     assert json.loads(first.read_text())["summary"]["created"] == 1
     assert json.loads(last.read_text())["summary"]["exit_code"] == 65
@@ -123,16 +127,16 @@ def test_a_named_function_gets_the_document(bench: Bench) -> None:
     bench.write("plugin/send.py", "import json\ndef to(document): open('sent', 'w').write(json.dumps(document))\n")
     bench.environment["PYTHONPATH"] += f":{bench.home}/plugin"
     assert bench.apply(GOOD, "--noop", "--report", "send:to").code == 0
-    found = json.loads((bench.home / "sent").read_text())
-    assert (found["kind"], found["summary"]["noop"], found["steps"][0]["status"]) == ("run", True, "noop")
+    document = json.loads((bench.home / "sent").read_text())
+    assert (document["kind"], document["summary"]["noop"], document["steps"][0]["status"]) == ("run", True, "noop")
     bench.write("plugin/send2.py", "def to(document): raise ValueError('no route')\n")
-    done = bench.apply(GOOD, "--report", "send2:to")
-    assert (done.code, "no report to send2:to: no route" in done.err) == (0, True)
+    result = bench.apply(GOOD, "--report", "send2:to")
+    assert (result.code, "no report to send2:to: no route" in result.err) == (0, True)
     assert bench.plan(GOOD, "--report", "send2:to").code == 1
 
 
 @pytest.mark.parametrize(
-    ("target", "why"),
+    ("target", "reason"),
     [
         ("run.txt", "ends in none of .json, .xml, .html, and is neither a directory nor MODULE:FUNCTION"),
         ("nowhere/run.xml", "there is no directory nowhere"),
@@ -141,11 +145,11 @@ def test_a_named_function_gets_the_document(bench: Bench) -> None:
         ("site.json", "would replace a file that this command reads"),
     ],
 )
-def test_a_target_that_cannot_be_is_refused_before_anything_is_done(bench: Bench, target: str, why: str) -> None:
+def test_a_target_that_cannot_be_is_refused_before_anything_is_done(bench: Bench, target: str, reason: str) -> None:
     """Wrong usage; nothing is changed."""
     manifest: dict[str, Any] = {"project": "web", "resources": {"Widget[a]": {"size": 1}}}
     bench.write("site.json", json.dumps(manifest))
-    done = bench.run("apply", "site.json", "--report", target)
-    assert (done.code, why in done.err) == (64, True), done.err
+    result = bench.run("apply", "site.json", "--report", target)
+    assert (result.code, reason in result.err) == (64, True), result.err
     assert bench.things("widget") == {}
     assert json.loads((bench.home / "site.json").read_text()) == manifest

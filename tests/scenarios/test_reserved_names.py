@@ -111,7 +111,9 @@ def test_describe_and_schema_show_the_written_name(functions: Bench) -> None:
     described = functions.run("describe", "lambda_function")
     assert "    timeout_  property, mandatory" in described.out
     assert "    schedule  property" in described.out
-    names = {each["name"] for each in functions.run("describe", "lambda_function", "--json").document["attributes"]}
+    names = {
+        attribute["name"] for attribute in functions.run("describe", "lambda_function", "--json").document["attributes"]
+    }
     assert names == {"name", "ensure", "timeout_", "tag_", "schedule", "title"}
     properties = json.loads(functions.run("schema").out)["definitions"]["type-lambda_function"]["properties"]
     assert properties["timeout_"]["description"].startswith("How long a call may take.")

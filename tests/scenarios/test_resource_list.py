@@ -55,17 +55,17 @@ def widgets(bench: Bench) -> Bench:
 )
 def test_options_that_make_no_sense_are_wrong_usage(widgets: Bench, arguments: list[str], message: str) -> None:
     """Exit code 64, a sentence, and nothing on stdout."""
-    done = widgets.run("resource", *arguments)
-    assert (done.code, message in done.err) == (64, True), done
-    assert not done.out or "--json" in arguments
+    result = widgets.run("resource", *arguments)
+    assert (result.code, message in result.err) == (64, True), result
+    assert not result.out or "--json" in arguments
     assert widgets.things("widget")["alpha"]["size"] == 5
     assert widgets.calls("widget", "get") == [] or arguments[-1] == "--edit"
 
 
 def test_a_pattern_lists_the_names_that_match(widgets: Bench) -> None:
     """``*`` and ``?`` are the only wildcards; a name that contains them is given as its attribute."""
-    found = widgets.run("resource", "widget", "?e*a", "--filter", "size > 9", "--filter", "size < 50", "--json")
-    assert [each["title"] for each in found.document] == ["beta"]
+    result = widgets.run("resource", "widget", "?e*a", "--filter", "size > 9", "--filter", "size < 50", "--json")
+    assert [item["title"] for item in result.document] == ["beta"]
     assert widgets.run("resource", "widget", "z*").out == "resources:\n  {}\n"
     assert "Widget[a*]" in widgets.run("resource", "widget", "x", "name=a*").out
 
@@ -78,25 +78,25 @@ def test_an_expression_is_searched_in_the_beginning_of_a_long_text(widgets: Benc
     )
     for attribute, title in (("colour", "long"), ("parts", "listed")):
         for word, titles in (("nearx+", [title]), ("far", []), ("x$", [title])):
-            found = widgets.run("resource", "widget", "--filter", f"{attribute} ~ {word}", "--json")
-            assert [each["title"] for each in found.document] == titles, word
+            result = widgets.run("resource", "widget", "--filter", f"{attribute} ~ {word}", "--json")
+            assert [item["title"] for item in result.document] == titles, word
 
 
 def test_several_types_are_one_manifest(widgets: Bench) -> None:
     """Each object of JSON then has its reference, and a table and CSV have it too."""
     widgets.put("pair", x={"package": "vim", "manager": "apt"})
-    shown = widgets.run("resource", "wid*,pair").out
-    assert shown.count("resources:") == 1
-    assert widgets.run("apply", widgets.write("all.yaml", shown), "--noop", "--detailed-exitcodes").code == 0
-    found = widgets.run("resource", "widget,pair", "--json").document
-    assert [each["reference"] for each in found][:2] == ["Widget[alpha]", "Widget[beta]"]
+    output = widgets.run("resource", "wid*,pair").out
+    assert output.count("resources:") == 1
+    assert widgets.run("apply", widgets.write("all.yaml", output), "--noop", "--detailed-exitcodes").code == 0
+    document = widgets.run("resource", "widget,pair", "--json").document
+    assert [item["reference"] for item in document][:2] == ["Widget[alpha]", "Widget[beta]"]
     assert "Widget:\ntitle  ensure" in widgets.run("resource", "widget,pair", "--format", "table").out
 
 
 def test_a_table_has_a_line_for_each_resource(widgets: Bench) -> None:
     """Columns without a value are left out, control characters are escaped."""
-    done = widgets.run("resource", "widget", "--filter", "size < 50", "--format", "table")
-    assert done.out.splitlines() == [
+    result = widgets.run("resource", "widget", "--filter", "size < 50", "--format", "table")
+    assert result.out.splitlines() == [
         "title  ensure   size  colour    parts            mixed",
         'alpha  present  5     red       ["bolt", "nut"]',
         "beta   present  10    dark red                   true",
@@ -114,11 +114,11 @@ def test_all_that_can_be_listed_applies_without_change(widgets: Bench) -> None:
     """What cannot be listed, is imperative or needs a configuration is left out, with a reason for those who ask."""
     widgets.environment["RESOURCE_API_MODULE_PATH"] += f":{widgets.home}/empty"
     (widgets.home / "empty").mkdir()
-    done = widgets.run("resource", "--all", "-v")
-    assert done.code == 0, done
-    assert "Info: file: is left out: files cannot be listed; name them" in done.lines
-    assert "Info: exec: is left out: what it does cannot be read back" in done.lines
-    applied = widgets.run("apply", widgets.write("machine.yaml", done.out), "--noop", "--detailed-exitcodes")
+    result = widgets.run("resource", "--all", "-v")
+    assert result.code == 0, result
+    assert "Info: file: is left out: files cannot be listed; name them" in result.lines
+    assert "Info: exec: is left out: what it does cannot be read back" in result.lines
+    applied = widgets.run("apply", widgets.write("machine.yaml", result.out), "--noop", "--detailed-exitcodes")
     assert applied.code == 0, applied
 
 
@@ -143,23 +143,23 @@ def test_a_listing_leaves_out_what_applying_it_would_change(bench: Bench) -> Non
     assert "Rule[a]" in listed.out
     assert bench.apply(listed.out, "--detailed-exitcodes").code == 0
     assert "Rule[b]:\n    ensure: present\n    text: x\n    # loaded: false" in bench.run("resource", "rule", "b").out
-    assert [each["title"] for each in bench.run("resource", "rule", "--json").document] == ["a", "b"]
+    assert [item["title"] for item in bench.run("resource", "rule", "--json").document] == ["a", "b"]
 
 
 def test_one_type_that_cannot_be_read_hides_no_other(widgets: Bench) -> None:
     """It is an error, and the others are listed."""
     widgets.probe("def get(self, context, names=None):\n    raise OSError('no answer')\ndef set(self, *a): pass")
-    done = widgets.run("resource", "probe,widget")
-    assert done.code == 1
-    assert "no answer" in done.err
-    assert "Widget[alpha]" in done.out
+    result = widgets.run("resource", "probe,widget")
+    assert result.code == 1
+    assert "no answer" in result.err
+    assert "Widget[alpha]" in result.out
 
 
 def test_a_type_that_cannot_be_listed_hides_no_other(widgets: Bench) -> None:
     """It is an error where it is named, and left out of a pattern; alone it is an error of the command."""
-    named = widgets.run("resource", "file,widget")
-    assert (named.code, named.lines) == (1, ["Error: file: files cannot be listed; name them"])
-    assert "Widget[alpha]" in named.out
+    names = widgets.run("resource", "file,widget")
+    assert (names.code, names.lines) == (1, ["Error: file: files cannot be listed; name them"])
+    assert "Widget[alpha]" in names.out
     matched = widgets.run("resource", "fi*,widg*", "-v")
     assert (matched.code, "Widget[alpha]" in matched.out) == (0, True)
     assert "Info: file: is left out: files cannot be listed; name them" in matched.lines
@@ -189,11 +189,11 @@ def editor(bench: Bench, *edits: str) -> dict[str, str]:
 def test_what_is_edited_is_applied(widgets: Bench) -> None:
     """Only resources whose text has changed, and a text with a problem is opened again with the message."""
     environment = editor(widgets, "text.replace('size: 5\\n', 'sise: 6\\n')", "text.replace('sise', 'size')")
-    done = widgets.run("resource", "widget", "--edit", **environment)
-    assert (done.code, done.out[-24:]) == (0, "1 updated, 0 unchanged.\n"), done
-    seen = (widgets.home / "seen1").read_text().splitlines()
-    assert seen[0].startswith("#! resources.yaml:5:5: Widget[alpha]: unknown attribute 'sise'")
-    assert seen[4] == "    sise: 6"
+    result = widgets.run("resource", "widget", "--edit", **environment)
+    assert (result.code, result.out[-24:]) == (0, "1 updated, 0 unchanged.\n"), result
+    lines = (widgets.home / "seen1").read_text().splitlines()
+    assert lines[0].startswith("#! resources.yaml:5:5: Widget[alpha]: unknown attribute 'sise'")
+    assert lines[4] == "    sise: 6"
     assert list(widgets.calls("widget", "set")[0]) == ["alpha"]
 
 
@@ -210,8 +210,8 @@ def test_what_is_edited_is_applied(widgets: Bench) -> None:
 )
 def test_an_edit_that_is_given_up_changes_nothing(widgets: Bench, edits: list[str], code: int, message: str) -> None:
     """Neither an unchanged text, nor a problem that stays, nor an editor that fails."""
-    done = widgets.run("resource", "widget", "--edit", **editor(widgets, *edits))
-    assert (done.code, message in done.err) == (code, True), done
+    result = widgets.run("resource", "widget", "--edit", **editor(widgets, *edits))
+    assert (result.code, message in result.err) == (code, True), result
     assert widgets.calls("widget", "set") == []
 
 
@@ -224,18 +224,18 @@ def on_terminal(bench: Bench, tmp_path: Path, rows: int, *arguments: str) -> tup
     try:
         termios.tcsetwinsize(theirs, (rows, 100))
         environment = bench.environment | {"PAGER": str(pager), "TERM": "xterm"}
-        done = command.run(list(arguments), cwd=bench.home, env=environment, stdout=theirs)
-        assert done.returncode == 0, done
-        shown = os.read(ours, 65536).decode()
+        process = command.run(list(arguments), cwd=bench.home, env=environment, stdout=theirs)
+        assert process.returncode == 0, process
+        text = os.read(ours, 65536).decode()
     finally:
         os.close(ours)
         os.close(theirs)
-    return shown, (tmp_path / "paged").exists()
+    return text, (tmp_path / "paged").exists()
 
 
 @pytest.mark.parametrize(("rows", "how"), [(10, "paged"), (100, "printed")])
 def test_what_does_not_fit_on_the_terminal_is_paged(widgets: Bench, tmp_path: Path, rows: int, how: str) -> None:
     """And only that: a pipe never is, nor what fits."""
-    shown, was_paged = on_terminal(widgets, tmp_path, rows, "resource", "widget")
-    assert "Widget[gamma]" in shown
+    output, was_paged = on_terminal(widgets, tmp_path, rows, "resource", "widget")
+    assert "Widget[gamma]" in output
     assert was_paged == (how == "paged")

@@ -49,7 +49,7 @@ def types(bench: Bench) -> Bench:
 
 def test_a_reference_yields_the_name_and_the_order(types: Bench) -> None:
     """The provider receives the name of the referenced resource, which is created first."""
-    done = types.stream(
+    result = types.stream(
         """
         resources:
           Mount[a]: {disk: "Disk[data]", others: ["Disk[sda]", sdc]}
@@ -57,8 +57,8 @@ def test_a_reference_yields_the_name_and_the_order(types: Bench) -> None:
           Disk[sda]: {}
         """
     )
-    assert done.code == 0
-    order = [each["reference"] for each in done.events("step_end")]
+    assert result.code == 0
+    order = [event["reference"] for event in result.events("step_end")]
     assert order.index("Mount[a]") > max(order.index("Disk[data]"), order.index("Disk[sda]"))
     [row] = types.run("resource", "mount", "a", "--json").document
     assert (row["disk"], row["others"]) == ("sdb", ["sda", "sdc"])
@@ -82,13 +82,13 @@ def test_a_handle_is_a_reference(types: Bench) -> None:
 )
 def test_an_unresolved_reference_has_its_line(types: Bench, value: str, message: str) -> None:
     """The error has the position and a hint."""
-    done = types.validate(f'resources:\n  Disk[sda]: {{}}\n  Mount[a]:\n    disk: "{value}"\n')
-    assert done.code == 65
-    assert "site.yaml:4:5: Mount[a]: " in done.err
-    assert message in done.err
+    result = types.validate(f'resources:\n  Disk[sda]: {{}}\n  Mount[a]:\n    disk: "{value}"\n')
+    assert result.code == 65
+    assert "site.yaml:4:5: Mount[a]: " in result.err
+    assert message in result.err
 
 
 def test_a_resource_with_several_namevars_cannot_be_a_reference(types: Bench) -> None:
     """The error suggests a reference to one of its namevars."""
-    done = types.validate('resources:\n  Slice[s]: {disk: sda, number: 1}\n  Mount[a]: {others: ["Slice[s]"]}\n')
-    assert "others: Slice[s] is known by disk and number; refer to one: ${Slice[s].disk}" in done.err
+    result = types.validate('resources:\n  Slice[s]: {disk: sda, number: 1}\n  Mount[a]: {others: ["Slice[s]"]}\n')
+    assert "others: Slice[s] is known by disk and number; refer to one: ${Slice[s].disk}" in result.err

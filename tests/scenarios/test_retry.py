@@ -94,17 +94,17 @@ def calls(bench: Bench, prefix: str = "") -> list[tuple[str, float]]:
     """Return the calls so far with their times, without ``get`` unless the prefix says so."""
     path = bench.things_of / "calls"
     noted = [tuple(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-    return [(what, at) for what, at in noted if what.startswith(prefix) and (prefix or what != "get")]
+    return [(subject, at) for subject, at in noted if subject.startswith(prefix) and (prefix or subject != "get")]
 
 
 def names(bench: Bench, prefix: str = "set") -> list[str]:
     """Return the calls of ``set`` so far, each with its names."""
-    return [what for what, _ in calls(bench, prefix)]
+    return [subject for subject, _ in calls(bench, prefix)]
 
 
-def warnings(done: Outcome) -> list[str]:
+def warnings(result: Outcome) -> list[str]:
     """Return the warnings of a run, without the places of exceptions."""
-    lines = [re.sub(r" \([^()]*\.py:\d+ in \w+\)", "", line) for line in done.lines]
+    lines = [re.sub(r" \([^()]*\.py:\d+ in \w+\)", "", line) for line in result.lines]
     return [line.removeprefix("Warning: ") for line in lines if line.startswith("Warning: ")]
 
 
@@ -114,58 +114,58 @@ def test_a_change_that_fails_is_repeated(stubborn: Bench, how: str, isolate: str
     """Whether ``set`` raises or reports the failure; earlier failures are warnings, and the run succeeds."""
     stubborn.environment["RESOURCE_API_ISOLATE"] = isolate
     fails(stubborn, how, a=2)
-    done = stubborn.stream("resources: {'Probe[a]': {size: 1, retry: {tries: 3}}}", "--detailed-exitcodes")
-    assert done.code == 2, done.err
+    result = stubborn.stream("resources: {'Probe[a]': {size: 1, retry: {tries: 3}}}", "--detailed-exitcodes")
+    assert result.code == 2, result.err
     assert names(stubborn) == ["set a"] * 3
-    assert warnings(done) == [f"Probe[a]: try {number} of 3: a is stuck" for number in (1, 2)]
-    assert not [line for line in done.lines if line.startswith("Error")]
-    assert (done.ends()["Probe[a]"]["status"], done.ends()["Probe[a]"]["tries"]) == ("success", 3)
+    assert warnings(result) == [f"Probe[a]: try {number} of 3: a is stuck" for number in (1, 2)]
+    assert not [line for line in result.lines if line.startswith("Error")]
+    assert (result.ends()["Probe[a]"]["status"], result.ends()["Probe[a]"]["tries"]) == ("success", 3)
 
 
 @pytest.mark.parametrize("how", ["raise", "report", "context"])
 def test_the_last_failure_is_the_error(stubborn: Bench, how: str) -> None:
     """After its tries the resource has failed as without ``retry``: one error line, and dependents are skipped."""
     fails(stubborn, how, a=9)
-    done = stubborn.stream(
+    result = stubborn.stream(
         "resources: {'Probe[a]': {retry: {tries: 2}}, 'Probe[b]': {require: 'Probe[a]'}, 'Probe[c]': {}}"
     )
-    assert done.code == 1
-    statuses = {name: end["status"] for name, end in done.ends().items()}
+    assert result.code == 1
+    statuses = {name: end["status"] for name, end in result.ends().items()}
     assert statuses == {"Probe[a]": "failed", "Probe[b]": "skipped", "Probe[c]": "success"}
-    assert done.ends()["Probe[a]"]["error"].startswith("a is stuck")
-    assert len([line for line in done.lines if line.startswith("Error")]) == 1
-    assert warnings(done)[0] == "Probe[a]: try 1 of 2: a is stuck"
-    assert [what for what, _ in calls(stubborn)].count("a") == 2
+    assert result.ends()["Probe[a]"]["error"].startswith("a is stuck")
+    assert len([line for line in result.lines if line.startswith("Error")]) == 1
+    assert warnings(result)[0] == "Probe[a]: try 1 of 2: a is stuck"
+    assert [subject for subject, _ in calls(stubborn)].count("a") == 2
 
 
 def test_what_does_not_converge_is_repeated(stubborn: Bench) -> None:
     """A change that raises nothing and is not seen as asked has failed too."""
     fails(stubborn, "half", a=1)
-    done = stubborn.apply("resources: {'Probe[a]': {size: 3, retry: {tries: 2}}}")
-    assert (done.code, warnings(done)) == (0, ["Probe[a]: try 1 of 2: did not converge: size is 0, should be 3"])
+    result = stubborn.apply("resources: {'Probe[a]': {size: 3, retry: {tries: 2}}}")
+    assert (result.code, warnings(result)) == (0, ["Probe[a]: try 1 of 2: did not converge: size is 0, should be 3"])
 
 
 def test_a_creation_that_is_not_seen_is_not_repeated(stubborn: Bench) -> None:
     """It could be created twice: it stays unconfirmed (contract §10.2)."""
     fails(stubborn, "lie", a=1)
-    done = stubborn.stream("resources: {'Probe[a]': {size: 3, retry: {tries: 5}}}")
-    assert (done.code, names(stubborn), done.ends()["Probe[a]"]["unconfirmed"]) == (1, ["set a"], True)
+    result = stubborn.stream("resources: {'Probe[a]': {size: 3, retry: {tries: 5}}}")
+    assert (result.code, names(stubborn), result.ends()["Probe[a]"]["unconfirmed"]) == (1, ["set a"], True)
 
 
 def test_a_tainted_resource_is_not_repeated(stubborn: Bench) -> None:
     """A second try cannot help what must be replaced; the failure is logged as an error, once."""
     fails(stubborn, "tainted", a=1)
-    done = stubborn.apply("resources: {'Probe[a]': {size: 3, retry: {tries: 5}}}")
-    assert (done.code, names(stubborn)) == (1, ["set a"])
-    assert [line for line in done.lines if "spoilt" in line] == ["Error: Probe[a]: a is spoilt"]
+    result = stubborn.apply("resources: {'Probe[a]': {size: 3, retry: {tries: 5}}}")
+    assert (result.code, names(stubborn)) == (1, ["set a"])
+    assert [line for line in result.lines if "spoilt" in line] == ["Error: Probe[a]: a is spoilt"]
 
 
 def test_one_try_is_one_call(stubborn: Bench) -> None:
     """``tries: 1`` excludes the second call, one by one, that others get after a call that raised."""
     fails(stubborn, a=1, b=1)
-    done = stubborn.stream("resources: {'Probe[a]': {retry: {tries: 1}}, 'Probe[b]': {}, 'Probe[c]': {}}")
+    result = stubborn.stream("resources: {'Probe[a]': {retry: {tries: 1}}, 'Probe[b]': {}, 'Probe[c]': {}}")
     assert names(stubborn) == ["set a b c", "set b", "set c"]
-    assert {name: end["status"] for name, end in done.ends().items()} == {
+    assert {name: end["status"] for name, end in result.ends().items()} == {
         "Probe[a]": "failed",
         "Probe[b]": "failed",
         "Probe[c]": "success",
@@ -176,12 +176,12 @@ def test_one_by_one_is_a_try(stubborn: Bench) -> None:
     """The second call counts, comes after the delay, and after the first call of the other names."""
     fails(stubborn, a=2)
     site = "resources: {'Probe[a]': {retry: {tries: 3, delay: 0.3}}, 'Probe[b]': {}, 'Probe[c]': {retry: {tries: 9}}}"
-    done = stubborn.apply(site)
-    assert done.code == 0, done.err
+    result = stubborn.apply(site)
+    assert result.code == 0, result.err
     assert names(stubborn) == ["set a b c", "set b", "set c", "set a", "set a"]
-    first, second, third = [at for what, at in calls(stubborn) if what == "a"]
+    first, second, third = [at for subject, at in calls(stubborn) if subject == "a"]
     assert min(second - first, third - second) >= 0.3
-    assert [line for line in warnings(done) if "Probe[a]" in line] == [
+    assert [line for line in warnings(result) if "Probe[a]" in line] == [
         f"Probe[a]: try {number} of 3: a is stuck; again in 0.3 s" for number in (1, 2)
     ]
 
@@ -198,9 +198,9 @@ def test_the_name_is_read_before_each_try(stubborn: Bench) -> None:
     text = provider.read_text(encoding="utf-8")
     provider.write_text(text.replace("    def get(self", "    def get_(self") + late, encoding="utf-8")
     fails(stubborn, "report", a=9)
-    done = stubborn.stream("resources: {'Probe[a]': {size: 1, retry: {tries: 3, delay: 0.6}}}")
-    assert (done.code, names(stubborn)) == (0, ["set a"]), done.err
-    assert done.ends()["Probe[a]"]["status"] == "success"
+    result = stubborn.stream("resources: {'Probe[a]': {size: 1, retry: {tries: 3, delay: 0.6}}}")
+    assert (result.code, names(stubborn)) == (0, ["set a"]), result.err
+    assert result.ends()["Probe[a]"]["status"] == "success"
 
 
 def test_dependents_in_the_same_call_begin_when_the_second_try_has_succeeded(stubborn: Bench) -> None:
@@ -213,10 +213,10 @@ def test_dependents_in_the_same_call_begin_when_the_second_try_has_succeeded(stu
       Probe[c]: {require: "Probe[b]"}
       Probe[d]: {}
     """
-    done = stubborn.stream(site)
-    assert done.code == 0, done.err
-    assert [what for what, _ in calls(stubborn) if len(what) == 1] == ["a", "d", "a", "b", "c"]
-    assert {end["status"] for end in done.ends().values()} == {"success"}
+    result = stubborn.stream(site)
+    assert result.code == 0, result.err
+    assert [subject for subject, _ in calls(stubborn) if len(subject) == 1] == ["a", "d", "a", "b", "c"]
+    assert {end["status"] for end in result.ends().values()} == {"success"}
 
 
 def test_each_try_has_the_whole_timeout(bench: Bench) -> None:
@@ -232,9 +232,9 @@ def test_each_try_has_the_whole_timeout(bench: Bench) -> None:
             self._done(changes)
         """
     )
-    done = bench.apply("resources: {'Probe[a]': {timeout: 1, retry: {tries: 2}}}")
-    assert done.code == 0, done.err
-    assert warnings(done)[0].startswith("Probe[a]: try 1 of 2: ")
+    result = bench.apply("resources: {'Probe[a]': {timeout: 1, retry: {tries: 2}}}")
+    assert result.code == 0, result.err
+    assert warnings(result)[0].startswith("Probe[a]: try 1 of 2: ")
 
 
 def test_a_refresh_is_repeated(stubborn: Bench) -> None:
@@ -246,10 +246,10 @@ def test_a_refresh_is_repeated(stubborn: Bench) -> None:
       Probe[a]: {retry: {tries: 2, delay: 0.2}}
       Probe[b]: {retry: {tries: 2}}
     """
-    done = stubborn.apply(site)
-    assert done.code == 0, done.err
+    result = stubborn.apply(site)
+    assert result.code == 0, result.err
     assert names(stubborn, "refresh") == ["refresh a b", "refresh b", "refresh a"]
-    assert "Probe[a]: try 1 of 2: refresh failed: a does not start; again in 0.2 s" in warnings(done)
+    assert "Probe[a]: try 1 of 2: refresh failed: a does not start; again in 0.2 s" in warnings(result)
     fails(stubborn, **{"refresh a": 9})
     (stubborn.things_of / "counts.json").unlink()
     stubborn.put("widget", w={"size": 7})
@@ -261,10 +261,10 @@ def test_a_refresh_is_repeated(stubborn: Bench) -> None:
 def test_a_command_is_repeated_only_where_it_says_so(stubborn: Bench) -> None:
     """``retry`` from ``defaults`` or a component does not reach an imperative type; its own does."""
     fails(stubborn, x=1, y=1)
-    done = stubborn.stream(
+    result = stubborn.stream(
         "defaults: {Errands: {retry: {tries: 3}}}\nresources: {'Errands[x]': {}, 'Errands[y]': {retry: {tries: 2}}}"
     )
-    assert {name: end["status"] for name, end in done.ends().items()} == {
+    assert {name: end["status"] for name, end in result.ends().items()} == {
         "Errands[x]": "failed",
         "Errands[y]": "success",
     }
@@ -279,8 +279,8 @@ def test_a_command_is_repeated_only_where_it_says_so(stubborn: Bench) -> None:
         """,
     )
     fails(stubborn, z=1, p=1)
-    done = stubborn.stream("resources: {'Chores[all]': {retry: {tries: 2}}}")
-    assert {name: end["status"] for name, end in done.ends().items()} == {
+    result = stubborn.stream("resources: {'Chores[all]': {retry: {tries: 2}}}")
+    assert {name: end["status"] for name, end in result.ends().items()} == {
         "Chores[all]/Errands[z]": "failed",
         "Chores[all]/Probe[p]": "success",
     }
@@ -289,10 +289,10 @@ def test_a_command_is_repeated_only_where_it_says_so(stubborn: Bench) -> None:
 def test_defaults_and_null(stubborn: Bench) -> None:
     """A resource takes ``retry`` from ``defaults``; ``null`` takes it away."""
     fails(stubborn, "report", a=1, b=1)
-    done = stubborn.stream(
+    result = stubborn.stream(
         "defaults: {Probe: {retry: {tries: 2}}}\nresources: {'Probe[a]': {}, 'Probe[b]': {retry: null}}"
     )
-    assert {name: end["status"] for name, end in done.ends().items()} == {"Probe[a]": "success", "Probe[b]": "failed"}
+    assert {name: end["status"] for name, end in result.ends().items()} == {"Probe[a]": "success", "Probe[b]": "failed"}
 
 
 def test_fail_fast_waits_for_the_last_try(stubborn: Bench) -> None:
@@ -302,8 +302,8 @@ def test_fail_fast_waits_for_the_last_try(stubborn: Bench) -> None:
     assert stubborn.apply(site, "--fail-fast").code == 0
     fails(stubborn, "report", c=9, d=9)
     site = "resources: {'Probe[c]': {retry: {tries: 2}}, 'Probe[d]': {retry: {tries: 9}}, 'Widget[v]': {}}"
-    done = stubborn.stream(site, "--fail-fast")
-    assert {name: end["status"] for name, end in done.ends().items()} == {
+    result = stubborn.stream(site, "--fail-fast")
+    assert {name: end["status"] for name, end in result.ends().items()} == {
         "Probe[c]": "failed",
         "Probe[d]": "failed",
         "Widget[v]": "skipped",
@@ -342,19 +342,19 @@ def test_a_kill_between_two_tries_converges(stubborn: Bench, how: str) -> None:
     time.sleep(0.3)
     process.kill()
     process.communicate(timeout=20)
-    done = stubborn.run("apply", site)
-    assert done.code == 0, done.err
-    assert len([what for what, _ in calls(stubborn) if what == "a"]) == 2
+    result = stubborn.run("apply", site)
+    assert result.code == 0, result.err
+    assert len([subject for subject, _ in calls(stubborn) if subject == "a"]) == 2
     assert stubborn.run("apply", site, "--detailed-exitcodes").code == 0
 
 
 def test_the_wait_is_shown(stubborn: Bench) -> None:
     """While it waits the log says for which try; with ``-v`` each call says which one it is."""
     fails(stubborn, a=1)
-    done = stubborn.apply("resources: {'Probe[a]': {retry: {tries: 2, delay: 5.4}}}", "-v")
-    assert done.code == 0, done.err
-    assert "Notice: Probe[a]: still waiting (try 2 of 2) (5 s)" in done.lines
-    assert "Info: Probe[a]: creating (try 2 of 2)" in done.lines
+    result = stubborn.apply("resources: {'Probe[a]': {retry: {tries: 2, delay: 5.4}}}", "-v")
+    assert result.code == 0, result.err
+    assert "Notice: Probe[a]: still waiting (try 2 of 2) (5 s)" in result.lines
+    assert "Info: Probe[a]: creating (try 2 of 2)" in result.lines
 
 
 def test_noop_and_a_saved_plan(stubborn: Bench) -> None:

@@ -83,8 +83,8 @@ def test_the_history_is_that_of_all_projects(bench: Bench) -> None:
 def test_without_state_nothing_is_kept(bench: Bench) -> None:
     """``memory:`` has no history, and says so."""
     bench.apply(SITE)
-    done = bench.run("report")
-    assert (done.code, done.err) == (64, "Error: nothing is recorded yet\n")
+    result = bench.run("report")
+    assert (result.code, result.err) == (64, "Error: nothing is recorded yet\n")
 
 
 def test_a_report_shows_failures_first(bench: Bench, kept: Path) -> None:
@@ -107,15 +107,15 @@ def test_the_document_of_a_run_has_what_its_stream_had(bench: Bench, kept: Path)
     """Steps with changes, outcomes and calls; who refreshed whom."""
     ends = bench.stream(SITE).ends()
     assert kept.exists()
-    found = bench.run("report", "--format", "json").document
-    assert {step["reference"] for step in found["steps"]} == ends.keys()
-    for step in found["steps"]:
+    document = bench.run("report", "--format", "json").document
+    assert {step["reference"] for step in document["steps"]} == ends.keys()
+    for step in document["steps"]:
         assert {name: step[name] for name in ("action", "status", "changes", "error", "corrective")} == {
             name: ends[step["reference"]][name] for name in ("action", "status", "changes", "error", "corrective")
         }
-    assert [found["calls"][step["call"]]["method"] for step in found["steps"]] == ["set", "refresh"]
-    assert found["critical_path"] == [0, 1]
-    assert found["notifications"] == [{"from": "Widget[a]", "to": "Daemon[d]"}]
+    assert [document["calls"][step["call"]]["method"] for step in document["steps"]] == ["set", "refresh"]
+    assert document["critical_path"] == [0, 1]
+    assert document["notifications"] == [{"from": "Widget[a]", "to": "Daemon[d]"}]
 
 
 def test_two_runs_are_compared_by_reference_and_attribute(bench: Bench, kept: Path) -> None:
@@ -124,10 +124,10 @@ def test_two_runs_are_compared_by_reference_and_attribute(bench: Bench, kept: Pa
     bench.apply(FAILING)
     assert kept.exists()
     first, second = ids(bench)
-    found = bench.run("history", "diff", first, second, "--json").document
-    assert [each["reference"] for each in found["only_in_a"]] == ["Daemon[d]"]
-    assert [each["reference"] for each in found["only_in_b"]] == ["Widget[a2]", "Probe[bad]", "Widget[c]"]
-    (different,) = found["different"]
+    document = bench.run("history", "diff", first, second, "--json").document
+    assert [item["reference"] for item in document["only_in_a"]] == ["Daemon[d]"]
+    assert [value["reference"] for value in document["only_in_b"]] == ["Widget[a2]", "Probe[bad]", "Widget[c]"]
+    (different,) = document["different"]
     assert (different["reference"], different["action"]) == ("Widget[a]", ["create", "update"])
     assert different["attributes"]["size"][1]["should"] == 2
     text = bench.run("history", "diff", first[:8], second[:8]).out
@@ -138,13 +138,13 @@ def test_two_runs_are_compared_by_reference_and_attribute(bench: Bench, kept: Pa
 def test_an_unknown_run_is_an_error_that_says_where_to_look(bench: Bench, kept: Path) -> None:
     """And one whose file is gone still has its line in the history."""
     bench.apply(SITE)
-    done = bench.run("report", "x")
-    assert (done.code, "'resource-api history' lists the runs" in done.err) == (64, True)
+    result = bench.run("report", "x")
+    assert (result.code, "'resource-api history' lists the runs" in result.err) == (64, True)
     for damage in (b"", b"[]", b'{"format_version": 1}', b'{"format_version": 2}'):
         for file in kept.iterdir():
             file.write_bytes(damage)
-        shown = bench.run("report")
-        assert (shown.code, "Nothing more is kept" in shown.out) == (0, True)
+        output = bench.run("report")
+        assert (output.code, "Nothing more is kept" in output.out) == (0, True)
 
 
 def test_a_run_that_cannot_be_kept_is_a_warning(bench: Bench, kept: Path) -> None:
@@ -152,9 +152,9 @@ def test_a_run_that_cannot_be_kept_is_a_warning(bench: Bench, kept: Path) -> Non
     kept.parent.mkdir(mode=0o700)
     kept.mkdir(mode=0o700)
     kept.chmod(0o777)
-    done = bench.apply(SITE)
-    assert f"Warning: no report of this run is kept: {kept} is no directory of this user alone\n" in done.err
-    assert (done.code, list(kept.iterdir())) == (0, [])
+    result = bench.apply(SITE)
+    assert f"Warning: no report of this run is kept: {kept} is no directory of this user alone\n" in result.err
+    assert (result.code, list(kept.iterdir())) == (0, [])
     assert bench.run("history", "--json").document[-1]["summary"]["created"] == 1
 
 
@@ -178,9 +178,9 @@ def test_an_empty_list_is_said_to_people_and_printed_as_nothing(bench: Bench, wo
         "RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db",
         "RESOURCE_API_BACKUPS": f"{bench.home}/copies",
     }
-    for said in LISTS[words]:
-        if said:
-            for options, expected in (("", [f"Notice: {said.format(home=bench.home)}"]), ("-q", [""])):
+    for message in LISTS[words]:
+        if message:
+            for options, expected in (("", [f"Notice: {message.format(home=bench.home)}"]), ("-q", [""])):
                 with Terminal(400) as terminal:
                     terminal.run(bench, *words.split(), *options.split())
                     assert terminal.end() == (0, expected)

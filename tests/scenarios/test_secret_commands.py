@@ -174,21 +174,21 @@ class House:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the command."""
-        given = ["-i", "password=@word"] if "site.yaml" in arguments else []
-        return command.run([*arguments, *given], cwd=self.path, env=self.env, text=True)
+        options = ["-i", "password=@word"] if "site.yaml" in arguments else []
+        return command.run([*arguments, *options], cwd=self.path, env=self.env, text=True)
 
     def ok(self, *arguments: str, key: str = "") -> str:
         """Return the output of a command that must succeed."""
-        done = self.run(*arguments, *(["--key", f"file:{key}"] if key else []))
-        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
-        return done.stdout
+        result = self.run(*arguments, *(["--key", f"file:{key}"] if key else []))
+        assert result.returncode == 0, (arguments, result.stdout, result.stderr)
+        return result.stdout
 
     def fails(self, code: int, *arguments: str, key: str = "") -> str:
         """Return the error of a command that must fail with ``code``."""
-        done = self.run(*arguments, *(["--key", f"file:{key}"] if key else []))
-        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-        assert SECRET not in done.stdout + done.stderr
-        return done.stderr
+        result = self.run(*arguments, *(["--key", f"file:{key}"] if key else []))
+        assert result.returncode == code, (result.returncode, result.stdout, result.stderr)
+        assert SECRET not in result.stdout + result.stderr
+        return result.stderr
 
     def exported(self, key: str = "") -> dict[str, Any]:
         """Return the exported state."""
@@ -238,9 +238,9 @@ class TestDeleting:
         """With a key an undeclared resource is deleted with its recorded secret parameter."""
         house.ok("apply", "site.yaml", key="key")
         (house.path / "empty.yaml").write_text("project: house\nresources: {}\n", encoding="utf-8")
-        done = house.run("apply", "empty.yaml", "--prune", "-d", "--key", "file:key")
-        assert "1 deleted" in done.stdout
-        assert SECRET not in done.stdout + done.stderr
+        result = house.run("apply", "empty.yaml", "--prune", "-d", "--key", "file:key")
+        assert "1 deleted" in result.stdout
+        assert SECRET not in result.stdout + result.stderr
         assert SECRET in (house.path / "world/deleted").read_text(encoding="utf-8")
 
     def test_a_deletion_has_no_secret_parameter_without_a_key(self, house: House) -> None:
@@ -357,8 +357,8 @@ class TestPlans:
         """A change of any part of an encrypted plan is detected, and nothing is changed."""
         house.ok("plan", "site.yaml", "-o", "plan.json", key="key")
         document = json.loads((house.path / "plan.json").read_text(encoding="utf-8"))
-        other = house.ok("plan", "site.yaml", "-o", "plan2.json", "--replace", "Door[front]", key="key")
-        assert other
+        another = house.ok("plan", "site.yaml", "-o", "plan2.json", "--replace", "Door[front]", key="key")
+        assert another
         second = json.loads((house.path / "plan2.json").read_text(encoding="utf-8"))
         for altered in (
             {**document, "steps": []},
@@ -461,10 +461,10 @@ class TestChangingKeys:
         with closing(sqlite3.connect(house.path / "state/state.db")) as connection:
             tables = ("SELECT body FROM stack", "SELECT body FROM resource")
             rows = [body for query in tables for (body,) in connection.execute(query)]
-        found: set[str] = set()
+        names: set[str] = set()
         for row in rows:
-            json.loads(row, object_hook=lambda each: found.add(each["box"]) if "box" in each else None)
-        return found
+            json.loads(row, object_hook=lambda item: names.add(item["box"]) if "box" in item else None)
+        return names
 
 
 class TestOtherCommands:
@@ -474,8 +474,8 @@ class TestOtherCommands:
         """``resource`` needs no key, and with the key it warns that the resource is recorded."""
         house.ok("apply", "site.yaml", key="key")
         house.ok("resource", "door", "front", "colour=red")
-        done = house.run("resource", "door", "front", "colour=blue", "--key", "file:key")
-        assert "is recorded in stack 'default' of 'house'" in done.stderr
+        result = house.run("resource", "door", "front", "colour=blue", "--key", "file:key")
+        assert "is recorded in stack 'default' of 'house'" in result.stderr
 
     def test_history_and_recovery_need_no_key(self, house: House) -> None:
         """``history``, ``check`` and ``recover`` work on an encrypted state without a key."""

@@ -18,20 +18,20 @@ def statuses(ends: dict[str, dict[str, object]]) -> dict[str, object]:
 
 def test_a_failed_creation_fails_exactly_that_resource(bench: Bench) -> None:
     """The error is logged once, and the other resources of the same call are created."""
-    done = bench.stream("resources: {'Widget[a]': {}, 'Widget[bad]': {}, 'Widget[c]': {}}", "--detailed-exitcodes")
-    assert done.code == 6
-    assert statuses(done.ends()) == {"Widget[a]": "success", "Widget[bad]": "failed", "Widget[c]": "success"}
-    assert done.ends()["Widget[bad]"]["error"] == "the press is broken"
-    errors = [line for line in done.lines if line.startswith("Error")]
+    result = bench.stream("resources: {'Widget[a]': {}, 'Widget[bad]': {}, 'Widget[c]': {}}", "--detailed-exitcodes")
+    assert result.code == 6
+    assert statuses(result.ends()) == {"Widget[a]": "success", "Widget[bad]": "failed", "Widget[c]": "success"}
+    assert result.ends()["Widget[bad]"]["error"] == "the press is broken"
+    errors = [line for line in result.lines if line.startswith("Error")]
     assert errors == ["Error: Widget[bad]: Creating failed: the press is broken"]
     assert sorted(bench.things("widget")) == ["a", "c"]
-    summary = done.events("summary")[0]
+    summary = result.events("summary")[0]
     assert (summary["created"], summary["failed"], summary["skipped"], summary["exit_code"]) == (2, 1, 0, 6)
 
 
 def test_dependents_are_skipped_and_nothing_else(bench: Bench) -> None:
     """Direct and transitive dependents are skipped with a warning that names the failed resource."""
-    done = bench.stream(
+    result = bench.stream(
         """
         resources:
           Widget[bad]: {}
@@ -41,25 +41,25 @@ def test_dependents_are_skipped_and_nothing_else(bench: Bench) -> None:
         """,
         "--detailed-exitcodes",
     )
-    assert done.code == 6
-    assert statuses(done.ends()) == {
+    assert result.code == 6
+    assert statuses(result.ends()) == {
         "Widget[bad]": "failed",
         "Token[1]": "skipped",
         "Token[2]": "skipped",
         "Token[3]": "success",
     }
-    warnings = [line for line in done.lines if line.startswith("Warning")]
+    warnings = [line for line in result.lines if line.startswith("Warning")]
     assert len(warnings) == 2
     assert all("Widget[bad]" in line for line in warnings)
     assert list(bench.things("token")) == ["3"]
-    summary = done.events("summary")[0]
+    summary = result.events("summary")[0]
     assert (summary["failed"], summary["skipped"]) == (1, 2)
 
 
 def test_dependents_in_the_same_call_are_left_out(bench: Bench) -> None:
     """The iterator of ``changes`` omits a name whose prerequisite has failed in the same call."""
-    done = bench.stream("resources: {'Widget[bad]': {}, 'Widget[b]': {require: 'Widget[bad]'}, 'Widget[c]': {}}")
-    assert statuses(done.ends()) == {"Widget[bad]": "failed", "Widget[b]": "skipped", "Widget[c]": "success"}
+    result = bench.stream("resources: {'Widget[bad]': {}, 'Widget[b]': {require: 'Widget[bad]'}, 'Widget[c]': {}}")
+    assert statuses(result.ends()) == {"Widget[bad]": "failed", "Widget[b]": "skipped", "Widget[c]": "success"}
     assert list(bench.things("widget")) == ["c"]
 
 
@@ -72,10 +72,10 @@ def test_only_failures_are_exit_four(bench: Bench) -> None:
 def test_a_failed_update_reports_no_change(bench: Bench) -> None:
     """No changed line is logged for a failed update, and the resource is unchanged."""
     bench.put("widget", bad={"size": 1})
-    done = bench.stream("resources: {'Widget[bad]': {size: 2}}")
-    (end,) = done.ends().values()
+    result = bench.stream("resources: {'Widget[bad]': {size: 2}}")
+    (end,) = result.ends().values()
     assert (end["action"], end["status"], end["error"]) == ("update", "failed", "the press is broken")
-    assert "changed from" not in done.err
+    assert "changed from" not in result.err
     assert bench.things("widget") == {"bad": {"size": 1}}
 
 
@@ -91,25 +91,25 @@ def test_set_raising_for_one_fails_it_alone(bench: Bench) -> None:
                 self._put(name, dict(should))
         """
     )
-    done = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Probe[c]': {}}", "--detailed-exitcodes")
-    assert done.code == 6
-    assert statuses(done.ends()) == {"Probe[a]": "success", "Probe[b]": "failed", "Probe[c]": "success"}
-    assert re.fullmatch(r"b is stuck \(providers/probe\.py:\d+ in set\)", done.ends()["Probe[b]"]["error"])
-    asked = [line.removeprefix("Notice: probe: asked for ") for line in done.lines if "asked for" in line]
-    assert asked == ["['a', 'b', 'c']", "['b']", "['c']"]
-    [line] = [line for line in done.lines if "stuck" in line]
+    result = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Probe[c]': {}}", "--detailed-exitcodes")
+    assert result.code == 6
+    assert statuses(result.ends()) == {"Probe[a]": "success", "Probe[b]": "failed", "Probe[c]": "success"}
+    assert re.fullmatch(r"b is stuck \(providers/probe\.py:\d+ in set\)", result.ends()["Probe[b]"]["error"])
+    requested = [line.removeprefix("Notice: probe: asked for ") for line in result.lines if "asked for" in line]
+    assert requested == ["['a', 'b', 'c']", "['b']", "['c']"]
+    [line] = [line for line in result.lines if "stuck" in line]
     assert re.fullmatch(r"Error: Probe\[b\]: b is stuck \(providers/probe\.py:\d+ in set\)", line)
 
 
-@pytest.mark.parametrize("done", [False, True])
-def test_a_failing_call_for_one_name_is_made_once(bench: Bench, *, done: bool) -> None:
+@pytest.mark.parametrize("result", [False, True])
+def test_a_failing_call_for_one_name_is_made_once(bench: Bench, *, result: bool) -> None:
     """A failing call for one resource is not repeated, and the resource succeeds if it converged."""
     bench.probe(
         f"""
         def set(self, context, changes):
             for name, (is_, should) in changes.items():
                 context.notice(f"POST {{name}}")
-                if {done}:
+                if {result}:
                     self._put(name, dict(should))
                 raise OSError("no answer")
         """
@@ -117,8 +117,8 @@ def test_a_failing_call_for_one_name_is_made_once(bench: Bench, *, done: bool) -
     ended = bench.stream("resources: {'Probe[a]': {}, 'Token[1]': {require: 'Probe[a]'}}")
     assert [line for line in ended.lines if "POST" in line] == ["Notice: probe: POST a"]
     error = ended.ends()["Probe[a]"].get("error")
-    assert error is None if done else error.startswith("no answer (providers/probe.py:")
-    assert statuses(ended.ends())["Token[1]"] == ("success" if done else "skipped")
+    assert error is None if result else error.startswith("no answer (providers/probe.py:")
+    assert statuses(ended.ends())["Token[1]"] == ("success" if result else "skipped")
 
 
 def test_names_with_a_status_keep_it_when_set_raises(bench: Bench) -> None:
@@ -138,44 +138,44 @@ def test_names_with_a_status_keep_it_when_set_raises(bench: Bench) -> None:
             raise OSError("all is lost")
         """
     )
-    done = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Probe[c]': {}, 'Probe[d]': {}}")
-    ends = done.ends()
+    result = bench.stream("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Probe[c]': {}, 'Probe[d]': {}}")
+    ends = result.ends()
     assert ends["Probe[a]"]["status"] == "success"
     assert ends["Probe[b]"]["error"] == "b is stuck"
     assert ends["Probe[c]"]["status"] == "failed"
     assert ends["Probe[d]"]["error"].startswith("all is lost (providers/probe.py:")
-    asked = [line.removeprefix("Notice: probe: asked for ") for line in done.lines if "asked for" in line]
-    assert asked == ["['a', 'b', 'c', 'd']", "['d']"]
+    requested = [line.removeprefix("Notice: probe: asked for ") for line in result.lines if "asked for" in line]
+    assert requested == ["['a', 'b', 'c', 'd']", "['d']"]
 
 
 def test_set_is_verified(bench: Bench) -> None:
     """A resource that does not converge fails, and the error has the actual and the declared value."""
     bench.probe("def set(self, context, changes):\n    for name in changes:\n        context.created(name)")
-    done = bench.stream("resources: {'Probe[a]': {size: 3}}")
-    assert done.code == 1
-    assert "did not converge" in done.ends()["Probe[a]"]["error"]
+    result = bench.stream("resources: {'Probe[a]': {size: 3}}")
+    assert result.code == 1
+    assert "did not converge" in result.ends()["Probe[a]"]["error"]
     bench.probe("def set(self, context, changes): self._put('a', {'name': 'a', 'ensure': 'present', 'size': 4})")
-    other = bench.stream("resources: {'Probe[a]': {size: 3}}")
-    assert other.code == 1
-    assert "size is 4, should be 3" in other.ends()["Probe[a]"]["error"]
+    second = bench.stream("resources: {'Probe[a]': {size: 3}}")
+    assert second.code == 1
+    assert "size is 4, should be 3" in second.ends()["Probe[a]"]["error"]
 
 
 @pytest.mark.parametrize(("strict", "warned"), [("warning", True), ("off", False)])
 def test_below_error_a_divergence_counts_as_a_change(bench: Bench, strict: str, *, warned: bool) -> None:
     """``--strict warning`` logs the divergence, ``off`` does not, and the exit code is 2."""
     bench.probe("def set(self, context, changes): self._put('a', {'name': 'a', 'ensure': 'present', 'size': 4})")
-    done = bench.apply("resources: {'Probe[a]': {size: 3}}", "--strict", strict, "--detailed-exitcodes")
-    assert done.code == 2
-    assert any(line.startswith("Warning: Probe[a]: ") and "did not converge" in line for line in done.lines) is warned
+    result = bench.apply("resources: {'Probe[a]': {size: 3}}", "--strict", strict, "--detailed-exitcodes")
+    assert result.code == 2
+    assert any(line.startswith("Warning: Probe[a]: ") and "did not converge" in line for line in result.lines) is warned
 
 
 def test_a_deletion_is_verified(bench: Bench) -> None:
     """A deletion that is reported but not made fails the resource."""
     bench.put("probe", a={"name": "a", "ensure": "present"})
     bench.probe("def set(self, context, changes):\n    for name in changes:\n        context.deleted(name)")
-    done = bench.stream("resources: {'Probe[a]': {ensure: absent}}")
-    assert done.code == 1
-    assert "did not converge" in done.ends()["Probe[a]"]["error"]
+    result = bench.stream("resources: {'Probe[a]': {ensure: absent}}")
+    assert result.code == 1
+    assert "did not converge" in result.ends()["Probe[a]"]["error"]
 
 
 def test_the_return_value_of_set_is_ignored(bench: Bench) -> None:
@@ -194,9 +194,9 @@ def test_set_is_not_called_without_a_change(bench: Bench) -> None:
 
 def test_fail_fast_starts_nothing_after_the_first_failure(bench: Bench) -> None:
     """With ``--fail-fast`` independent resources are skipped after the first failure."""
-    done = bench.stream("resources: {'Widget[bad]': {}, 'Token[1]': {}, 'Token[2]': {}}", "--fail-fast")
-    assert done.code == 1
-    assert statuses(done.ends()) == {"Widget[bad]": "failed", "Token[1]": "skipped", "Token[2]": "skipped"}
+    result = bench.stream("resources: {'Widget[bad]': {}, 'Token[1]': {}, 'Token[2]': {}}", "--fail-fast")
+    assert result.code == 1
+    assert statuses(result.ends()) == {"Widget[bad]": "failed", "Token[1]": "skipped", "Token[2]": "skipped"}
     assert bench.things("token") == {}
 
 
@@ -210,20 +210,20 @@ def test_an_exception_without_a_text_is_an_error(bench: Bench) -> None:
             raise Odd
         """
     )
-    done = bench.stream("resources: {'Probe[a]': {}, 'Widget[a]': {}}")
-    assert done.code == 1
-    assert statuses(done.ends()) == {"Probe[a]": "failed", "Widget[a]": "success"}
-    assert "Odd" in done.ends()["Probe[a]"]["error"]
+    result = bench.stream("resources: {'Probe[a]': {}, 'Widget[a]': {}}")
+    assert result.code == 1
+    assert statuses(result.ends()) == {"Probe[a]": "failed", "Widget[a]": "success"}
+    assert "Odd" in result.ends()["Probe[a]"]["error"]
 
 
-@pytest.mark.parametrize("what", ["raise SystemExit(3)", "raise KeyboardInterrupt", "raise GeneratorExit"])
-def test_a_base_exception_ends_the_run(bench: Bench, what: str) -> None:
+@pytest.mark.parametrize("subject", ["raise SystemExit(3)", "raise KeyboardInterrupt", "raise GeneratorExit"])
+def test_a_base_exception_ends_the_run(bench: Bench, subject: str) -> None:
     """A ``BaseException`` from ``set`` fails the resource, skips the rest, and exits 1 with the summary."""
-    bench.probe(f"def set(self, context, changes): {what}")
-    done = bench.stream("resources: {'Widget[a]': {}, 'Probe[a]': {}, 'Token[1]': {}}")
-    assert done.code == 1
-    assert statuses(done.ends()) == {"Widget[a]": "success", "Probe[a]": "failed", "Token[1]": "skipped"}
-    summary = done.events("summary")[0]
+    bench.probe(f"def set(self, context, changes): {subject}")
+    result = bench.stream("resources: {'Widget[a]': {}, 'Probe[a]': {}, 'Token[1]': {}}")
+    assert result.code == 1
+    assert statuses(result.ends()) == {"Widget[a]": "success", "Probe[a]": "failed", "Token[1]": "skipped"}
+    summary = result.events("summary")[0]
     assert (summary["created"], summary["failed"], summary["skipped"], summary["exit_code"]) == (1, 1, 1, 1)
 
 
@@ -236,26 +236,26 @@ def test_a_base_exception_passes_a_context(bench: Bench) -> None:
                 raise SystemExit("out of paper here")
         """
     )
-    done = bench.stream("resources: {'Probe[a]': {}, 'Token[1]': {}}")
-    assert done.code == 1
-    assert statuses(done.ends()) == {"Probe[a]": "failed", "Token[1]": "skipped"}
-    assert "Error: Probe[a]: Creating failed: out of paper here (providers/probe.py:" in done.err
+    result = bench.stream("resources: {'Probe[a]': {}, 'Token[1]': {}}")
+    assert result.code == 1
+    assert statuses(result.ends()) == {"Probe[a]": "failed", "Token[1]": "skipped"}
+    assert "Error: Probe[a]: Creating failed: out of paper here (providers/probe.py:" in result.err
 
 
 def test_a_base_exception_in_get_ends_the_run(bench: Bench) -> None:
     """A ``SystemExit`` from ``get`` exits 1 with an error on stderr."""
     bench.probe("def get(self, context): raise SystemExit(0)\ndef set(self, context, changes): pass")
-    done = bench.apply("resources: {'Probe[a]': {}}")
-    assert done.code == 1
-    assert done.err
+    result = bench.apply("resources: {'Probe[a]': {}}")
+    assert result.code == 1
+    assert result.err
 
 
 def test_a_failed_deletion_stops_a_replacement(bench: Bench) -> None:
     """When the deletion of a replacement fails, nothing is created."""
     bench.put("widget", bad={"image": "oak"})
-    done = bench.stream("resources: {'Widget[bad]': {image: elm, lifecycle: {replace: delete_first}}}")
-    assert done.code == 1
-    (end,) = done.events("step_end")
+    result = bench.stream("resources: {'Widget[bad]': {image: elm, lifecycle: {replace: delete_first}}}")
+    assert result.code == 1
+    (end,) = result.events("step_end")
     assert (end["action"], end["status"]) == ("replace", "failed")
     assert len(bench.calls("widget", "set")) == 1
     assert bench.things("widget") == {"bad": {"image": "oak"}}
@@ -264,8 +264,8 @@ def test_a_failed_deletion_stops_a_replacement(bench: Bench) -> None:
 def test_a_simple_provider_contains_each_failure(bench: Bench) -> None:
     """One failure among ten resources of a ``SimpleProvider`` fails one resource in one call."""
     names = ", ".join(f"'Widget[{'bad' if number == 4 else number}]': {{}}" for number in range(10))
-    done = bench.stream(f"resources: {{{names}}}")
-    assert done.events("summary")[0]["created"] == 9
+    result = bench.stream(f"resources: {{{names}}}")
+    assert result.events("summary")[0]["created"] == 9
     assert len(bench.calls("widget", "set")) == 1
 
 
@@ -282,7 +282,7 @@ def set(self, context, changes):
 def test_a_timeout_sets_the_deadline_of_the_context(bench: Bench) -> None:
     """``timeout`` sets ``context.deadline``, and a mapping sets it per action."""
     bench.probe(LEFT)
-    done = bench.apply(
+    result = bench.apply(
         """
         resources:
           Probe[a]: {}
@@ -291,14 +291,14 @@ def test_a_timeout_sets_the_deadline_of_the_context(bench: Bench) -> None:
           Probe[d]: {timeout: {update: 30}}
         """
     )
-    lefts = [line.split("left ")[1] for line in done.lines if "left" in line]
+    lefts = [line.split("left ")[1] for line in result.lines if "left" in line]
     assert lefts == ["None for ['a']", "50 for ['b']", "20 for ['c']", "None for ['d']"]
 
 
 def test_a_type_has_time_limits_of_its_own(bench: Bench) -> None:
     """``timeout`` of a type holds where a resource declares none for the operation; 0 is no limit."""
     bench.probe(LEFT, timeout={"create": 70, "update": 30})
-    done = bench.apply(
+    result = bench.apply(
         """
         resources:
           Probe[a]: {}
@@ -308,7 +308,7 @@ def test_a_type_has_time_limits_of_its_own(bench: Bench) -> None:
           Probe[e]: {timeout: {create: 0}}
         """
     )
-    lefts = [line.split("left ")[1] for line in done.lines if "left" in line]
+    lefts = [line.split("left ")[1] for line in result.lines if "left" in line]
     assert lefts == ["70 for ['a']", "50 for ['b']", "70 for ['c']", "None for ['d']", "None for ['e']"]
 
 
@@ -334,9 +334,9 @@ def test_no_method_can_end_the_command(bench: Bench, method: str) -> None:
         features=("canonicalize", "validate", "custom_insync", "refreshable"),
     )
     bench.put("probe", a={"name": "a", "ensure": "present", "size": 1})
-    done = bench.apply("resources: {'Widget[w]': {notify: 'Probe[a]'}, 'Probe[a]': {size: 1}}")
-    assert done.code in {1, 65}
-    assert "Error: Probe[a]: " in done.err or "site.yaml" in done.err
+    result = bench.apply("resources: {'Widget[w]': {notify: 'Probe[a]'}, 'Probe[a]': {size: 1}}")
+    assert result.code in {1, 65}
+    assert "Error: Probe[a]: " in result.err or "site.yaml" in result.err
 
 
 @pytest.mark.parametrize("broken", ["raise ResourceError('refresh bad')", "context.fail('refresh bad')"])
@@ -350,14 +350,14 @@ def test_a_failed_refresh_after_a_change_shows_its_reason(bench: Bench, broken: 
         features=("refreshable",),
     )
     manifest = "resources: {'Widget[w]': {size: 1, notify: 'Probe[a]'}, 'Probe[a]': {size: 1}}"
-    done = bench.apply(manifest)
-    assert done.code == 1
-    assert [line for line in done.lines if line.startswith("Error: Probe[a]: ")] == [
+    result = bench.apply(manifest)
+    assert result.code == 1
+    assert [line for line in result.lines if line.startswith("Error: Probe[a]: ")] == [
         "Error: Probe[a]: refresh failed: refresh bad"
     ]
     again = bench.stream(manifest.replace("1", "2"))
-    failed = [each for each in again.events("step_end") if each["status"] == "failed"]
-    assert [(each["action"], each["changes"]) for each in failed] == [("refresh", [])]
+    failed = [event for event in again.events("step_end") if event["status"] == "failed"]
+    assert [(item["action"], item["changes"]) for item in failed] == [("refresh", [])]
 
 
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM"])
@@ -372,12 +372,12 @@ def test_a_signal_ends_the_running_call_and_skips_the_rest(bench: Bench, signal:
             self._done(changes)
         """
     )
-    done = bench.stream("resources: {'Probe[a]': {}, 'Token[1]': {}}", "--detailed-exitcodes")
-    assert done.code == {"SIGINT": 130, "SIGTERM": 143}[signal]
-    assert "Notice: probe: cancelled True" in done.lines
-    assert statuses(done.ends()) == {"Probe[a]": "success", "Token[1]": "skipped"}
-    (summary,) = done.events("summary")
-    assert (summary["created"], summary["skipped"], summary["exit_code"]) == (1, 1, done.code)
+    result = bench.stream("resources: {'Probe[a]': {}, 'Token[1]': {}}", "--detailed-exitcodes")
+    assert result.code == {"SIGINT": 130, "SIGTERM": 143}[signal]
+    assert "Notice: probe: cancelled True" in result.lines
+    assert statuses(result.ends()) == {"Probe[a]": "success", "Token[1]": "skipped"}
+    (summary,) = result.events("summary")
+    assert (summary["created"], summary["skipped"], summary["exit_code"]) == (1, 1, result.code)
 
 
 _ENDS = {
@@ -391,7 +391,7 @@ _ENDS = {
 @pytest.mark.parametrize("options", [(), ("--noop",), ("--parallel", "2")], ids=["apply", "noop", "parallel"])
 def test_a_provider_that_ends_the_run_is_named(bench: Bench, ending: str, options: tuple[str, ...]) -> None:
     """With its file and line, for ``set`` with and without noop: it is no interrupt, and the run fails."""
-    code, why = _ENDS[ending]
+    code, reason = _ENDS[ending]
     bench.probe(
         f"""
         def set(self, context, changes, noop=False):
@@ -401,13 +401,13 @@ def test_a_provider_that_ends_the_run_is_named(bench: Bench, ending: str, option
         features=("noop_handler",),
     )
     manifest = "resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Widget[c]': {require: 'Probe[b]'}}"
-    done = bench.apply(manifest, *options)
-    assert done.code == 1
-    errors = [line for line in done.err.splitlines() if line.startswith("Error: ")]
+    result = bench.apply(manifest, *options)
+    assert result.code == 1
+    errors = [line for line in result.err.splitlines() if line.startswith("Error: ")]
     assert len(errors) == 2
     for name, error in zip("ab", errors, strict=True):
-        found = rf"Error: Probe\[{name}\]: {why} \(providers/probe\.py:\d+ in set\) \(\S+site\.yaml:1\)"
-        assert re.fullmatch(found, error), error
+        text = rf"Error: Probe\[{name}\]: {reason} \(providers/probe\.py:\d+ in set\) \(\S+site\.yaml:1\)"
+        assert re.fullmatch(text, error), error
 
 
 @pytest.mark.parametrize("ending", _ENDS)
@@ -416,7 +416,7 @@ def test_a_provider_that_ends_the_run_while_it_reads_is_named(
     bench: Bench, ending: str, options: tuple[str, ...]
 ) -> None:
     """At its turn, after something was changed: for each resource that was to be read."""
-    code, why = _ENDS[ending]
+    code, reason = _ENDS[ending]
     bench.probe(
         f"""
         def get(self, context, names=None):
@@ -427,10 +427,10 @@ def test_a_provider_that_ends_the_run_while_it_reads_is_named(
             self._done(changes)
         """
     )
-    done = bench.apply("resources: {'Widget[w]': {}, 'Probe[a]': {require: 'Widget[w]'}}", *options)
-    assert done.code == 1
-    found = rf"Error: Probe\[a\]: {why} \(providers/probe\.py:\d+ in get\) \(\S+site\.yaml:1\)\n"
-    assert re.search(found, done.err), done.err
+    result = bench.apply("resources: {'Widget[w]': {}, 'Probe[a]': {require: 'Widget[w]'}}", *options)
+    assert result.code == 1
+    text = rf"Error: Probe\[a\]: {reason} \(providers/probe\.py:\d+ in get\) \(\S+site\.yaml:1\)\n"
+    assert re.search(text, result.err), result.err
 
 
 def test_a_failure_ends_in_the_place_of_its_resource(bench: Bench) -> None:
@@ -447,15 +447,15 @@ def test_a_failure_ends_in_the_place_of_its_resource(bench: Bench) -> None:
         """
     )
     manifest = "".join(f"  Probe[{name}]: {{}}\n" for name in "abcd")
-    done = bench.stream(f"resources:\n{manifest}  Widget[e]: {{require: 'Probe[a]'}}\n")
+    result = bench.stream(f"resources:\n{manifest}  Widget[e]: {{require: 'Probe[a]'}}\n")
     file = f"{bench.home}/site.yaml"
-    assert [line.split(": ", 2)[2] for line in done.err.splitlines()] == [
+    assert [line.split(": ", 2)[2] for line in result.err.splitlines()] == [
         f"Creating failed: jam ({file}:2, {file}:3)",
         f"no ({file}:4)",
         f"OSError: gone (providers/probe.py:20 in set) ({file}:5)",
         "skipped because Probe[a] failed",
     ]
-    errors = {end["reference"]: end["error"] for end in done.events("step_end")}
+    errors = {end["reference"]: end["error"] for end in result.events("step_end")}
     assert errors == {
         "Probe[a]": f"jam ({file}:2)",
         "Probe[b]": f"jam ({file}:3)",
@@ -475,6 +475,6 @@ def test_what_a_program_has_printed_is_not_repeated_before_the_place(bench: Benc
                 self.sh("-c", "echo broken pipe >&2; exit 3")
         """
     )
-    done = bench.apply("resources: {'Probe[a]': {}}")
-    assert done.err.count("broken pipe") == 2  # in the warning, and in the command line of the error
-    assert done.err.splitlines()[-1].endswith(f" returned 3 ({bench.home}/site.yaml:1)")
+    result = bench.apply("resources: {'Probe[a]': {}}")
+    assert result.err.count("broken pipe") == 2  # in the warning, and in the command line of the error
+    assert result.err.splitlines()[-1].endswith(f" returned 3 ({bench.home}/site.yaml:1)")

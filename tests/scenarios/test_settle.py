@@ -48,9 +48,9 @@ def lagging(bench: Bench) -> Bench:
 def test_a_change_is_waited_for(lagging: Bench, isolate: str) -> None:
     """Also where the provider runs in a worker: it is asked again, and the run succeeds."""
     lagging.environment["RESOURCE_API_ISOLATE"] = isolate
-    done = lagging.apply(SITE)
-    assert (done.code, done.out.partition(": ")[2]) == (0, "1 created, 0 unchanged.\n")
-    assert done.lines == ["Notice: Probe[a]: POST", "Notice: Probe[a]: created"]
+    result = lagging.apply(SITE)
+    assert (result.code, result.out.partition(": ")[2]) == (0, "1 created, 0 unchanged.\n")
+    assert result.lines == ["Notice: Probe[a]: POST", "Notice: Probe[a]: created"]
     assert lagging.apply(SITE, "--detailed-exitcodes").code == 0
 
 
@@ -82,8 +82,8 @@ def test_an_interrupt_ends_the_waiting_and_keeps_what_was_created(lagging: Bench
 def test_a_terminal_is_told_for_what_is_waited(lagging: Bench) -> None:
     """After some seconds a line says so elsewhere."""
     lagging.environment["LAG"] = "6"
-    done = lagging.apply(SITE)
-    assert "Notice: Probe[a]: still waiting to see it as declared (5 s)" in done.err
+    result = lagging.apply(SITE)
+    assert "Notice: Probe[a]: still waiting to see it as declared (5 s)" in result.err
 
 
 def test_a_partial_or_unconfirmed_resource_is_taken_as_it_is(lagging: Bench) -> None:

@@ -68,8 +68,8 @@ MANIFEST = "resources: {'Shelf[a]': {size: 3}, 'Drawer[b]': {size: 4}}"
 @pytest.mark.parametrize("options", [(), ("--isolate",)], ids=["in one process", "in workers"])
 def test_each_directory_of_the_module_path_has_its_own_lib(two: Bench, options: tuple[str, ...]) -> None:
     """Modules of the same name in two directories are independent, also in worker processes."""
-    done = two.apply(MANIFEST, *options)
-    assert done.code == 0, done
+    result = two.apply(MANIFEST, *options)
+    assert result.code == 0, result
     assert (two.things_of / "shelf.json").read_text() == '[{"name": "a", "size": 3}]'
     assert (two.things_of / "drawer.json").read_text() == '[{"name": "b", "size": 4}]'
     again = two.apply(MANIFEST, *options, "--detailed-exitcodes")
@@ -81,28 +81,28 @@ def test_a_changed_module_is_used_by_the_next_run(two: Bench) -> None:
     for _ in range(3):
         assert two.apply(MANIFEST).code == 0
     two.write("near/lib/place.py", PLACE.format("elsewhere.json"))
-    done = two.apply(MANIFEST, "--detailed-exitcodes")
-    assert done.code == 2, done
+    result = two.apply(MANIFEST, "--detailed-exitcodes")
+    assert result.code == 2, result
     assert (two.things_of / "elsewhere.json").read_text() == '[{"name": "a", "size": 3}]'
 
 
 def test_an_error_names_the_file_and_line_of_lib(two: Bench) -> None:
     """The error shows the chain of imports, and another type still works."""
     two.write("near/lib/place.py", "FILE = 1 / 0\n")
-    done = two.plan(MANIFEST)
-    assert done.code == 65
-    assert "providers/shelf.py:2: " in done.err
-    assert "near/lib/store.py:2: " in done.err
-    assert "near/lib/place.py:1: ZeroDivisionError: division by zero" in done.err
+    result = two.plan(MANIFEST)
+    assert result.code == 65
+    assert "providers/shelf.py:2: " in result.err
+    assert "near/lib/store.py:2: " in result.err
+    assert "near/lib/place.py:1: ZeroDivisionError: division by zero" in result.err
     assert two.plan("resources: {'Drawer[b]': {}}").code == 0
 
 
 def test_a_module_that_does_not_exist_is_an_error_of_the_type(two: Bench) -> None:
     """The error names the expected file and the nearest module."""
     two.write("near/providers/shelf.py", PROVIDER.replace("lib import store", "lib import stor"))
-    done = two.plan(MANIFEST)
-    assert done.code == 65
-    assert f"no module 'lib.stor'; expected {two.home}/near/lib/stor.py; did you mean 'store'?" in done.err
+    result = two.plan(MANIFEST)
+    assert result.code == 65
+    assert f"no module 'lib.stor'; expected {two.home}/near/lib/stor.py; did you mean 'store'?" in result.err
 
 
 VERSIONED_TYPE = """
@@ -185,9 +185,9 @@ def test_versions_of_a_plug_in_share_nothing(
         "distributions": {"PYTHONPATH": f"{bench.environment['PYTHONPATH']}:{packages}"},
     }
     manifest = bench.write("site.yaml", VERSIONS)
-    done = bench.run("apply", manifest, RESOURCE_API_ISOLATE=isolated, **variables[place])
-    assert done.code == 0, done
-    lines = [line.partition(" is ")[2] for line in done.lines if " is parcel" in line]
+    result = bench.run("apply", manifest, RESOURCE_API_ISOLATE=isolated, **variables[place])
+    assert result.code == 0, result
+    lines = [line.partition(" is ")[2] for line in result.lines if " is parcel" in line]
     assert lines == [expected[0], expected[1], expected[0]]
 
 

@@ -42,8 +42,8 @@ def test_a_saved_plan_is_shown_as_it_was_planned(planned: Bench) -> None:
     assert plan.code == 0, plan
     document = planned.plan(MANIFEST, "--json").document
     called = len(planned.calls("widget"))
-    shown = planned.run("show", "later.json")
-    assert (shown.code, shown.out, shown.err) == (0, plan.out, "")
+    output = planned.run("show", "later.json")
+    assert (output.code, output.out, output.err) == (0, plan.out, "")
     assert planned.run("show", "later.json", "--json").document == document
     assert len(planned.calls("widget")) == called
 
@@ -74,9 +74,9 @@ def test_a_stale_plan_is_shown_with_a_warning(planned: Bench) -> None:
     plan = planned.plan(MANIFEST, "-o", "later.json")
     planned.apply("project: site\nresources: {}\n")
     assert planned.apply(MANIFEST).code == 0
-    shown = planned.run("show", "later.json")
-    assert (shown.code, shown.out) == (0, plan.out)
-    assert "Warning: later.json: the plan is stale: lineage was ''" in shown.err
+    output = planned.run("show", "later.json")
+    assert (output.code, output.out) == (0, plan.out)
+    assert "Warning: later.json: the plan is stale: lineage was ''" in output.err
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_what_is_no_plan_is_refused(bench: Bench, content: str | None, message: 
     """Exit code 65, as for a wrong manifest."""
     if content is not None:
         bench.write("later.json", content)
-    done = bench.run("show", "later.json")
-    assert (done.code, done.out) == (65, "")
-    assert done.err.startswith(f"later.json: {message}")
+    result = bench.run("show", "later.json")
+    assert (result.code, result.out) == (65, "")
+    assert result.err.startswith(f"later.json: {message}")
 
 
 def test_a_fact_is_shown_by_the_name_that_manifests_use(bench: Bench) -> None:
@@ -104,8 +104,8 @@ def test_a_fact_is_shown_by_the_name_that_manifests_use(bench: Bench) -> None:
     assert bench.run("facts", "kernel").out == f"{lines['kernel']}\n" == "Linux\n"
     release = bench.run("facts", "os.release").out.splitlines()
     assert f"os.release.major: {lines['os.release.major']}" in release
-    found = bench.run("facts", "--json").document
-    assert json.loads(bench.run("facts", "os", "--json").out) == found["os"]
+    document = bench.run("facts", "--json").document
+    assert json.loads(bench.run("facts", "os", "--json").out) == document["os"]
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def test_a_fact_is_shown_by_the_name_that_manifests_use(bench: Bench) -> None:
 )
 def test_an_unknown_fact_is_an_error(bench: Bench, name: str, hint: str) -> None:
     """Exit code 1, with the nearest name."""
-    done = bench.run("facts", name)
-    assert (done.code, done.out) == (1, "")
-    assert done.err.startswith(f"Error: there is no fact '{name}'{hint}")
+    result = bench.run("facts", name)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith(f"Error: there is no fact '{name}'{hint}")
 
 
 @pytest.mark.parametrize("name", ["site.yaml", "site.json", "site.py"])
@@ -141,7 +141,7 @@ def test_a_failure_of_a_saved_plan_ends_in_the_place_of_the_manifest(planned: Be
     )
     assert planned.run("plan", path, "-o", "later.json").code == 0
     path.write_text(f"\n{path.read_text()}")
-    done = planned.run("apply", "later.json")
-    assert done.code == 1
-    assert f"Error: Widget[bad]: is broken ({path}:4)" in done.err.replace(" Creating failed:", ""), done.err
-    assert " | " not in done.err
+    result = planned.run("apply", "later.json")
+    assert result.code == 1
+    assert f"Error: Widget[bad]: is broken ({path}:4)" in result.err.replace(" Creating failed:", ""), result.err
+    assert " | " not in result.err

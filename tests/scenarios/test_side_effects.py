@@ -105,17 +105,17 @@ def test_a_saved_plan_shows_what_goes_besides(packages: Bench) -> None:
 @pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
 def test_a_run_reports_what_goes_besides(packages: Bench) -> None:
     """It is said before the change, and stands in the end of its step."""
-    done = packages.stream(ABSENT)
-    assert done.code == 0
-    assert done.ends()["Probe[base]"]["side_effects"] == REMOVES_BIG
-    assert next(each["message"] for each in done.events("log")) == "also removes big"
+    result = packages.stream(ABSENT)
+    assert result.code == 0
+    assert result.ends()["Probe[base]"]["side_effects"] == REMOVES_BIG
+    assert next(event["message"] for event in result.events("log")) == "also removes big"
     assert there(packages) == set()
 
 
 def test_noop_shows_what_would_go_besides(packages: Bench) -> None:
     """As a plan does."""
-    done = packages.apply(ABSENT, "--noop")
-    assert "also removes big" in done.out
+    result = packages.apply(ABSENT, "--noop")
+    assert "also removes big" in result.out
     assert packages.stream(ABSENT, "--noop").ends()["Probe[base]"]["side_effects"] == REMOVES_BIG
 
 
@@ -141,9 +141,9 @@ def test_what_is_declared_present_is_not_removed_besides(packages: Bench) -> Non
     planned = packages.plan(manifest)
     assert planned.code == 1
     assert f"! Probe[base]: {expected}" in planned.out
-    done = packages.stream(manifest)
-    assert done.code == 1
-    ends = done.ends()
+    result = packages.stream(manifest)
+    assert result.code == 1
+    ends = result.ends()
     assert (ends["Probe[base]"]["status"], ends["Probe[base]"]["error"]) == ("failed", expected)
     assert ends["Probe[base]"]["side_effects"] == REMOVES_BIG
     assert ends["Widget[w]"]["status"] == "skipped"
@@ -152,51 +152,51 @@ def test_what_is_declared_present_is_not_removed_besides(packages: Bench) -> Non
 
 
 @pytest.mark.parametrize(
-    ("colour", "other"),
+    ("colour", "text"),
     [
         ("shrink", "Probe[b]: {size: 2}"),
         ("many", "Probe[p3]: {ensure: absent}"),
         ("widget", "Widget[w]: {}"),
     ],
 )
-def test_what_is_declared_otherwise_is_not_altered_besides(packages: Bench, colour: str, other: str) -> None:
+def test_what_is_declared_otherwise_is_not_altered_besides(packages: Bench, colour: str, text: str) -> None:
     """Another value, a thing that is to be absent, and a thing of another type; what is not declared is free."""
     packages.put("probe", **packages.things("probe"), b=present("b", size=2))
-    done = packages.apply(f"resources:\n  Probe[a]: {{colour: {colour}}}\n  {other}\n")
-    assert done.code == 1
-    assert "Probe[a]: would also " in done.err
+    result = packages.apply(f"resources:\n  Probe[a]: {{colour: {colour}}}\n  {text}\n")
+    assert result.code == 1
+    assert "Probe[a]: would also " in result.err
     assert packages.apply(f"resources: {{'Probe[a]': {{colour: {colour}}}}}").code == 0
 
 
 def test_what_its_own_turn_changes_later_is_altered_before(packages: Bench) -> None:
     """A resource that the same run brings to its declared value afterwards is no contradiction."""
     packages.put("probe", **packages.things("probe"), b=present("b", size=3))
-    done = packages.apply("resources:\n  Probe[a]: {colour: shrink}\n  Widget[w]: {}\n  Probe[b]: {size: 2}\n")
-    assert done.code == 0, done
+    result = packages.apply("resources:\n  Probe[a]: {colour: shrink}\n  Widget[w]: {}\n  Probe[b]: {size: 2}\n")
+    assert result.code == 0, result
 
 
 def test_a_thing_is_found_by_its_other_names(packages: Bench) -> None:
     """A provider gives the names that the same thing can be declared by."""
-    done = packages.plan("resources:\n  Probe[a]: {colour: shrink}\n  'Probe[b:any]': {ensure: absent}\n")
-    assert "! Probe[a]: would also shrink b, which Probe[b:any] declares otherwise" in done.out
+    result = packages.plan("resources:\n  Probe[a]: {colour: shrink}\n  'Probe[b:any]': {ensure: absent}\n")
+    assert "! Probe[a]: would also shrink b, which Probe[b:any] declares otherwise" in result.out
 
 
 def test_one_that_is_to_go_too_is_no_contradiction(packages: Bench) -> None:
     """Both are declared absent, in one call or in two."""
     for between in ("", "Widget[w]: {}\n  "):
         packages.put("probe", base=present("base"), big=present("big", colour="base"))
-        done = packages.apply(
+        result = packages.apply(
             f"resources:\n  Probe[base]: {{ensure: absent}}\n  {between}Probe[big]: {{ensure: absent}}\n"
         )
-        assert done.code == 0, done
+        assert result.code == 0, result
         assert there(packages) == set()
 
 
 def test_the_rest_of_a_call_goes_on(packages: Bench) -> None:
     """Only the resource with the forbidden side effect fails, and the rest is asked about without it."""
     manifest = "resources:\n  Probe[base]: {ensure: absent}\n  Probe[x]: {}\n  Probe[big]: {}\n"
-    done = packages.apply(manifest)
-    assert (done.code, there(packages)) == (1, {"base", "big", "x"})
+    result = packages.apply(manifest)
+    assert (result.code, there(packages)) == (1, {"base", "big", "x"})
     assert packages.calls("probe", "side_effects") == [["base", "x"], ["x"]]
     assert packages.calls("probe", "set") == [["x"]]
 
@@ -204,8 +204,8 @@ def test_the_rest_of_a_call_goes_on(packages: Bench) -> None:
 def test_what_depends_on_a_refused_resource_of_the_same_call_is_skipped(packages: Bench) -> None:
     """As it is when the provider fails it."""
     manifest = "resources:\n  Probe[base]: {ensure: absent}\n  Probe[x]: {require: 'Probe[base]'}\n  Probe[big]: {}\n"
-    done = packages.stream(manifest)
-    assert done.ends()["Probe[x]"]["status"] == "skipped"
+    result = packages.stream(manifest)
+    assert result.ends()["Probe[x]"]["status"] == "skipped"
     assert there(packages) == {"base", "big"}
 
 
@@ -230,25 +230,25 @@ def test_destroy_removes_nothing_that_is_not_ours(packages: Bench) -> None:
     packages.things_of.joinpath("probe.json").write_text(json.dumps({}))
     packages.apply("resources: {'Probe[base]': {}}", *STATE)
     packages.put("probe", big=present("big", colour="base"))
-    why = (
+    reason = (
         "Probe[base]: would also remove big, which is not ours; to leave Probe[base] as it is, take its declaration"
         " away and list it under 'removed:'"
     )
-    assert why in packages.run("destroy", packages.home / "site.yaml", "--noop", *STATE).out
-    done = destroyed(packages)
-    assert (done.code, why in done.err, there(packages)) == (1, True, {"base", "big"})
-    done = packages.apply("resources: {'Widget[w]': {}}", "--prune", *STATE)
-    assert (done.code, why in done.err, there(packages)) == (1, True, {"base", "big"})
-    done = packages.apply("resources: {'Widget[w]': {}}\nremoved: ['Probe[base]']", "--prune", *STATE)
-    assert (done.code, there(packages)) == (0, {"base", "big"})
+    assert reason in packages.run("destroy", packages.home / "site.yaml", "--noop", *STATE).out
+    result = destroyed(packages)
+    assert (result.code, reason in result.err, there(packages)) == (1, True, {"base", "big"})
+    result = packages.apply("resources: {'Widget[w]': {}}", "--prune", *STATE)
+    assert (result.code, reason in result.err, there(packages)) == (1, True, {"base", "big"})
+    result = packages.apply("resources: {'Widget[w]': {}}\nremoved: ['Probe[base]']", "--prune", *STATE)
+    assert (result.code, there(packages)) == (0, {"base", "big"})
 
 
 def test_destroy_removes_what_is_ours_besides(packages: Bench) -> None:
     """Both are deleted by the same run; with a target that leaves one out it fails."""
     packages.things_of.joinpath("probe.json").write_text(json.dumps({}))
     packages.apply("resources: {'Probe[base]': {}, 'Widget[w]': {}, 'Probe[big]': {colour: base}}", *STATE)
-    done = destroyed(packages, "--target", "Probe[base]")
-    assert "would also remove big, which this run is not to delete" in done.err
+    result = destroyed(packages, "--target", "Probe[base]")
+    assert "would also remove big, which this run is not to delete" in result.err
     assert destroyed(packages).code == 0
     assert there(packages) == set()
 
@@ -257,8 +257,8 @@ def test_a_saved_plan_does_no_more_than_it_shows(packages: Bench) -> None:
     """More is refused as a whole when it is seen before anything, and fails its resource at the turn."""
     assert packages.plan(ABSENT, "-o", "later.json").code == 0
     packages.put("probe", **packages.things("probe"), more=present("more", colour="base"))
-    done = packages.run("apply", "later.json")
-    assert (done.code, "the plan is stale: Probe[base] changed since it was made" in done.err) == (65, True)
+    result = packages.run("apply", "later.json")
+    assert (result.code, "the plan is stale: Probe[base] changed since it was made" in result.err) == (65, True)
     packages.things_of.joinpath("probe.json").write_text(
         json.dumps({"base": present("base"), "big": present("big", colour="base")})
     )
@@ -271,15 +271,15 @@ def test_a_saved_plan_fails_where_the_turn_shows_more(packages: Bench) -> None:
     assert packages.plan(ABSENT, "-o", "later.json").code == 0
     packages.things_of.joinpath("probe.calls").unlink()
     packages.things_of.joinpath("surprise").write_text("late")
-    done = packages.run("apply", "later.json")
-    assert done.code == 1
-    assert "Probe[base]: would also remove late, which was not planned; plan again" in done.err
+    result = packages.run("apply", "later.json")
+    assert result.code == 1
+    assert "Probe[base]: would also remove late, which was not planned; plan again" in result.err
     assert there(packages) == {"base", "big"}
 
 
 @pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
 @pytest.mark.parametrize(
-    ("colour", "why"),
+    ("colour", "reason"),
     [
         ("broken", "no list of packages"),
         ("bug", "KeyError: 'oops' (providers/probe.py:"),
@@ -288,24 +288,26 @@ def test_a_saved_plan_fails_where_the_turn_shows_more(packages: Bench) -> None:
         ("verb", "a SideEffect has a name, a lower-case verb as action, a type and a state, not ('b', 'Remove it'"),
     ],
 )
-def test_what_cannot_be_told_is_left_open_in_a_plan_and_fails_the_call(packages: Bench, colour: str, why: str) -> None:
+def test_what_cannot_be_told_is_left_open_in_a_plan_and_fails_the_call(
+    packages: Bench, colour: str, reason: str
+) -> None:
     """A plan says that the turn decides; there it is as if ``set`` had raised it."""
     manifest = f"resources: {{'Probe[a]': {{colour: {colour}}}}}"
-    done = packages.plan(manifest, "-v")
-    assert done.code == 0
-    assert f"probe: cannot tell yet what else its changes do: {why}" in done.err
-    assert "(what else it does is known at its turn)" in done.out
+    result = packages.plan(manifest, "-v")
+    assert result.code == 0
+    assert f"probe: cannot tell yet what else its changes do: {reason}" in result.err
+    assert "(what else it does is known at its turn)" in result.out
     (step,) = packages.plan(manifest, "--json").document["steps"]
     assert step["side_effects"] is None
-    done = packages.apply(manifest)
-    assert (done.code, why in done.err) == (1, True)
+    result = packages.apply(manifest)
+    assert (result.code, reason in result.err) == (1, True)
     assert packages.calls("probe", "set") == []
 
 
 def test_what_cannot_be_told_of_one_is_told_of_the_others(packages: Bench) -> None:
     """A plan asks about the halves of a call that fails, and not for ever."""
-    others = "".join(f"  Probe[p{number}]: {{}}\n" for number in range(5))
-    manifest = f"resources:\n  Probe[a]: {{colour: broken}}\n{others}  Probe[base]: {{ensure: absent}}\n"
+    text = "".join(f"  Probe[p{number}]: {{}}\n" for number in range(5))
+    manifest = f"resources:\n  Probe[a]: {{colour: broken}}\n{text}  Probe[base]: {{ensure: absent}}\n"
     steps = {step["reference"]: step["side_effects"] for step in packages.plan(manifest, "--json").document["steps"]}
     assert steps.pop("Probe[a]") is None
     assert steps == {f"Probe[p{number}]": [] for number in range(5)} | {"Probe[base]": REMOVES_BIG}
@@ -340,8 +342,8 @@ def test_what_an_earlier_run_found_unchanged_is_declared_all_the_same(packages: 
     for _ in range(3):
         assert packages.apply(manifest, *STATE).code == 0
     packages.put("probe", **packages.things("probe"), base=present("base"))
-    done = packages.plan(manifest, *STATE)
-    assert "! Probe[base]: would also remove big, which Probe[big] declares as present" in done.out
+    result = packages.plan(manifest, *STATE)
+    assert "! Probe[base]: would also remove big, which Probe[big] declares as present" in result.out
 
 
 def test_an_apply_asks_only_at_the_turn(packages: Bench) -> None:
@@ -385,22 +387,22 @@ def test_a_type_may_be_asked_about_removals_alone(directories: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "refused"), [("/srv/a/x", True), ("/srv/a", True), ("/srv/ab", False), ("/srv", False)]
+    ("text", "refused"), [("/srv/a/x", True), ("/srv/a", True), ("/srv/ab", False), ("/srv", False)]
 )
-def test_what_is_declared_below_a_removed_path_stays(directories: Bench, other: str, refused: bool) -> None:  # noqa: FBT001 - a case
+def test_what_is_declared_below_a_removed_path_stays(directories: Bench, text: str, refused: bool) -> None:  # noqa: FBT001 - a case
     """Things of every type that are named by a path in it, or by the same one."""
-    manifest = f"resources:\n  Probe[/srv/a]: {{ensure: absent}}\n  Widget[{other}]: {{}}\n"
-    done = directories.apply(manifest)
-    assert (done.code, "/srv/a" in there(directories)) == (int(refused), refused), done
-    assert (f"Probe[/srv/a] and all below it, which Widget[{other}] declares as present" in done.err) is refused
+    manifest = f"resources:\n  Probe[/srv/a]: {{ensure: absent}}\n  Widget[{text}]: {{}}\n"
+    result = directories.apply(manifest)
+    assert (result.code, "/srv/a" in there(directories)) == (int(refused), refused), result
+    assert (f"Probe[/srv/a] and all below it, which Widget[{text}] declares as present" in result.err) is refused
 
 
 def test_what_was_asked_for_is_judged_and_not_shown(directories: Bench) -> None:
     """It must not undo a declaration."""
     absent = "Probe[/srv/a]: {ensure: absent}"
     assert "widget" not in directories.plan(f"resources: {{{absent}}}").out.lower()
-    done = directories.apply(f"resources:\n  {absent}\n  Widget[asked]: {{}}\n")
-    assert "Probe[/srv/a]: would remove Widget[asked], which Widget[asked] declares as present" in done.err
+    result = directories.apply(f"resources:\n  {absent}\n  Widget[asked]: {{}}\n")
+    assert "Probe[/srv/a]: would remove Widget[asked], which Widget[asked] declares as present" in result.err
 
 
 def test_what_the_run_removes_before_is_no_side_effect(packages: Bench) -> None:

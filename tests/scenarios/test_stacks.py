@@ -31,14 +31,14 @@ def test_a_stack_is_renamed_with_its_records_and_forgotten(bench: Bench, key: st
         bench.environment["RESOURCE_API_KEY"] = f"file:{key}"
     bench.write("site.yaml", _SITE)
     assert bench.run("apply", "site.yaml").code == 0
-    done = bench.run("stack", "rename", "default", "live")
-    assert (done.code, done.out) == (0, "project p, stack default is now stack live\n")
-    (found,) = bench.run("stack", "list", "--json").document
-    assert (found["stack"], found["resources"], found["serial"]) == ("live", 2, 4)
+    result = bench.run("stack", "rename", "default", "live")
+    assert (result.code, result.out) == (0, "project p, stack default is now stack live\n")
+    (row,) = bench.run("stack", "list", "--json").document
+    assert (row["stack"], row["resources"], row["serial"]) == ("live", 2, 4)
     (line,) = bench.run("stack", "list").out.splitlines()[1:]
     assert re.fullmatch(r"p +live +4 +2 +\d{4}-.*", line)
     assert "2 unchanged" in bench.run("apply", "site.yaml", "--stack", "live").out
-    urns = [each["urn"] for each in bench.run("state", "list", "--stack", "live", "--json").document]
+    urns = [item["urn"] for item in bench.run("state", "list", "--stack", "live", "--json").document]
     assert urns[0] == "urn:resource:live::p::widget::a"
     if key:
         assert bench.run("output", "word", "--stack", "live", "--reveal").out == "sesame-4711\n"
@@ -62,8 +62,8 @@ def unnamed(bench: Bench) -> Bench:
 
 def in_directory(bench: Bench, name: str, *arguments: str) -> tuple[int, str]:
     """Return the exit code and the messages of a command in a directory of the bench."""
-    done = command.run(arguments, cwd=bench.home / name, env=bench.environment, text=True)
-    return done.returncode, done.stderr
+    process = command.run(arguments, cwd=bench.home / name, env=bench.environment, text=True)
+    return process.returncode, process.stderr
 
 
 @pytest.mark.parametrize("deleting", [("apply", "site.yaml", "--prune"), ("destroy", "site.yaml", "--yes")])
@@ -99,8 +99,8 @@ def test_a_stack_that_is_not_there_and_a_name_that_is_taken_are_refused(bench: B
     bench.write("site.yaml", _SITE)
     for name in ("test", "live"):
         assert bench.run("apply", "site.yaml", "--stack", name).code == 0
-    taken = bench.run("stack", "rename", "test", "live")
-    assert (taken.code, "project p, stack live is recorded already" in taken.err) == (64, True)
+    accepted = bench.run("stack", "rename", "test", "live")
+    assert (accepted.code, "project p, stack live is recorded already" in accepted.err) == (64, True)
     unknown = bench.run("stack", "rm", "tset", "--project", "p")
     assert (unknown.code, "did you mean 'test'?" in unknown.err) == (64, True)
     assert bench.run("stack", "rename", "test", "a b").code == 64
@@ -148,9 +148,9 @@ def test_outputs_of_another_stack_are_used_and_named_in_the_plan(based: Bench) -
     refused = based.run("stack", "rm", "base")
     assert (refused.code, "outputs of project p, stack base are used by p/default" in refused.err) == (64, True)
     assert based.run("apply", "base.yaml", "--stack", "base", "-i", "size=4").code == 0
-    done = based.run("apply", "site.yaml")
-    assert (done.out.splitlines()[0], based.things("widget")["a"]["size"]) == ("twice: 4", 4)
-    assert "1 updated" in done.out
+    result = based.run("apply", "site.yaml")
+    assert (result.out.splitlines()[0], based.things("widget")["a"]["size"]) == ("twice: 4", 4)
+    assert "1 updated" in result.out
     python = 'PROJECT = "p"\n\n\ndef manifest(m):\n    m.widget("a", size=m.stack_output("base", "size"))\n'
     based.write("site.py", python)
     assert "1 unchanged" in based.run("apply", "site.py").out
@@ -173,10 +173,10 @@ def test_an_output_that_cannot_be_used_is_refused_with_its_line(
     based.write(
         "site.yaml", f"project: p\nresources:\n  Widget[a]: {{colour: '${{stacks.{stack}.outputs.{output}}}'}}\n"
     )
-    done = based.run("validate", "site.yaml")
-    assert done.code == 65
-    assert done.lines[0].startswith("site.yaml:3:15: Widget[a]: ${stacks.")
-    assert words in done.err
+    result = based.run("validate", "site.yaml")
+    assert result.code == 65
+    assert result.lines[0].startswith("site.yaml:3:15: Widget[a]: ${stacks.")
+    assert words in result.err
 
 
 def test_a_sensitive_output_stays_sensitive(bench: Bench) -> None:
@@ -186,9 +186,9 @@ def test_a_sensitive_output_stays_sensitive(bench: Bench) -> None:
     bench.write("base.yaml", _BASE)
     assert bench.run("apply", "base.yaml", "--stack", "base").code == 0
     bench.write("site.yaml", "project: p\nresources: {'Account[a]': {note: 'so ${stacks.base.outputs.word}'}}\n")
-    done = bench.run("apply", "site.yaml", "-d")
-    assert (done.code, bench.things("account")["a"]["note"]) == (0, "so sesame-4711")
-    assert "sesame" not in done.out + done.err + bench.run("state", "export").out
+    result = bench.run("apply", "site.yaml", "-d")
+    assert (result.code, bench.things("account")["a"]["note"]) == (0, "so sesame-4711")
+    assert "sesame" not in result.out + result.err + bench.run("state", "export").out
 
 
 _EVALUATED = """
@@ -204,7 +204,7 @@ _EVALUATED = """
 
 
 @pytest.mark.parametrize(
-    ("expression", "shown"),
+    ("expression", "output"),
     [
         ("${inputs.size}", "3"),
         ("values.all.sizes[0]", "3"),
@@ -215,15 +215,15 @@ _EVALUATED = """
         ("stacks.base.outputs.size", "3"),
     ],
 )
-def test_an_expression_is_shown_as_it_comes_to(based: Bench, expression: str, shown: str) -> None:
+def test_an_expression_is_shown_as_it_comes_to(based: Bench, expression: str, output: str) -> None:
     """Inputs, values, recorded attributes and outputs; the same without a manifest where it needs none."""
     based.write("site.yaml", _EVALUATED)
     assert based.run("apply", "site.yaml").code == 0
-    done = based.run("eval", expression, "site.yaml")
-    assert (done.code, done.out) == (0, f"{shown}\n"), done.err
-    assert json.dumps(based.run("eval", expression, "site.yaml", "--json").document).strip('"') == shown
+    result = based.run("eval", expression, "site.yaml")
+    assert (result.code, result.out) == (0, f"{output}\n"), result.err
+    assert json.dumps(based.run("eval", expression, "site.yaml", "--json").document).strip('"') == output
     if not re.search("inputs|values", expression):
-        assert based.run("eval", expression).out == f"{shown}\n"
+        assert based.run("eval", expression).out == f"{output}\n"
 
 
 @pytest.mark.parametrize(
@@ -240,8 +240,8 @@ def test_an_expression_without_a_value_is_refused(based: Bench, expression: str,
     """With exit code 64 and the nearest name."""
     based.write("site.yaml", _EVALUATED)
     assert based.run("apply", "site.yaml").code == 0
-    done = based.run("eval", expression, "site.yaml")
-    assert (done.code, words in done.err) == (64, True), done.err
+    result = based.run("eval", expression, "site.yaml")
+    assert (result.code, words in result.err) == (64, True), result.err
 
 
 @pytest.fixture
@@ -270,13 +270,13 @@ def test_what_exists_is_adopted_with_a_notice(kept: Bench) -> None:
     assert {step["reference"] for step in planned["steps"] if words in step["reasons"]} == {"Widget[b]", "Widget[c]"}
     noop = kept.apply(manifest, "--noop")
     assert words not in noop.out + noop.err
-    done = kept.stream(manifest)
-    told = [each for each in done.events("log") if each["action"] == "adopt"]
-    assert [(each["reference"], each["level"], each["message"]) for each in told] == [
+    result = kept.stream(manifest)
+    events = [event for event in result.events("log") if event["action"] == "adopt"]
+    assert [(item["reference"], item["level"], item["message"]) for item in events] == [
         ("Widget[b]", "notice", words),
         ("Widget[c]", "notice", words),
     ]
-    assert (done.events("summary")[0]["updated"], done.events("summary")[0]["imported"]) == (1, 0)
+    assert (result.events("summary")[0]["updated"], result.events("summary")[0]["imported"]) == (1, 0)
     assert words not in kept.apply(manifest).err
 
 
@@ -284,8 +284,8 @@ def test_many_adopted_resources_are_one_line(kept: Bench) -> None:
     """With their number, from eleven on."""
     names = [f"w{number}" for number in range(11)]
     kept.put("widget", **{name: {"size": 1} for name in names})
-    done = kept.apply(f"project: web\nresources: {json.dumps({f'Widget[{name}]': {} for name in names})}")
-    assert done.lines == ["Notice: 11 resources exist already; managed from now on, not ours"]
+    result = kept.apply(f"project: web\nresources: {json.dumps({f'Widget[{name}]': {} for name in names})}")
+    assert result.lines == ["Notice: 11 resources exist already; managed from now on, not ours"]
 
 
 def test_nothing_is_adopted_where_nothing_is_recorded(bench: Bench) -> None:
@@ -303,8 +303,8 @@ def test_what_another_stack_records_is_a_warning_where_it_is_changed(kept: Bench
     assert [line for line in kept.apply(manifest).lines if "recorded by" in line] == [f"Warning: {words}"]
     assert kept.apply(manifest).err == ""
     assert kept.apply(manifest, "-v").lines == [f"Info: {words}"]
-    other = words.replace("base", "web")
-    assert f"Warning: {other}" in kept.run("destroy", "base.yaml", "--yes").lines
+    second = words.replace("base", "web")
+    assert f"Warning: {second}" in kept.run("destroy", "base.yaml", "--yes").lines
 
 
 def test_a_thing_of_another_configuration_is_another_one(kept: Bench) -> None:
@@ -336,19 +336,19 @@ def test_a_thing_of_another_configuration_is_another_one(kept: Bench) -> None:
             def get(self, context): return [{"name": "a", "ensure": "present"}]
         """,
     )
-    told = {}
-    for project, place in (("one", "here"), ("two", "here"), ("three", "there")):
-        config = f"{{place: {place}, token: secret-{project}}}"
+    messages = {}
+    for project, path in (("one", "here"), ("two", "here"), ("three", "there")):
+        config = f"{{place: {path}, token: secret-{project}}}"
         kept.write(
             f"{project}.yaml",
             f"project: {project}\nproviders: {{{project}: {{type: vm, config: {config}}}}}\n"
             f"resources: {{'Vm[a]': {{provider: {project}}}}}\n",
         )
-        done = kept.run("apply", f"{project}.yaml")
-        assert done.code == 0, done
-        told[project] = [line.partition("recorded by ")[2].partition(" too")[0] for line in done.lines]
-    assert [*filter(None, told["one"] + told["three"])] == []
-    assert [*filter(None, told["two"])] == ["project one, stack default"]
+        result = kept.run("apply", f"{project}.yaml")
+        assert result.code == 0, result
+        messages[project] = [line.partition("recorded by ")[2].partition(" too")[0] for line in result.lines]
+    assert [*filter(None, messages["one"] + messages["three"])] == []
+    assert [*filter(None, messages["two"])] == ["project one, stack default"]
 
 
 def test_an_output_that_goes_names_who_has_read_it(kept: Bench) -> None:
@@ -366,13 +366,13 @@ def test_a_new_stack_beside_known_ones_is_told(kept: Bench) -> None:
     """It may be misspelt; one that a file describes, one of another project, and the first one are not."""
     manifest = "project: base\nresources: {}\n"
     kept.write("base.yaml", manifest)
-    told = "Notice: nothing is recorded of the stack '{0}', and no stacks/{0}.yaml describes it; {1}"
+    messages = "Notice: nothing is recorded of the stack '{0}', and no stacks/{0}.yaml describes it; {1}"
     for words in (["plan"], ["apply", "--noop"], ["destroy", "--noop"]):
-        done = kept.run(*words, "base.yaml", "--stack", "defautl")
-        assert done.lines == [told.format("defautl", "did you mean 'default'?")]
+        result = kept.run(*words, "base.yaml", "--stack", "defautl")
+        assert result.lines == [messages.format("defautl", "did you mean 'default'?")]
     kept.write("stacks/live.yaml", "{}\n")
     assert kept.run("plan", "base.yaml", "--stack", "live").err == ""
-    assert kept.run("plan", "base.yaml", "--stack", "qa").lines == [told.format("qa", "known are default, live")]
+    assert kept.run("plan", "base.yaml", "--stack", "qa").lines == [messages.format("qa", "known are default, live")]
     (kept.home / "stacks" / "live.yaml").unlink()
     kept.write("new.yaml", "project: new\nresources: {}\n")
     assert kept.run("plan", "new.yaml", "--stack", "qa").err == ""

@@ -46,16 +46,16 @@ class Command:
 
     def ok(self, *arguments: str) -> str:
         """Return the output of a command that must succeed."""
-        done = self(*arguments)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        result = self(*arguments)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
     def fails(self, code: int, *arguments: str) -> str:
         """Return the error of a command that must fail with ``code``."""
-        done = self(*arguments)
-        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
-        return done.stderr
+        result = self(*arguments)
+        assert result.returncode == code, (result.returncode, result.stdout, result.stderr)
+        assert "Traceback" not in result.stderr
+        return result.stderr
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ class TestInspecting:
     def test_list_prints_references_in_order_of_creation(self, command: Command) -> None:
         """``state list`` prints one reference per line in the order of creation."""
         assert command.ok("state", "list").splitlines() == [A, B]
-        assert [each["urn"] for each in json.loads(command.ok("state", "list", "--json"))] == [
+        assert [document["urn"] for document in json.loads(command.ok("state", "list", "--json"))] == [
             "urn:resource:default::web::file::/a",
             "urn:resource:default::web::file::second",
         ]
@@ -142,14 +142,14 @@ class TestInspecting:
         assert f"did you mean '{B}'" in command.fails(64, "state", "show", "File[secnd]")
         assert "is not a reference" in command.fails(64, "state", "show", "second")
 
-    @pytest.mark.parametrize("other", ["urn:resource:default::blog::file::/a", "urn:resource:live::web::file::/a"])
+    @pytest.mark.parametrize("text", ["urn:resource:default::blog::file::/a", "urn:resource:live::web::file::/a"])
     @pytest.mark.parametrize("words", ["show URN", "rm URN", "taint URN", "mv URN File[x]", "mv File[/a] URN"])
-    def test_the_urn_of_another_project_or_stack_is_refused(self, command: Command, other: str, words: str) -> None:
+    def test_the_urn_of_another_project_or_stack_is_refused(self, command: Command, text: str, words: str) -> None:
         """It is not taken for the resource of the same reference here."""
         before = command.store.load(WEB)
-        _, stack, project, *_ = other.replace("::", ":").split(":")[1:]
-        why = f"{other} is of project {project}, stack {stack}; this is about project web, stack default"
-        assert command.fails(64, "state", *words.replace("URN", other).split()) == f"Error: {why}\n"
+        _, stack, project, *_ = text.replace("::", ":").split(":")[1:]
+        message = f"{text} is of project {project}, stack {stack}; this is about project web, stack default"
+        assert command.fails(64, "state", *words.replace("URN", text).split()) == f"Error: {message}\n"
         assert command.store.load(WEB) == before
 
     def test_output_prints_text_and_json(self, command: Command) -> None:
@@ -285,13 +285,13 @@ class TestTransfer:
         file.write_text(command.ok("state", "export"))
         assert "sesame" not in file.read_text()
         with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as directory:
-            other = Command(directory)
-            assert "2 resources, serial 2" in other.ok("state", "import", str(file))
-            assert other.store.load(WEB) == command.store.load(WEB)
-            assert other.ok("state", "export") == file.read_text()
-            other.ok("state", "import", str(file), "--project", "copy", "--stack", "two")
+            second = Command(directory)
+            assert "2 resources, serial 2" in second.ok("state", "import", str(file))
+            assert second.store.load(WEB) == command.store.load(WEB)
+            assert second.ok("state", "export") == file.read_text()
+            second.ok("state", "import", str(file), "--project", "copy", "--stack", "two")
             assert (
-                content(other.store.load(StackName("copy", "two"))).split("\n")[5:]
+                content(second.store.load(StackName("copy", "two"))).split("\n")[5:]
                 == (content(command.store.load(WEB)).split("\n")[5:])
             )
 
@@ -304,17 +304,17 @@ class TestTransfer:
         command.ok("state", "rm", A)
         assert "older than what is recorded, 3" in command.fails(65, "state", "import", str(old))
         stranger = {**json.loads(old.read_text()), "lineage": "ab" * 16, "serial": 9}
-        other = tmp_path / "other.json"
-        other.write_text(json.dumps(stranger))
-        assert "another lineage" in command.fails(65, "state", "import", str(other))
+        path = tmp_path / "other.json"
+        path.write_text(json.dumps(stranger))
+        assert "another lineage" in command.fails(65, "state", "import", str(path))
         edited = {**json.loads(command.ok("state", "export")), "resources": []}
-        other.write_text(json.dumps(edited))
-        assert "other content under the serial 3" in command.fails(65, "state", "import", str(other))
+        path.write_text(json.dumps(edited))
+        assert "other content under the serial 3" in command.fails(65, "state", "import", str(path))
         assert command.ok("state", "list").splitlines() == [B]
         assert "serial 4" in command.ok("state", "import", "--force", str(old))
         assert command.ok("state", "list").splitlines() == [A, B]
-        other.write_text(json.dumps(stranger))
-        assert "serial 10" in command.ok("state", "import", "--force", str(other))
+        path.write_text(json.dumps(stranger))
+        assert "serial 10" in command.ok("state", "import", "--force", str(path))
         assert command.store.load(WEB).lineage == "ab" * 16
         assert command.store.check()
 
@@ -385,17 +385,19 @@ class TestTransfer:
         assert empty.store.stacks() == []
 
     @given(
-        found=st.lists(
-            records.filter(lambda each: each.title and each.name not in {"", ()}),
+        result=st.lists(
+            records.filter(lambda item: item.title and item.name not in {"", ()}),
             max_size=4,
-            unique_by=lambda each: each.key,
+            unique_by=lambda item: item.key,
         ),
         outputs=attributes,
     )
-    def test_any_state_survives_a_round_trip(self, found: list[Record], outputs: dict[str, Any]) -> None:
+    def test_any_state_survives_a_round_trip(self, result: list[Record], outputs: dict[str, Any]) -> None:
         """A generated state is equal after export and import, kinds of numbers included."""
-        kept = {each.key: each for each in found if each.title[:1] + each.title[-1:] not in {"''", '""'}}
-        state = StackState("web", "x", "ab", 3, "site.yaml", b"salt", kept, {("file", ("a", "b")): ["x"]}, {}, outputs)
+        stored = {item.key: item for item in result if item.title[:1] + item.title[-1:] not in {"''", '""'}}
+        state = StackState(
+            "web", "x", "ab", 3, "site.yaml", b"salt", stored, {("file", ("a", "b")): ["x"]}, {}, outputs
+        )
         again = state_export.from_document(json.dumps(state_export.to_document(state)), "x.json")
         assert content(again) == content(state)
         assert again == state

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def feed(bench: Bench, text: str, *arguments: str) -> Outcome:
     """Return the outcome of a command with ``text`` on standard input."""
     with bench.write("input", text).open() as file:
-        done = command.run(arguments, cwd=bench.home, env=bench.environment, stdin=file.fileno(), text=True)
-    return Outcome(done.returncode, done.stdout, done.stderr)
+        process = command.run(arguments, cwd=bench.home, env=bench.environment, stdin=file.fileno(), text=True)
+    return Outcome(process.returncode, process.stdout, process.stderr)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_its_includes_are_relative_to_the_working_directory_which_is_no_module_p
     """Types that lie there are not executed."""
     bench.write("more/other.yaml", "resources:\n  Widget[b]: {}\n")
     bench.write("types/secretly.py", "raise SystemExit(9)\n")
-    done = feed(bench, "project: a\ninclude: [more/other.yaml]\nresources:\n  Widget[a]: {}\n", "validate", "-")
-    assert (done.code, done.out) == (0, "<stdin> is valid: 2 resources.\n"), done
-    done = feed(bench, "project: a\nresources:\n  Secretly[a]: {}\n", "validate", "-")
-    assert (done.code, done.err.startswith("<stdin>:3:3: ")) == (65, True), done
+    result = feed(bench, "project: a\ninclude: [more/other.yaml]\nresources:\n  Widget[a]: {}\n", "validate", "-")
+    assert (result.code, result.out) == (0, "<stdin> is valid: 2 resources.\n"), result
+    result = feed(bench, "project: a\nresources:\n  Secretly[a]: {}\n", "validate", "-")
+    assert (result.code, result.err.startswith("<stdin>:3:3: ")) == (65, True), result
 
 
 @pytest.mark.parametrize(
@@ -65,47 +65,47 @@ def test_its_includes_are_relative_to_the_working_directory_which_is_no_module_p
 )
 def test_it_names_its_project(bench: Bench, words: str, code: int) -> None:
     """There is no file whose name could be that of the project."""
-    done = feed(bench, "resources: {}\n", *words.split())
-    assert (done.code, "needs a project: write 'project: NAME'" in done.err) == (code, code == 64), done
+    result = feed(bench, "resources: {}\n", *words.split())
+    assert (result.code, "needs a project: write 'project: NAME'" in result.err) == (code, code == 64), result
 
 
 @pytest.mark.parametrize("text", ["", " \n\n"])
 @pytest.mark.parametrize("words", ["apply - --prune-always --project a", "destroy - --yes --project a", "validate -"])
 def test_an_empty_standard_input_is_no_empty_manifest(bench: Bench, words: str, text: str) -> None:
     """A program that fails before it writes anything declares nothing, and must not have everything deleted."""
-    done = feed(bench, text, *words.split())
-    assert (done.code, done.err) == (65, "<stdin>: standard input is empty: nothing has written to it\n")
+    result = feed(bench, text, *words.split())
+    assert (result.code, result.err) == (65, "<stdin>: standard input is empty: nothing has written to it\n")
 
 
 def test_a_closed_standard_input_is_empty(bench: Bench) -> None:
     """Nothing else takes its number and is read as a manifest."""
     closed = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-P", "-m", "resource_api", "validate", "-"]
-    done = subprocess.run(closed, cwd=bench.home, env=bench.environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (65, "<stdin>: standard input is empty: nothing has written to it\n")
+    process = subprocess.run(closed, cwd=bench.home, env=bench.environment, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr) == (65, "<stdin>: standard input is empty: nothing has written to it\n")
 
 
 def test_a_problem_shows_its_line(bench: Bench) -> None:
     """As one of a file does, in both formats; a line that may be secret is not shown."""
-    done = feed(bench, "project: a\nresources:\n  Widget[a]: {sise: 1}\n", "validate", "-")
-    assert done.err.splitlines()[1:] == ["    3 |   Widget[a]: {sise: 1}", "      |               ^^^^"], done
-    done = feed(bench, '{"project": "a",\r\n "resources": {"Widget[a]": {"sise": 1}}}', "validate", "-")
-    assert done.err.splitlines()[1:] == [
+    result = feed(bench, "project: a\nresources:\n  Widget[a]: {sise: 1}\n", "validate", "-")
+    assert result.err.splitlines()[1:] == ["    3 |   Widget[a]: {sise: 1}", "      |               ^^^^"], result
+    result = feed(bench, '{"project": "a",\r\n "resources": {"Widget[a]": {"sise": 1}}}', "validate", "-")
+    assert result.err.splitlines()[1:] == [
         '    2 |  "resources": {"Widget[a]": {"sise": 1}}}',
         "      |                              ^^^^^^",
-    ], done
+    ], result
     secret = "project: a\ninputs:\n  pin: {type: 'Sensitive[Integer]', default: hunter2}\n"
-    done = feed(bench, secret, "validate", "-")
-    assert (done.code, "hunter2" in done.err, len(done.err.splitlines())) == (65, False, 1), done
+    result = feed(bench, secret, "validate", "-")
+    assert (result.code, "hunter2" in result.err, len(result.err.splitlines())) == (65, False, 1), result
 
 
 def test_a_saved_plan_is_a_file(bench: Bench) -> None:
     """It is read more than once, and found again: the message asks for its name."""
     assert feed(bench, "project: a\nresources: {}\n", "plan", "-", "-o", "later.json").code == 0
-    done = feed(bench, (bench.home / "later.json").read_text(), "apply", "-")
-    assert done.code == 65
-    assert "this is a saved plan, not a manifest; apply carries it out, given the name of its file" in done.err
-    done = feed(bench, (bench.home / "later.json").read_text(), "show", "-")
-    assert (done.code, done.err) == (
+    result = feed(bench, (bench.home / "later.json").read_text(), "apply", "-")
+    assert result.code == 65
+    assert "this is a saved plan, not a manifest; apply carries it out, given the name of its file" in result.err
+    result = feed(bench, (bench.home / "later.json").read_text(), "show", "-")
+    assert (result.code, result.err) == (
         64,
         "Error: a saved plan is not read from standard input; give the name of its file\n",
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
 
 
-def failing(bench: Bench, dependents: int, others: int) -> str:
+def failing(bench: Bench, dependents: int, rest: int) -> str:
     """Write a manifest of one resource that fails, such that need it and such that do not; return its path."""
     bench.probe(
         """
@@ -26,14 +26,14 @@ def failing(bench: Bench, dependents: int, others: int) -> str:
     )
     lines = ["resources:", "  Probe[bad]: {}"]
     lines += [f"  Probe[d{number}]: {{require: 'Probe[bad]'}}" for number in range(dependents)]
-    lines += [f"  Widget[w{number}]: {{}}" for number in range(others)]
+    lines += [f"  Widget[w{number}]: {{}}" for number in range(rest)]
     return bench.write("site.yaml", "\n".join(lines)).name
 
 
 def test_failures_are_repeated_where_many_lines_follow(bench: Bench) -> None:
     """Each with its place, the first line of its reason and how many it has skipped, right before the summary."""
-    done = bench.run("apply", failing(bench, 3, 17))
-    title, failure, summary = done.out.splitlines()
+    result = bench.run("apply", failing(bench, 3, 17))
+    title, failure, summary = result.out.splitlines()
     assert title == "Failed:"
     assert failure.startswith("  Probe[bad] (site.yaml:2): no space left")
     assert failure.endswith("; 3 skipped")
@@ -89,10 +89,10 @@ def test_of_many_failures_for_one_reason_most_are_counted(bench: Bench) -> None:
         """
     )
     bench.write("site.yaml", "resources:\n" + "".join(f"  Probe[p{number}]: {{}}\n" for number in range(30)))
-    done = bench.run("apply", "site.yaml")
-    assert sum("no way in" in line for line in done.lines) == 21
-    assert done.lines[-1].startswith("Error: 10 more: no way in")
-    assert done.out.endswith("30 failed.\n")
+    result = bench.run("apply", "site.yaml")
+    assert sum("no way in" in line for line in result.lines) == 21
+    assert result.lines[-1].startswith("Error: 10 more: no way in")
+    assert result.out.endswith("30 failed.\n")
 
 
 def test_many_undeclared_resources_are_one_line(bench: Bench) -> None:
@@ -126,8 +126,8 @@ def test_noop_on_a_terminal_shows_the_plan_alone(bench: Bench) -> None:
     site = str(bench.write("site.yaml", "resources: {'Widget[a]': {size: 2}}\noutputs: {size: '${Widget[a].size}'}"))
     planned = "~ Widget[a] (noop)\n    size: 1 → 2\n\nPlan: 1 to update; 0 unchanged.\n"
     assert on_terminal(bench, "apply", site, "--noop") == planned
-    for shown in (on_terminal(bench, "apply", site, "--noop", "-v"), "".join(bench.run("apply", site, "--noop")[1:])):
-        assert shown == planned
+    for output in (on_terminal(bench, "apply", site, "--noop", "-v"), "".join(bench.run("apply", site, "--noop")[1:])):
+        assert output == planned
 
 
 @pytest.mark.parametrize(

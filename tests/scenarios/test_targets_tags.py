@@ -50,19 +50,19 @@ resources:
 )
 def test_options_select_exactly_these_resources(bench: Bench, options: str, expected: str) -> None:
     """The options select exactly the expected resources."""
-    done = bench.stream(MANIFEST, *options.split())
-    assert done.code == 0, done
-    made = [end["reference"].split("[")[1].removesuffix("]") for end in done.events("step_end")]
-    assert sorted(made) == sorted(expected.split())
+    result = bench.stream(MANIFEST, *options.split())
+    assert result.code == 0, result
+    created = [end["reference"].split("[")[1].removesuffix("]") for end in result.events("step_end")]
+    assert sorted(created) == sorted(expected.split())
 
 
 @pytest.mark.parametrize("option", ["--target", "--exclude"])
 @pytest.mark.parametrize("name", ["Widget[x]", "Wdget[a]", "Widget[[ab]]", "[", "Widget[a"])
 def test_a_name_that_matches_nothing_is_wrong_usage(bench: Bench, option: str, name: str) -> None:
     """An option that matches no resource exits 64 and names it, and no provider is called."""
-    done = bench.apply(MANIFEST, option, name)
-    assert (done.code, done.out) == (64, "")
-    assert name in done.err
+    result = bench.apply(MANIFEST, option, name)
+    assert (result.code, result.out) == (64, "")
+    assert name in result.err
     assert bench.calls("widget") == []
 
 
@@ -77,10 +77,10 @@ def test_a_name_of_what_is_only_recorded_says_so_and_how_it_is_deleted(bench: Be
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     bench.apply("resources: {'Widget[a]': {}, 'Widget[b]': {}, 'Widget[c]': {}}")
     only = "resources: {'Widget[a]': {}}"
-    done = bench.apply(only, option, "Widget[b]")
+    result = bench.apply(only, option, "Widget[b]")
     advice = "without --prune nothing is done to it" if option == "--exclude" else "--prune deletes it"
-    why = f"that is declared: Widget[b] is recorded but no longer declared; {advice}"
-    assert (done.code, done.lines[-1]) == (64, f"Error: {option} Widget[b] matches no resource {why}")
+    text = f"that is declared: Widget[b] is recorded but no longer declared; {advice}"
+    assert (result.code, result.lines[-1]) == (64, f"Error: {option} Widget[b] matches no resource {text}")
     assert bench.apply(only, "--target", "Widget[b]", "--prune").code == 0
     assert sorted(bench.things("widget")) == ["a", "c"]
 
@@ -92,21 +92,21 @@ def test_a_pattern_of_what_is_only_recorded_names_the_resources(bench: Bench) ->
     names = ["1", "2", "3", "4", "5", "6", "7"]
     declared = ", ".join(f"'Widget[{name}]': {{}}" for name in names)
     assert bench.apply(f"resources: {{{declared}}}").code == 0
-    done = bench.apply("resources: {'Token[1]': {}}", "--target", "Widget")
-    named = ", ".join(f"Widget[{name}]" for name in names[:5])
-    why = f"{named} and 2 more are recorded but no longer declared; --prune deletes or forgets them"
-    assert done.lines == [f"Error: --target Widget matches no resource that is declared: {why}"]
+    result = bench.apply("resources: {'Token[1]': {}}", "--target", "Widget")
+    text = ", ".join(f"Widget[{name}]" for name in names[:5])
+    message = f"{text} and 2 more are recorded but no longer declared; --prune deletes or forgets them"
+    assert result.lines == [f"Error: --target Widget matches no resource that is declared: {message}"]
 
 
 @pytest.mark.parametrize("option", ["--target", "--exclude", "--replace"])
 def test_the_urn_of_another_project_or_stack_is_refused(bench: Bench, option: str) -> None:
     """It is not taken for the resource of the same reference here; one of this stack is that resource."""
-    other = "urn:resource:live::site::widget::a"
-    done = bench.apply(MANIFEST, option, other)
-    why = f"{option}: {other} is of project site, stack live; this is about project site, stack default"
-    assert (done.code, done.lines[-1]) == (64, f"Error: {why}")
+    second = "urn:resource:live::site::widget::a"
+    result = bench.apply(MANIFEST, option, second)
+    text = f"{option}: {second} is of project site, stack live; this is about project site, stack default"
+    assert (result.code, result.lines[-1]) == (64, f"Error: {text}")
     assert bench.calls("widget") == []
-    assert bench.apply(MANIFEST, option, other, "--stack", "live").code == 0
+    assert bench.apply(MANIFEST, option, second, "--stack", "live").code == 0
 
 
 def test_a_plan_is_limited_the_same_way(bench: Bench) -> None:
@@ -139,8 +139,8 @@ def test_an_excluded_resource_notifies_nothing(bench: Bench) -> None:
 
 def test_errors_of_excluded_resources_are_reported(bench: Bench) -> None:
     """An error in a resource that is no target refuses the manifest."""
-    done = bench.apply("resources: {'Widget[a]': {}, 'Widget[b]': {size: big}}", "--target", "Widget[a]")
-    assert done.code == 65
+    result = bench.apply("resources: {'Widget[a]': {}, 'Widget[b]': {size: big}}", "--target", "Widget[a]")
+    assert result.code == 65
 
 
 @pytest.mark.parametrize("option", ["--tags", "--skip-tags"])
@@ -148,13 +148,13 @@ def test_errors_of_excluded_resources_are_reported(bench: Bench) -> None:
 @pytest.mark.parametrize("command", ["apply", "plan", "rehearse"])
 def test_a_list_without_a_tag_is_wrong_usage(bench: Bench, command: str, option: str, text: str) -> None:
     """A variable of a script that is not set must not mean everything."""
-    done = bench.run(command, bench.write("site.yaml", MANIFEST), option, text)
-    assert (done.code, bench.things("widget")) == (64, {})
-    assert f"Invalid value for '{option}': it names no tag" in done.err
+    result = bench.run(command, bench.write("site.yaml", MANIFEST), option, text)
+    assert (result.code, bench.things("widget")) == (64, {})
+    assert f"Invalid value for '{option}': it names no tag" in result.err
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "left"),
+    ("options", "code", "remaining"),
     [
         ("--tags red", 64, "a a*c b"),
         ("--skip-tags red", 64, "a a*c b"),
@@ -165,20 +165,20 @@ def test_a_list_without_a_tag_is_wrong_usage(bench: Bench, command: str, option:
     ],
 )
 def test_what_is_destroyed_is_selected_by_type_and_title_alone(
-    bench: Bench, options: str, code: int, left: str
+    bench: Bench, options: str, code: int, remaining: str
 ) -> None:
     """Tags are not recorded: a deletion that they cannot prevent is refused."""
-    kept = {"RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db"}
+    stored = {"RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db"}
     site = bench.write("site.yaml", MANIFEST)
-    assert bench.run("apply", site, **kept).code == 0
-    done = bench.run("destroy", site, *options.split(), "--yes", **kept)
-    assert (done.code, " ".join(sorted(bench.things("widget")))) == (code, left), done
-    told = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
-    assert (told in done.err) == bool(code)
+    assert bench.run("apply", site, **stored).code == 0
+    result = bench.run("destroy", site, *options.split(), "--yes", **stored)
+    assert (result.code, " ".join(sorted(bench.things("widget")))) == (code, remaining), result
+    messages = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
+    assert (messages in result.err) == bool(code)
 
 
 @pytest.mark.parametrize(
-    ("options", "left"),
+    ("options", "remaining"),
     [
         ("--skip-tags red", "a a*c b"),
         ("--skip-tags token", "a a*c b"),
@@ -188,15 +188,15 @@ def test_what_is_destroyed_is_selected_by_type_and_title_alone(
         ("--target Token", "a a*c b"),
     ],
 )
-def test_pruning_deletes_nothing_that_may_have_a_skipped_tag(bench: Bench, options: str, left: str) -> None:
+def test_pruning_deletes_nothing_that_may_have_a_skipped_tag(bench: Bench, options: str, remaining: str) -> None:
     """Of what is no longer declared only the reference is recorded, which also tells type and title."""
-    kept = {"RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db"}
-    assert bench.run("apply", bench.write("site.yaml", f"project: a{MANIFEST}"), **kept).code == 0
+    stored = {"RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db"}
+    assert bench.run("apply", bench.write("site.yaml", f"project: a{MANIFEST}"), **stored).code == 0
     site = bench.write("site.yaml", "project: a\nresources: {'Widget[a]': {}, 'Token[1]': {}, 'Token[2]': {}}\n")
-    done = bench.run("apply", site, "--prune", *options.split(), **kept)
-    assert (done.code, " ".join(sorted(bench.things("widget")))) == (0, left), done
-    told = "--skip-tags leaves alone what is no longer declared, because tags are not recorded: Widget["
-    assert (told in done.err) == ("--skip-tags" in options)
+    result = bench.run("apply", site, "--prune", *options.split(), **stored)
+    assert (result.code, " ".join(sorted(bench.things("widget")))) == (0, remaining), result
+    messages = "--skip-tags leaves alone what is no longer declared, because tags are not recorded: Widget["
+    assert (messages in result.err) == ("--skip-tags" in options)
 
 
 #: One title that other titles match, two aliases that do, and a component's.
@@ -228,10 +228,13 @@ def test_a_name_that_a_resource_has_means_that_one_alone(bench: Bench, option: s
     manifest = WILD
     if option == "--replace":
         assert bench.apply(WILD).code == 0
-    done = bench.stream(manifest, option, name)
-    made = {end["reference"].removeprefix("Widget[").removesuffix("]") for end in done.events("step_end")}
+    result = bench.stream(manifest, option, name)
+    created = {end["reference"].removeprefix("Widget[").removesuffix("]") for end in result.events("step_end")}
     everything = {"a*", "ab", "b", "tx"}
-    assert (done.code, made) == (0, everything - {*expected.split()} if option == "--exclude" else {*expected.split()})
+    assert (result.code, created) == (
+        0,
+        everything - {*expected.split()} if option == "--exclude" else {*expected.split()},
+    )
 
 
 def test_what_is_destroyed_by_a_name_that_is_recorded_is_that_alone(bench: Bench) -> None:
@@ -248,8 +251,8 @@ def test_a_name_that_only_state_has_is_no_pattern_for_what_is_declared(bench: Be
     """The resource that it names is not declared, and the run says so instead of taking another one."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     assert bench.apply(WILD).code == 0
-    done = bench.apply("resources: {'Widget[ab]': {size: 3}}", "--target", "Widget[a*]")
-    assert (done.code, "Widget[a*] is recorded but no longer declared" in done.err) == (64, True)
+    result = bench.apply("resources: {'Widget[ab]': {size: 3}}", "--target", "Widget[a*]")
+    assert (result.code, "Widget[a*] is recorded but no longer declared" in result.err) == (64, True)
     assert "size" not in bench.things("widget")["ab"]
 
 
@@ -267,9 +270,9 @@ def test_a_resource_that_is_called_like_a_pattern_is_listed_alone(bench: Bench) 
     """Otherwise the pattern lists all that match it."""
     assert bench.apply(WILD).code == 0
     listed = bench.run("resource", "widget", "a*", "--json").document
-    assert [each["title"] for each in listed] == ["a*"]
+    assert [item["title"] for item in listed] == ["a*"]
     listed = bench.run("resource", "widget", "*b", "--json").document
-    assert [each["title"] for each in listed] == ["ab", "b"]
+    assert [value["title"] for value in listed] == ["ab", "b"]
 
 
 def test_a_urn_names_no_resource_of_the_same_title_in_a_component(bench: Bench) -> None:
@@ -293,8 +296,8 @@ def test_a_urn_names_no_resource_of_the_same_title_in_a_component(bench: Bench) 
         ("Site[x*]", ["Site[x*]/Widget[a]", "Site[x*]/Widget[z]"]),
         ("urn:resource:default::site::site$widget::x*::a", ["Site[x*]/Widget[a]"]),
     ):
-        done = bench.stream(manifest, "--target", name, "--noop")
-        assert (done.code, sorted(done.ends())) == (0, expected), name
+        result = bench.stream(manifest, "--target", name, "--noop")
+        assert (result.code, sorted(result.ends())) == (0, expected), name
 
 
 CHAIN = """
@@ -312,10 +315,10 @@ resources:
 def test_what_needs_an_excluded_resource_that_is_not_there_is_left_out_and_named(bench: Bench, options: str) -> None:
     """Directly or not, with its values or only in order; what should be absent needs nothing."""
     bench.put("widget", gone={})
-    done = bench.apply(CHAIN, "--exclude", "Widget[base]", *options.split())
-    named = "Widget[middle], Token[10]" + ("" if "--target" in options else ", Setting[s]")
-    expected = f"Warning: --exclude: Widget[base] is not there, and what needs it is left out too: {named}"
-    assert (done.code, done.lines[0]) == (0, expected), done
+    result = bench.apply(CHAIN, "--exclude", "Widget[base]", *options.split())
+    names = "Widget[middle], Token[10]" + ("" if "--target" in options else ", Setting[s]")
+    expected = f"Warning: --exclude: Widget[base] is not there, and what needs it is left out too: {names}"
+    assert (result.code, result.lines[0]) == (0, expected), result
     assert (bench.things("token"), bench.things("setting")) == ({}, {})
     assert sorted(bench.things("widget")) == (["gone"] if "--target" in options else ["free"])
 
@@ -324,27 +327,27 @@ def test_what_needs_an_excluded_resource_that_is_there_is_done(bench: Bench) -> 
     """Whoever has made it, and however it differs; it stays as it is."""
     bench.put("widget", base={"size": 3})
     bench.put("setting", s={"value": 1})
-    done = bench.apply(CHAIN.replace("Widget[base]: {}", "Widget[base]: {size: 9}"), "--exclude", "Widget[base]")
-    assert (done.code, "is not there" in done.err) == (0, False), done
+    result = bench.apply(CHAIN.replace("Widget[base]: {}", "Widget[base]: {size: 9}"), "--exclude", "Widget[base]")
+    assert (result.code, "is not there" in result.err) == (0, False), result
     assert (bench.things("widget")["base"]["size"], "10" in bench.things("token")) == (3, True)
 
 
 def test_an_exclusion_that_leaves_out_more_says_so_in_plan_and_json(bench: Bench) -> None:
     """A plan shows the same, and its document is not complete."""
-    done = bench.plan(CHAIN, "--exclude", "Widget[base]", "--exclude", "Widget[free]", "--json")
-    assert "Widget[base] is not there, and what needs it is left out too: Widget[middle]," in done.err
-    assert [step["reference"] for step in done.document["steps"]] == ["Widget[gone]"]
-    assert done.document["complete"] is False
+    result = bench.plan(CHAIN, "--exclude", "Widget[base]", "--exclude", "Widget[free]", "--json")
+    assert "Widget[base] is not there, and what needs it is left out too: Widget[middle]," in result.err
+    assert [step["reference"] for step in result.document["steps"]] == ["Widget[gone]"]
+    assert result.document["complete"] is False
     events = bench.stream(CHAIN, "--exclude", "Widget[base]").events("diagnostic")
-    assert [(each["severity"], each["code"]) for each in events] == [("warning", "exclude")]
+    assert [(event["severity"], event["code"]) for event in events] == [("warning", "exclude")]
 
 
 def test_several_excluded_resources_that_are_not_there_are_told_in_one_warning(bench: Bench) -> None:
     """With all that needs one of them."""
     manifest = "resources: {'Widget[a]': {}, 'Widget[b]': {}, 'Token[1]': {require: ['Widget[a]', 'Widget[b]']}}"
-    done = bench.apply(manifest, "--exclude", "Widget")
+    result = bench.apply(manifest, "--exclude", "Widget")
     text = "--exclude: Widget[a], Widget[b] are not there, and what needs them is left out too: Token[1]"
-    assert (done.code, done.lines[0]) == (0, f"Warning: {text}")
+    assert (result.code, result.lines[0]) == (0, f"Warning: {text}")
 
 
 def test_a_destruction_leaves_out_only_what_is_excluded(bench: Bench) -> None:
@@ -353,8 +356,8 @@ def test_a_destruction_leaves_out_only_what_is_excluded(bench: Bench) -> None:
     bench.put("setting", s={"value": 1})
     assert bench.apply(CHAIN).code == 0
     (bench.things_of / "widget.json").write_text('{"middle": {}}', encoding="utf-8")
-    done = bench.run("destroy", "site.yaml", "--exclude", "Widget[base]", "--yes")
-    assert (done.code, bench.things("widget"), bench.things("token")) == (0, {}, {}), done
+    result = bench.run("destroy", "site.yaml", "--exclude", "Widget[base]", "--yes")
+    assert (result.code, bench.things("widget"), bench.things("token")) == (0, {}, {}), result
 
 
 def test_an_excluded_resource_that_cannot_be_read_is_there_if_it_is_recorded(bench: Bench) -> None:
@@ -376,8 +379,8 @@ def test_an_excluded_resource_that_cannot_be_read_is_there_if_it_is_recorded(ben
     assert "Probe[a] is not there" in bench.run(*words, SICK="1").err
     assert bench.things("widget") == {}
     assert bench.run("apply", manifest, "--target", "Probe").code == 0
-    done = bench.run(*words, SICK="1")
-    assert (done.code, list(bench.things("widget"))) == (0, ["b"]), done
+    result = bench.run(*words, SICK="1")
+    assert (result.code, list(bench.things("widget"))) == (0, ["b"]), result
 
 
 @pytest.mark.parametrize(
@@ -398,5 +401,5 @@ def test_an_exclusion_leaves_out_what_needs_any_resource_that_should_exist(
     """Also one that cannot be created; what is to be absent, and what only acts, is no such resource."""
     name = excluded.partition(":")[0]
     manifest = f"resources:\n  {excluded}\n  Widget[w]: {{require: '{name}'}}\n"
-    done = bench.apply(manifest, "--exclude", name)
-    assert (done.code, message in done.err, "w" in bench.things("widget")) == (0, True, not message), done
+    result = bench.apply(manifest, "--exclude", name)
+    assert (result.code, message in result.err, "w" in bench.things("widget")) == (0, True, not message), result

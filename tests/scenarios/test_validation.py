@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 def problem(bench: Bench, declared: str) -> str:
     """Return the error for ``Widget[a]`` with a wrong line, and check that no provider was called."""
-    done = bench.apply(f"resources:\n  Widget[first]: {{}}\n  Widget[a]:\n    {declared}\n")
-    assert (done.code, done.out) == (65, "")
+    result = bench.apply(f"resources:\n  Widget[first]: {{}}\n  Widget[a]:\n    {declared}\n")
+    assert (result.code, result.out) == (65, "")
     assert bench.calls("widget") == []
-    (line,) = done.lines
+    (line,) = result.lines
     return line.removeprefix(str(bench.home) + "/")
 
 
@@ -40,11 +40,11 @@ WRONG: list[tuple[str, list[str]]] = [
 def test_a_value_of_another_type_is_refused(bench: Bench) -> None:
     """Values are not coerced, and each error has its line and the expected data type."""
     lines = "".join(f"  Widget[w{number}]:\n    {declared}\n" for number, (declared, _) in enumerate(WRONG))
-    done = bench.apply(f"resources:\n{lines}")
-    assert done.code == 65
+    result = bench.apply(f"resources:\n{lines}")
+    assert result.code == 65
     assert bench.calls("widget") == []
-    assert len(done.lines) == len(WRONG)
-    for number, (line, (declared, words)) in enumerate(zip(done.lines, WRONG, strict=True)):
+    assert len(result.lines) == len(WRONG)
+    for number, (line, (declared, words)) in enumerate(zip(result.lines, WRONG, strict=True)):
         assert f"site.yaml:{2 * number + 3}:" in line, (declared, line)
         assert f"Widget[w{number}]: " in line
         for word in words:
@@ -76,15 +76,15 @@ def test_read_only_is_refused_for_absent_resources_too(bench: Bench) -> None:
 def test_a_mandatory_attribute_must_be_declared(bench: Bench) -> None:
     """The error names the attribute, and no provider is called."""
     bench.put("setting", port={"value": 1})
-    done = bench.apply("resources:\n  Setting[port]:\n    unit: x\n")
-    assert done.code == 65
-    assert "Setting[port]: attribute 'value' is missing; it is mandatory" in done.err
+    result = bench.apply("resources:\n  Setting[port]:\n    unit: x\n")
+    assert result.code == 65
+    assert "Setting[port]: attribute 'value' is missing; it is mandatory" in result.err
     assert bench.calls("setting") == []
 
 
 def test_all_problems_are_reported_at_once_in_line_order(bench: Bench) -> None:
     """One run reports the problems of several types, sorted by line."""
-    done = bench.validate(
+    result = bench.validate(
         """
         resources:
           Widget[a]:
@@ -97,51 +97,51 @@ def test_all_problems_are_reported_at_once_in_line_order(bench: Bench) -> None:
           Token[xyz]: {}
         """
     )
-    assert done.code == 65
-    numbers = [int(line.split(":")[1]) for line in done.lines]
+    assert result.code == 65
+    numbers = [int(line.split(":")[1]) for line in result.lines]
     assert numbers == sorted(numbers) == [3, 4, 5, 7, 8, 9]
-    assert "did you mean" in done.lines[2]
+    assert "did you mean" in result.lines[2]
 
 
 def test_an_unknown_type_names_the_nearest(bench: Bench) -> None:
     """The error has the line and the nearest type."""
-    done = bench.apply("resources:\n  Wiget[a]: {}\n")
-    assert done.code == 65
-    assert "site.yaml:2:3: Wiget[a]: unknown type 'Wiget'" in done.err
-    assert "did you mean 'widget'?" in done.err.lower()
+    result = bench.apply("resources:\n  Wiget[a]: {}\n")
+    assert result.code == 65
+    assert "site.yaml:2:3: Wiget[a]: unknown type 'Wiget'" in result.err
+    assert "did you mean 'widget'?" in result.err.lower()
 
 
 def test_a_plain_value_for_a_secret_is_wrapped(bench: Bench) -> None:
     """A plain value for a ``Sensitive`` attribute is passed wrapped to the provider."""
-    done = bench.apply("resources: {'Account[a]': {password: hunter22}}")
-    assert done.code == 0
+    result = bench.apply("resources: {'Account[a]': {password: hunter22}}")
+    assert result.code == 0
     assert bench.calls("account", "set") == [{"name": "str", "ensure": "str", "password": "Sensitive"}]
     assert bench.things("account")["a"]["password"] == "hunter22"
 
 
 def test_a_wrong_secret_is_refused_without_being_shown(bench: Bench) -> None:
     """The error names the attribute and not the value."""
-    done = bench.apply("resources:\n  Account[a]:\n    password: hunter2\n")
-    assert done.code == 65
-    assert "password" in done.err
-    assert "hunter2" not in done.err + done.out
+    result = bench.apply("resources:\n  Account[a]:\n    password: hunter2\n")
+    assert result.code == 65
+    assert "password" in result.err
+    assert "hunter2" not in result.err + result.out
     assert bench.apply("resources: {'Account[a]': {password: 98765432101}}").code == 65
 
 
 def test_the_same_title_twice_is_an_error_naming_both_lines(bench: Bench) -> None:
     """A duplicate title is refused with both lines."""
-    done = bench.apply("resources:\n  Widget[a]: {}\n  Widget[b]: {}\n  Widget[a]: {}\n")
-    assert done.code == 65
-    assert "site.yaml:4:3" in done.err
-    assert "2" in done.err.split("site.yaml:4:3")[1]
+    result = bench.apply("resources:\n  Widget[a]: {}\n  Widget[b]: {}\n  Widget[a]: {}\n")
+    assert result.code == 65
+    assert "site.yaml:4:3" in result.err
+    assert "2" in result.err.split("site.yaml:4:3")[1]
 
 
 def test_one_identity_under_two_titles_is_an_error_naming_both_lines(bench: Bench) -> None:
     """Two titles with the same canonical namevar are refused with both lines."""
-    done = bench.apply("resources:\n  Widget[a]: {}\n  Widget[b]: {name: a}\n")
-    assert done.code == 65
-    assert "site.yaml:3:3: Widget[b]: is the same resource as Widget[a] at" in done.err
-    assert "site.yaml:2" in done.err
+    result = bench.apply("resources:\n  Widget[a]: {}\n  Widget[b]: {name: a}\n")
+    assert result.code == 65
+    assert "site.yaml:3:3: Widget[b]: is the same resource as Widget[a] at" in result.err
+    assert "site.yaml:2" in result.err
     twins = bench.apply("resources:\n  Token[0xab]: {}\n  Token[AB]: {}\n")
     assert twins.code == 65
     assert "Token[AB]: is the same resource as Token[0xab]" in twins.err
@@ -149,9 +149,9 @@ def test_one_identity_under_two_titles_is_an_error_naming_both_lines(bench: Benc
 
 def test_a_title_that_is_not_of_the_namevars_type_is_refused(bench: Bench) -> None:
     """A namevar from a title is checked against its data type."""
-    done = bench.apply("resources:\n  Token[xyz]: {}\n")
-    assert done.code == 65
-    assert "site.yaml:2:3: Token[xyz]: id " in done.err
+    result = bench.apply("resources:\n  Token[xyz]: {}\n")
+    assert result.code == 65
+    assert "site.yaml:2:3: Token[xyz]: id " in result.err
 
 
 def test_problems_from_validate_refuse_the_manifest(bench: Bench) -> None:
@@ -171,12 +171,12 @@ def test_problems_from_validate_refuse_the_manifest(bench: Bench) -> None:
         """,
         features=("validate",),
     )
-    done = bench.apply("resources:\n  Probe[a]:\n    size: 1\n  Probe[b]:\n    size: 2\n  Probe[c]:\n    size: 4\n")
-    assert done.code == 65
-    assert "site.yaml:2:3: Probe[a]: size 1 does not fit" in done.err
-    assert "site.yaml:5:5: Probe[b]: still too small" in done.err
-    assert "site.yaml:4:3: Warning: Probe[b]: a pale one" in done.err
-    assert "Probe[c]: validate failed: what is a 4" in done.err
+    result = bench.apply("resources:\n  Probe[a]:\n    size: 1\n  Probe[b]:\n    size: 2\n  Probe[c]:\n    size: 4\n")
+    assert result.code == 65
+    assert "site.yaml:2:3: Probe[a]: size 1 does not fit" in result.err
+    assert "site.yaml:5:5: Probe[b]: still too small" in result.err
+    assert "site.yaml:4:3: Warning: Probe[b]: a pale one" in result.err
+    assert "Probe[c]: validate failed: what is a 4" in result.err
     assert bench.things("probe") == {}
     warned = bench.apply("resources: {'Probe[a]': {size: 3}}")
     assert warned.code == 0
@@ -196,9 +196,9 @@ def test_the_document_of_a_valid_manifest_has_its_warnings(bench: Bench) -> None
     )
     manifest = bench.write("site.yaml", "resources: {'Probe[a]': {size: 3}}")
     manifest.chmod(0o666)
-    done = bench.run("validate", manifest, "--json")
-    assert (done.code, done.document["valid"]) == (0, True), done
-    of_file, of_resource = done.document["diagnostics"]
+    result = bench.run("validate", manifest, "--json")
+    assert (result.code, result.document["valid"]) == (0, True), result
+    of_file, of_resource = result.document["diagnostics"]
     assert (of_file["code"], of_file["severity"], of_file["file"]) == ("untrusted_manifest", "warning", str(manifest))
     assert (of_resource["severity"], of_resource["message"]) == ("warning", "rather small")
     assert (of_resource["reference"], of_resource["line"]) == ("Probe[a]", 1)
@@ -220,9 +220,9 @@ def test_validate_is_called_again_when_a_value_becomes_known(bench: Bench) -> No
     planned = bench.plan(manifest)
     assert planned.code == 0
     assert "colour: (none) → (known after apply)" in planned.out
-    done = bench.apply(manifest)
-    assert done.code == 1
-    assert any(line.startswith("Error: Probe[b]: is no colour") for line in done.lines)
+    result = bench.apply(manifest)
+    assert result.code == 1
+    assert any(line.startswith("Error: Probe[b]: is no colour") for line in result.lines)
     assert bench.things("probe").keys() == {"a"}
 
 
@@ -250,19 +250,19 @@ def test_validate_returns_texts_and_problems_and_nothing_else(bench: Bench, answ
         """,
         features=("validate",),
     )
-    done = bench.validate("resources:\n  Probe[a]: {size: 1}\n")
-    assert done.code == 65
+    result = bench.validate("resources:\n  Probe[a]: {size: 1}\n")
+    assert result.code == 65
     words = "validate must return texts or Problem(attribute, message), one or several, not "
-    assert f"site.yaml:2:3: Probe[a]: {words}{answer.strip('[]')}" in done.err
+    assert f"site.yaml:2:3: Probe[a]: {words}{answer.strip('[]')}" in result.err
 
 
 def test_a_wrong_metaparameter_is_refused(bench: Bench) -> None:
     """Each wrong metaparameter is reported with its line."""
     wrong = ("noop: maybe", "loglevel: loud", "timeout: -1", "tag: [a b]", "lifecycle: {protct: true}")
     lines = "".join(f"  Widget[w{number}]:\n    {declared}\n" for number, declared in enumerate(wrong))
-    done = bench.apply(f"resources:\n{lines}")
-    assert done.code == 65
-    assert [line.split("site.yaml:")[1].split(":")[0] for line in done.lines] == ["3", "5", "7", "9", "11"]
+    result = bench.apply(f"resources:\n{lines}")
+    assert result.code == 65
+    assert [line.split("site.yaml:")[1].split(":")[0] for line in result.lines] == ["3", "5", "7", "9", "11"]
 
 
 def test_absent_resources_are_checked_too(bench: Bench) -> None:
@@ -272,7 +272,7 @@ def test_absent_resources_are_checked_too(bench: Bench) -> None:
 
 def test_unused_values_are_checked_too(bench: Bench) -> None:
     """Each problem in ``values`` is reported once, at its own line."""
-    done = bench.validate(
+    result = bench.validate(
         """
         values:
           itself: ${values.itself}
@@ -289,8 +289,8 @@ def test_unused_values_are_checked_too(bench: Bench) -> None:
           Widget[a]: {colour: "${values.used}", size: "${values.one}"}
         """
     )
-    assert done.code == 65
-    assert [line.split("site.yaml:")[1] for line in done.lines] == [
+    assert result.code == 65
+    assert [line.split("site.yaml:")[1] for line in result.lines] == [
         "2:3: value 'itself': ${values.itself}: values refer to each other in a circle: itself → itself",
         "3:3: value 'input': ${inputs.nope}: unknown input 'nope'",
         f"4:3: value 'nothing': '${{' is not a reference; {SYNTAX}",
@@ -302,7 +302,7 @@ def test_unused_values_are_checked_too(bench: Bench) -> None:
 
 def test_unused_defaults_are_checked_too(bench: Bench) -> None:
     """The types, attributes and known values of ``defaults`` are checked."""
-    done = bench.validate(
+    result = bench.validate(
         """
         defaults:
           Widgt: {size: 1}
@@ -310,8 +310,8 @@ def test_unused_defaults_are_checked_too(bench: Bench) -> None:
           Account: {password: "a secret", note: "${facts.kernel}"}
         """
     )
-    assert done.code == 65
-    assert [line.split("site.yaml:")[1] for line in done.lines] == [
+    assert result.code == 65
+    assert [line.split("site.yaml:")[1] for line in result.lines] == [
         "2:3: defaults of Widgt: unknown type 'Widgt'; did you mean 'widget'?",
         "3:12: defaults of Widget: unknown attribute 'sise'; did you mean 'size'?",
         "3:21: defaults of Widget: size must be an integer from 0 to 100, not a string",
@@ -347,9 +347,9 @@ def test_a_file_that_is_no_manifest_is_refused_with_its_position(bench: Bench, t
     """A malformed file exits 65, and the error has its name and, where known, its position."""
     path = bench.home / "site.yaml"
     path.write_text(text, encoding="utf-8")
-    done = bench.run("apply", "site.yaml")
-    assert done.code == 65, done
-    assert f"site.yaml{place}" in done.err
+    result = bench.run("apply", "site.yaml")
+    assert result.code == 65, result
+    assert f"site.yaml{place}" in result.err
     assert bench.calls("widget") == []
 
 
@@ -394,10 +394,10 @@ def test_a_wrong_python_declaration_is_reported_with_its_line(bench: Bench, stat
     """A wrong call in a Python manifest is reported with file and line."""
     secret = "INPUTS = {'pw': {'type': 'Sensitive[String]', 'default': 'hunter22'}}"
     bench.write("site.py", f"{secret}\n\ndef manifest(m):\n    m.widget('sound')\n    {statement}\n")
-    done = bench.run("validate", "site.py")
-    assert done.code == 65
-    assert "hunter22" not in done.err
-    assert re.search(rf"site\.py:[356]:[1-9]\d*: {re.escape(words)}", done.err), done.err
+    result = bench.run("validate", "site.py")
+    assert result.code == 65
+    assert "hunter22" not in result.err
+    assert re.search(rf"site\.py:[356]:[1-9]\d*: {re.escape(words)}", result.err), result.err
 
 
 def test_wrong_python_constants_are_reported_with_their_position(bench: Bench) -> None:
@@ -417,9 +417,9 @@ def test_wrong_python_constants_are_reported_with_their_position(bench: Bench) -
             pass
         """,
     )
-    done = bench.run("validate", "site.py")
-    assert done.code == 65
-    assert [line.split("; ")[0] for line in done.lines] == [
+    result = bench.run("validate", "site.py")
+    assert result.code == 65
+    assert [line.split("; ")[0] for line in result.lines] == [
         "site.py:3:1: project must be 1 to 100 letters, digits, '.', '_' and '-'",
         "site.py:5:11: type of an input must be a string",
         "site.py:6:5: an input must be a mapping",
@@ -431,25 +431,25 @@ def test_wrong_python_constants_are_reported_with_their_position(bench: Bench) -
 
 def test_an_unquoted_reference_is_reported_with_the_quoted_text(bench: Bench) -> None:
     """The error for an unquoted reference in a YAML list contains the quoted reference."""
-    done = bench.apply("resources:\n  Widget[b]: {}\n  Widget[a]: {require: [Widget[b]]}\n")
-    assert done.code == 65
-    assert '"Widget[b]"' in done.err
+    result = bench.apply("resources:\n  Widget[b]: {}\n  Widget[a]: {require: [Widget[b]]}\n")
+    assert result.code == 65
+    assert '"Widget[b]"' in result.err
 
 
 def test_a_missing_manifest_is_named(bench: Bench) -> None:
     """A manifest that does not exist exits 65, and the error names it."""
-    done = bench.run("apply", "nosuch.yaml")
-    assert done.code == 65
-    assert "nosuch.yaml" in done.err
-    assert done.out == ""
+    result = bench.run("apply", "nosuch.yaml")
+    assert result.code == 65
+    assert "nosuch.yaml" in result.err
+    assert result.out == ""
 
 
 def test_a_missing_secret_input_is_requested_as_a_file(bench: Bench) -> None:
     """The error suggests ``@FILE`` for a sensitive input and ``VALUE`` for another."""
-    done = bench.plan('inputs: {word: {type: "Sensitive[String]"}, size: {type: Integer}}')
-    assert done.code == 65
-    assert "input 'word': is not given and has no default; give it with -i word=@FILE" in done.err
-    assert "input 'size': is not given and has no default; give it with -i size=VALUE" in done.err
+    result = bench.plan('inputs: {word: {type: "Sensitive[String]"}, size: {type: Integer}}')
+    assert result.code == 65
+    assert "input 'word': is not given and has no default; give it with -i word=@FILE" in result.err
+    assert "input 'size': is not given and has no default; give it with -i size=VALUE" in result.err
 
 
 @pytest.mark.parametrize(
@@ -462,12 +462,12 @@ def test_a_missing_secret_input_is_requested_as_a_file(bench: Bench) -> None:
 )
 def test_a_namevar_must_be_known_before_apply(bench: Bench, declared: str) -> None:
     """A namevar that is only known after apply is refused with its line."""
-    done = bench.plan(f"resources:\n  Widget[w]: {{}}\n  {declared}\n")
-    assert done.code == 65
-    assert [line.partition(": ")[2] for line in done.lines] == [
+    result = bench.plan(f"resources:\n  Widget[w]: {{}}\n  {declared}\n")
+    assert result.code == 65
+    assert [line.partition(": ")[2] for line in result.lines] == [
         f"{declared.partition(':')[0]}: a namevar must be known before anything is done"
     ]
-    assert "site.yaml:3:3: " in done.err
+    assert "site.yaml:3:3: " in result.err
 
 
 @pytest.mark.parametrize(
@@ -478,9 +478,9 @@ def test_a_namevar_cannot_be_a_secret(bench: Bench, declared: str) -> None:
     """A secret namevar is refused without being shown."""
     bench.write("pw", "hidden77")
     inputs = "inputs: {pw: {type: 'Sensitive[String]'}}\n"
-    done = bench.plan(f"{inputs}resources:\n  {declared}\n", "-i", "pw=@pw")
-    assert done.code == 65
-    (line,) = done.lines
+    result = bench.plan(f"{inputs}resources:\n  {declared}\n", "-i", "pw=@pw")
+    assert result.code == 65
+    (line,) = result.lines
     assert "a namevar cannot be a secret" in line
     assert "hidden77" not in line
 
@@ -504,16 +504,18 @@ def test_a_failing_autorequire_function_is_a_problem_of_its_resource(bench: Benc
 def test_a_missing_namevar_is_the_only_thing_that_is_said_of_it(bench: Bench, type_name: str) -> None:
     """Functions of the type and of its provider that need it are not heard."""
     values = {"File_line": "line: x", "Block_in_file": "block: x", "Mysql_grant": "privileges: [SELECT]"}
-    done = bench.validate(f"resources:\n  File[/a]: {{}}\n  {type_name}[a]: {{{values.get(type_name, 'value: x')}}}\n")
-    said = [line for line in done.err.splitlines() if "site.yaml:" in line]
-    assert said
-    assert [line for line in said if "the namevar '" not in line] == []
+    result = bench.validate(
+        f"resources:\n  File[/a]: {{}}\n  {type_name}[a]: {{{values.get(type_name, 'value: x')}}}\n"
+    )
+    lines = [line for line in result.err.splitlines() if "site.yaml:" in line]
+    assert lines
+    assert [line for line in lines if "the namevar '" not in line] == []
 
 
-@pytest.mark.parametrize("used", [True, False])
-def test_values_may_refer_to_each_other_100_deep(bench: Bench, *, used: bool) -> None:
+@pytest.mark.parametrize("consumed", [True, False])
+def test_values_may_refer_to_each_other_100_deep(bench: Bench, *, consumed: bool) -> None:
     """A chain of 100 values is valid; a longer one is reported once."""
-    resource = "'Widget[a]': {colour: '${values.v0}'}" if used else ""
+    resource = "'Widget[a]': {colour: '${values.v0}'}" if consumed else ""
 
     def chain(length: int) -> str:
         links = "".join(f"  v{number}: ${{values.v{number + 1}}}\n" for number in range(length - 1))
@@ -521,14 +523,14 @@ def test_values_may_refer_to_each_other_100_deep(bench: Bench, *, used: bool) ->
 
     assert bench.validate(chain(100)).code == 0
     for length in (101, 202, 2000):
-        done = bench.validate(chain(length))
-        assert (done.code, len(done.lines)) == (65, 1)
-        assert all("values refer to each other more than 100 deep" in line for line in done.lines)
+        result = bench.validate(chain(length))
+        assert (result.code, len(result.lines)) == (65, 1)
+        assert all("values refer to each other more than 100 deep" in line for line in result.lines)
 
 
 def test_a_mistake_in_defaults_is_reported_once(bench: Bench) -> None:
     """With the first resource that inherits it; what a resource declares itself is reported for each."""
-    done = bench.apply(
+    result = bench.apply(
         """
         defaults:
           Widget: {size: big, bogus: 1, colour: "${inputs.nope}"}
@@ -539,9 +541,9 @@ def test_a_mistake_in_defaults_is_reported_once(bench: Bench) -> None:
           Widget[d]: {size: [], colour: red, bogus: 2}
         """
     )
-    assert done.code == 65
-    places = re.findall(r"site\.yaml:(\d+:\d+): (\S+): (\S+)", done.err)
-    assert places == [
+    assert result.code == 65
+    matches = re.findall(r"site\.yaml:(\d+:\d+): (\S+): (\S+)", result.err)
+    assert matches == [
         ("2:12", "Widget[a]", "size"),
         ("2:23", "Widget[a]", "unknown"),
         ("2:33", "Widget[a]", "${inputs.nope}:"),
@@ -563,9 +565,9 @@ def test_a_handle_is_read_under_any_key(bench: Bench) -> None:
                 m.output(f"o{number}", labels[name])
         """,
     )
-    done = bench.run("apply", "site.py", "--json")
-    assert done.code == 0, done.out
-    assert done.events("outputs")[0]["outputs"] == {"o0": 1, "o1": 2, "o2": 3}
+    result = bench.run("apply", "site.py", "--json")
+    assert result.code == 0, result.out
+    assert result.events("outputs")[0]["outputs"] == {"o0": 1, "o1": 2, "o2": 3}
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json"])
@@ -574,15 +576,15 @@ def test_an_input_has_no_reference_as_its_default(bench: Bench, suffix: str) -> 
     inputs = {"a": {"default": "x${facts.os.name}"}, "b": {"default": [{"${": 1}]}, "c": {"default": "$${HOME}"}}
     manifest = {"inputs": inputs, "outputs": {"c": "${inputs.c}"}, "resources": {"Widget[a]": {"sise": 1}}}
     bench.write(f"site.{suffix}", json.dumps(manifest))
-    for given in ([], ["-i", "a=1"]):
-        done = bench.run("validate", f"site.{suffix}", *given)
-        assert done.code == 65
+    for arguments in ([], ["-i", "a=1"]):
+        result = bench.run("validate", f"site.{suffix}", *arguments)
+        assert result.code == 65
         remedy = (
             "a default cannot hold ${...}; write it under values and use ${values.NAME}, or write $${ for a literal"
         )
-        assert f"input 'a': {remedy}" in done.err
-        assert "input 'b': the key '${' of a mapping cannot hold ${...}; make the whole mapping one value" in done.err
-        assert "unknown attribute 'sise'" in done.err
+        assert f"input 'a': {remedy}" in result.err
+        assert "input 'b': the key '${' of a mapping cannot hold ${...}; make the whole mapping one value" in result.err
+        assert "unknown attribute 'sise'" in result.err
     del inputs["a"], inputs["b"], manifest["resources"]
     bench.write(f"site.{suffix}", json.dumps(manifest))
     assert bench.run("apply", f"site.{suffix}", "--json").events("outputs")[0]["outputs"] == {"c": "${HOME}"}
@@ -590,7 +592,7 @@ def test_an_input_has_no_reference_as_its_default(bench: Bench, suffix: str) -> 
 
 def test_an_unknown_section_hides_no_other_problem(bench: Bench) -> None:
     """A misspelt one is read as the one that is meant; nor does a wrong project."""
-    done = bench.validate(
+    result = bench.validate(
         """
         project: -x
         resource:
@@ -602,8 +604,8 @@ def test_an_unknown_section_hides_no_other_problem(bench: Bench) -> None:
         Widget[c]: {size: 1}
         """
     )
-    assert done.code == 65
-    assert [line.removeprefix(f"{bench.home}/").split("; ")[0] for line in done.lines] == [
+    assert result.code == 65
+    assert [line.removeprefix(f"{bench.home}/").split("; ")[0] for line in result.lines] == [
         "site.yaml:1:1: project must be 1 to 100 letters, digits, '.', '_' and '-'",
         "site.yaml:2:1: unknown key 'resource'",
         "site.yaml:3:15: Widget[a]: unknown attribute 'sise'",
@@ -626,8 +628,8 @@ def test_an_unknown_section_hides_no_other_problem(bench: Bench) -> None:
 )
 def test_the_remedy_fits_the_mistake(bench: Bench, written: str, words: str) -> None:
     """A commit that looks like a number, and an escape of JSON."""
-    done = bench.validate(f"resources:\n  Widget[a]: {{colour: {written}}}\n")
-    assert (done.code, words in done.err) == (65, True), done.err
+    result = bench.validate(f"resources:\n  Widget[a]: {{colour: {written}}}\n")
+    assert (result.code, words in result.err) == (65, True), result.err
 
 
 @pytest.mark.parametrize(
@@ -660,8 +662,8 @@ def test_a_problem_of_a_part_has_the_place_of_the_nearest_one(
     )
     body = "st:\n      'a.x': 1\n      b:\n      - c: 1\n      - d: 1\n        c: 2\n"
     bench.write("site.yaml", "# nest\nresources:\n  Nest[n]:\n    " + body)
-    done = bench.run("validate", "site.yaml")
+    result = bench.run("validate", "site.yaml")
     expected = {"st.b[1].c": "9:9", "st.b[1].gone": "8:9"}.get(text, place)
-    assert done.err.startswith(f"site.yaml:{expected}: "), done.err
+    assert result.err.startswith(f"site.yaml:{expected}: "), result.err
     bench.write("site.yaml", "# nest\ndefaults:\n  Nest:\n    " + body + "resources: {'Nest[n]': {}}\n")
     assert bench.run("validate", "site.yaml").err.startswith(f"site.yaml:{expected if text[0] == 's' else '10:13'}: ")

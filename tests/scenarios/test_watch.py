@@ -126,6 +126,6 @@ def test_a_signal_ends_it(watch: Watch, number: signal.Signals) -> None:
 
 def test_standard_input_cannot_be_watched(bench: Bench) -> None:
     """It can be read once only."""
-    done = bench.run("watch", "-")
-    assert (done.code, done.out) == (64, "")
-    assert "watch needs a manifest in a file" in done.err
+    result = bench.run("watch", "-")
+    assert (result.code, result.out) == (64, "")
+    assert "watch needs a manifest in a file" in result.err

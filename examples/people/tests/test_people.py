@@ -45,10 +45,10 @@ class Site:
 
     def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the command; no hash of a password is in its output."""
-        done = command.run(words, cwd=self.home, env={**self._environment, **environment}, text=True, timeout=100)
-        assert done.returncode == 0, done.stderr
-        assert not [name for name, person in self.people().items() if person["hash"] in done.stdout + done.stderr]
-        return done
+        process = command.run(words, cwd=self.home, env={**self._environment, **environment}, text=True, timeout=100)
+        assert process.returncode == 0, process.stderr
+        assert not [name for name, person in self.people().items() if person["hash"] in process.stdout + process.stderr]
+        return process
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_a_person_is_added_with_an_editor(site: Site) -> None:
     added = "text + text[text.index('  whitfield:') :].replace('whitfield', 'yukihiro').replace('Diffie', 'Matsumoto')"
     script = f"import sys; path = sys.argv[1]; text = open(path).read(); open(path, 'w').write({added})"
     (site.home / "editor.py").write_text(script)
-    done = site.run("inputs", "edit", FILE, EDITOR=f"{sys.executable} editor.py")
-    assert done.stdout == f"{FILE}: encrypted for 1 recipient.\n"
+    result = site.run("inputs", "edit", FILE, EDITOR=f"{sys.executable} editor.py")
+    assert result.stdout == f"{FILE}: encrypted for 1 recipient.\n"
     assert (site.home / FILE).read_text().startswith("-----BEGIN AGE ENCRYPTED FILE-----\n")
     assert site.people().keys() - before.keys() == {"yukihiro"}
     assert f"Plan: {4 + 2 * len(before)} to create" in site.run("plan", "site.yaml").stdout

@@ -41,7 +41,7 @@ DAMAGES: Final = {
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Yield a machine without a network, with the repository of the settings."""
     download_packages("git", "zsh", "jq", "sudo", "cron", "python3-venv")
-    with started_machine(tmp_path_factory.mktemp("machine"), kept=LOGIN, network=False) as machine:
+    with started_machine(tmp_path_factory.mktemp("machine"), stored=LOGIN, network=False) as machine:
         machine.run("cp", "-r", HOME, "/root/workstation")
         machine.run("mkdir", "-p", "/srv/git/dotfiles")
         machine.write("/srv/git/dotfiles/zshrc", ZSHRC)

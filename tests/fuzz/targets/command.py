@@ -98,38 +98,38 @@ def command_line(data: bytes) -> None:
     head, _, rest = data.partition(b"\0\0")
     first, _, second = rest.partition(b"\0\0")
     try:
-        words, given = json.loads(head)
+        words, options = json.loads(head)
         arguments = [str(word).replace("\0", "").encode("utf-8", "replace").decode() for word in words]
-        environment = {str(k): str(v).replace("\0", "").encode("utf-8", "replace").decode() for k, v in given.items()}
+        environment = {str(k): str(v).replace("\0", "").encode("utf-8", "replace").decode() for k, v in options.items()}
     except (ValueError, TypeError, AttributeError, RecursionError):
         arguments, environment = ["validate", "site.yaml"], {}
     if any(word in {"new", "import", "refresh"} for word in arguments[:1]):
         return  # they write files where they are called
-    place = directory() / "box"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    (place / "site.yaml").write_bytes(first)
-    (place / "site.json").write_bytes(second)
-    done = _run(arguments, environment, place)
-    text = (done.stdout + done.stderr).decode("utf-8", "replace")
-    assert done.returncode in CODES, f"exit code {done.returncode}: {text[-1500:]}"
+    path = directory() / "box"
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    (path / "site.yaml").write_bytes(first)
+    (path / "site.json").write_bytes(second)
+    result = _run(arguments, environment, path)
+    text = (result.stdout + result.stderr).decode("utf-8", "replace")
+    assert result.returncode in CODES, f"exit code {result.returncode}: {text[-1500:]}"
     assert "Traceback" not in text or "-d" in " ".join(arguments), f"a traceback: {text[-1500:]}"
-    assert done.returncode in {0, 2} or text.strip(), "a failure without a word"
-    refused = done.returncode in {64, 65, 74, 75} and "--json" not in arguments and "json" not in arguments
+    assert result.returncode in {0, 2} or text.strip(), "a failure without a word"
+    refused = result.returncode in {64, 65, 74, 75} and "--json" not in arguments and "json" not in arguments
     assert not refused or max(map(len, text.split("\n"))) < LONGEST_LINE, "a message that is too long"
 
 
-def _run(arguments: list[str], environment: dict[str, str], place: Any) -> subprocess.CompletedProcess[bytes]:
+def _run(arguments: list[str], environment: dict[str, str], position: Any) -> subprocess.CompletedProcess[bytes]:
     fixed = {
         "PATH": os.environ["PATH"],
-        "HOME": str(place),
+        "HOME": str(position),
         "PYTHONPATH": str(runs.ROOT),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "RESOURCE_API_STATE": f"sqlite:{place}/state/state.db",
+        "RESOURCE_API_STATE": f"sqlite:{position}/state/state.db",
         "RESOURCE_API_MODULE_PATH": str(MODULES),
     }
-    kept = {name: value for name, value in environment.items() if name in VARIABLES and name != "TMPDIR"}
-    if not str(kept.get("RESOURCE_API_STATE", "memory:")).startswith("memory:"):
-        kept["RESOURCE_API_STATE"] = f"sqlite:{place}/{len(kept)}/state.db"
-    found: subprocess.CompletedProcess[bytes] = runs.run(arguments, cwd=place, env={**fixed, **kept}, timeout=30)
-    return found
+    stored = {name: value for name, value in environment.items() if name in VARIABLES and name != "TMPDIR"}
+    if not str(stored.get("RESOURCE_API_STATE", "memory:")).startswith("memory:"):
+        stored["RESOURCE_API_STATE"] = f"sqlite:{position}/{len(stored)}/state.db"
+    result: subprocess.CompletedProcess[bytes] = runs.run(arguments, cwd=position, env={**fixed, **stored}, timeout=30)
+    return result

@@ -86,11 +86,11 @@ def _zip(members: list[Any], how: str) -> bytes:
 )
 def archive(data: bytes) -> None:
     """Archives: tar, gzipped tar and zip, every member read; nothing leaves the archive."""
-    seen = set()
+    observed = set()
     for member in archive_members.members(io.BytesIO(data), Limits(size=1 << 22, members=1000)):
         assert not member.name.startswith("/"), "an absolute name"
         assert ".." not in member.name.split("/"), "a name leads out"
-        seen.add(member.name)
+        observed.add(member.name)
         for _ in member.parts:
             pass
 
@@ -172,32 +172,32 @@ def masking(data: bytes) -> None:
     spellings = SPELLINGS if len(data) < LONG else {"itself": str}
     for name, spell in spellings.items():
         core = _core(name, spelt := spell(secret))
-        shown = mask(f"{before} {spelt} {after}")
+        output = mask(f"{before} {spelt} {after}")
         if len(core) >= 8 and core not in before and core not in after and core not in "<sensitive>":
-            rest = shown.replace("<sensitive>", "\0")
+            rest = output.replace("<sensitive>", "\0")
             assert core not in rest, f"the spelling {name} is seen"
 
 
 @target(generate=MEMBERS.map(lambda members: _tar(members, "-p")), grows=False)
 def unpacking(data: bytes) -> None:
     """Archives that are unpacked into a directory, twice: nothing is written outside, the second changes nothing."""
-    place = directory() / "unpacked"
-    shutil.rmtree(place, ignore_errors=True)
-    (place / "inner").mkdir(parents=True)
-    path, options = str(place / "inner"), unpack.UnpackOptions(1 << 22, 1000)
-    given = Archive("0" * 64, "path", "given", lambda limits: archive_members.members(io.BytesIO(data), limits))
+    file = directory() / "unpacked"
+    shutil.rmtree(file, ignore_errors=True)
+    (file / "inner").mkdir(parents=True)
+    path, options = str(file / "inner"), unpack.UnpackOptions(1 << 22, 1000)
+    archive = Archive("0" * 64, "path", "given", lambda limits: archive_members.members(io.BytesIO(data), limits))
     try:
-        unpack.unpack(path, given, options, None)
+        unpack.unpack(path, archive, options, None)
         record = unpack.UnpackRecord.read(path)
         assert record is not None, "there is no record"
         assert unpack.altered_members(path, record) == [], "what was unpacked is not as it was unpacked"
-        unpack.unpack(path, given, options, record)
+        unpack.unpack(path, archive, options, record)
         unpack.remove_unpacked(path, record)
     except OSError as error:
         if error.errno not in {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR}:
             raise
     finally:
-        assert {each.name for each in place.iterdir()} <= {"inner", f".inner{unpack._SUFFIX}"}, "something is outside"
+        assert {entry.name for entry in file.iterdir()} <= {"inner", f".inner{unpack._SUFFIX}"}, "something is outside"
 
 
 @target(
@@ -208,14 +208,14 @@ def unpacking(data: bytes) -> None:
             "members": JSON | st.lists(st.lists(JSON, max_size=4)),
         },
         optional=dict.fromkeys(("mode", "uid", "gid", "made"), JSON),
-    ).map(lambda found: json.dumps(found).encode()),
+    ).map(lambda value: json.dumps(value).encode()),
     words='"format" "sha256" "mode" "uid" "gid" "members" "made" "file" "directory" "link" 420 null 1e999 "../x" "a/b"',
 )
 def unpack_record(data: bytes) -> None:
     """The record of an unpacked archive, read and compared with what is on disk."""
-    place = directory() / "recorded"
-    place.mkdir(exist_ok=True)
-    path = str(place / "inner")
+    location = directory() / "recorded"
+    location.mkdir(exist_ok=True)
+    path = str(location / "inner")
     file = Path(unpack._record_path(path))
     file.write_bytes(data)
     file.chmod(0o600)

@@ -65,25 +65,25 @@ FRAMES: Final = st.one_of(
 )
 def host_answers(data: bytes) -> None:
     """Whatever a host says to a run over many hosts: taken, merged, shown."""
-    own = Host("web1", "10.0.0.1")
-    channel, merge = HostChannel(own.name, with_id(HostJob("apply", 1, payload="0" * 64)), lambda _: b""), Merge()
+    host = Host("web1", "10.0.0.1")
+    channel, merge = HostChannel(host.name, with_id(HostJob("apply", 1, payload="0" * 64)), lambda _: b""), Merge()
     channel.receive(_frame("have", {}))
-    merge.begin(own)
+    merge.begin(host)
     body = data if data.startswith(b"RApi") else b"RApi " + data + b"\n"
     events = [*channel.receive(body), *channel.close("the stream has ended")]
     assert [event.document["type"] for event in events].count("end") == 1, "not exactly one end"
     for event in events[:-1]:
-        assert event.host == own.name, "a host speaks for another one"
-        merge.add(own.name, event.document)
-    report = merge.end(own, events[-1].document, 1.0, 1)
-    assert merge.reports == {own.name: report}, "not exactly one report"
+        assert event.host == host.name, "a host speaks for another one"
+        merge.add(host.name, event.document)
+    report = merge.end(host, events[-1].document, 1.0, 1)
+    assert merge.reports == {host.name: report}, "not exactly one report"
     (group,) = merge.groups
     for document in group.documents():
         json.dumps(document)
         lines = list(render.document_lines(document))
         for command in (*render.VERBS, "output", "state"):
             lines += render.result_lines(command, document.get("document"))
-        assert all(escape(each) == each for each in lines), "an answer reaches the terminal unescaped"
+        assert all(escape(line) == line for line in lines), "an answer reaches the terminal unescaped"
     assert escape(render.error(group.reason())) == render.error(group.reason())
 
 
@@ -98,13 +98,13 @@ def host_answers(data: bytes) -> None:
 )
 def host_inventory(data: bytes) -> None:
     """Inventories of hosts: read, and the connection settings of each host."""
-    found = inventory.build(READERS[".yaml"](data, "hosts.yaml"))
-    for name in list(found.hosts)[:FEW]:
-        assert found.host(name).name == name, "a host is another one"
+    result = inventory.build(READERS[".yaml"](data, "hosts.yaml"))
+    for name in list(result.hosts)[:FEW]:
+        assert result.host(name).name == name, "a host is another one"
 
 
 @target(
-    generate=st.lists(ITEMS, max_size=4).map(lambda each: ",".join(each).encode("utf-8", "surrogatepass")),
+    generate=st.lists(ITEMS, max_size=4).map(lambda item: ",".join(item).encode("utf-8", "surrogatepass")),
     words="web[1:50] db[a:c] r[01:20] ! & @ , [ ] : group 10.0.0.1 user@host:22 ::1",
     readings=2,
 )
@@ -114,6 +114,6 @@ def host_names(data: bytes) -> None:
     with suppress(ValueError):
         names = select(split(text), expand, [])
         folded = fold(names)
-        assert sorted(name for each in folded for name in expand(each)) == sorted(names), "folded into others"
+        assert sorted(name for item in folded for name in expand(item)) == sorted(names), "folded into others"
         for name in names[:FEW]:
             address(name)

@@ -26,9 +26,9 @@ LINE: Final = st.text(st.characters(exclude_characters="\n", exclude_categories=
 def _lines(*parts: Any) -> Any:
     """Return a strategy of files whose lines are made of ``parts``."""
     line = st.lists(
-        st.one_of(*(st.sampled_from(each) if isinstance(each, list) else each for each in parts)), max_size=8
+        st.one_of(*(st.sampled_from(part) if isinstance(part, list) else part for part in parts)), max_size=8
     )
-    return st.lists(line.map("".join), max_size=8).map(lambda each: "\n".join(each).encode("utf-8", "surrogatepass"))
+    return st.lists(line.map("".join), max_size=8).map(lambda item: "\n".join(item).encode("utf-8", "surrogatepass"))
 
 
 def _read(name: str, names: Any = None) -> None:
@@ -37,14 +37,14 @@ def _read(name: str, names: Any = None) -> None:
     definition = registry.type(name)
     with things._pool(registry) as providers:
         functions, instance = providers.functions(name), providers.instance(name)
-        for asked in (None, names):
-            if asked is None and name == "ssh_authorized_key":
+        for requested in (None, names):
+            if requested is None and name == "ssh_authorized_key":
                 continue  # the files of all users
             context = Context(definition, providers.run, reading=True)
             with suppress(ResourceError, OSError):
-                rows = [dict(row) for row in instance.get(context, asked)]
-                found, _ = RowChecker("error", lambda *_: None).index_by_name(functions, asked, rows)
-                for row in RowChecker("error", lambda *_: None).check(functions, list(found.values())):
+                rows = [dict(row) for row in instance.get(context, requested)]
+                result, _ = RowChecker("error", lambda *_: None).index_by_name(functions, requested, rows)
+                for row in RowChecker("error", lambda *_: None).check(functions, list(result.values())):
                     assert not isinstance(row, str), f"get of {name} breaks its own type: {re.sub('.*: ', '', row)}"
 
 
@@ -55,9 +55,9 @@ def _root() -> None:
     assert libc.unshare(0x20000 | (0x10000000 if os.geteuid() else 0)) == 0, os.strerror(ctypes.get_errno())
     assert libc.mount(b"none", b"/", None, 0x4000 | 0x40000, None) == 0, os.strerror(ctypes.get_errno())
     for path in ("/etc/passwd", "/etc/group", "/etc/shadow", "/etc/hosts", "/etc/nsswitch.conf"):
-        own = directory() / Path(path).name
-        own.write_bytes(Path(path).read_bytes() if Path(path).exists() else b"")
-        assert libc.mount(str(own).encode(), path.encode(), None, 0x1000, None) == 0, os.strerror(ctypes.get_errno())
+        file = directory() / Path(path).name
+        file.write_bytes(Path(path).read_bytes() if Path(path).exists() else b"")
+        assert libc.mount(str(file).encode(), path.encode(), None, 0x1000, None) == 0, os.strerror(ctypes.get_errno())
     (directory() / "nsswitch.conf").write_text("passwd: files\ngroup: files\nshadow: files\nhosts: files\n")
 
 
@@ -86,16 +86,16 @@ def crontab(data: bytes) -> None:
     """Cron tables: read, edited; lines that are not of a managed job keep their bytes."""
     module = things.bundled_provider("cron")
     table = files.Lines(data)
-    found = list(module.blocks(table))
-    for _, _, job in found:
+    blocks = list(module.blocks(table))
+    for _, _, job in blocks:
         for field in module.FIELDS:
             module.field_error(field, job[field])
             assert module.canonical(field, job[field]) == job[field], "a canonical field is not canonical"
-    names = {job["name"] for _, _, job in found}
-    managed = {number for start, stop, _ in found for number in range(start, stop)}
-    others = [line for number, line in enumerate(files.Lines(data)) if number not in managed]
+    names = {job["name"] for _, _, job in blocks}
+    managed = {number for start, stop, _ in blocks for number in range(start, stop)}
+    rest = [line for number, line in enumerate(files.Lines(data)) if number not in managed]
     module.edit(table, dict.fromkeys(names))
-    assert list(table) == others, "a line of nobody was changed"
+    assert list(table) == rest, "a line of nobody was changed"
     table = files.Lines(data)
     module.edit(table, {"new": {"name": "new", "command": "/bin/true", "minute": "5"}})
     assert any(job["name"] == "new" for _, _, job in module.blocks(table)), "a new job is not in the table"

@@ -54,7 +54,7 @@ VALUES: Final = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
 )
 ATTRIBUTES: Final = [
-    *(name for name, each in things.TYPE.attributes.items() if each),
+    *(name for name, attribute in things.TYPE.attributes.items() if attribute),
     *("mode", "owner", "content", "target", "command", "minute", "hour", "user", "home", "ip", "key", "type", "source"),
 ]
 LIFECYCLE: Final = st.fixed_dictionaries(
@@ -190,7 +190,7 @@ INPUTS: Final = "text number ratio flag secret list shape data when span pattern
 
 @target(
     generate=st.builds(
-        lambda file, given: b"\0".join([_yaml(file), *given]),
+        lambda file, arguments: b"\0".join([_yaml(file), *arguments]),
         st.dictionaries(st.sampled_from(INPUTS) | KEYS, VALUES, max_size=4) | VALUES,
         st.lists(
             st.builds(
@@ -205,10 +205,10 @@ INPUTS: Final = "text number ratio flag secret list shape data when span pattern
 )
 def inputs(data: bytes) -> None:
     """Values of inputs: a YAML file, then values of `-i` after NUL characters."""
-    file, *given = data.split(b"\0")
-    found = yaml_reader.read(file, "inputs.yaml").data
-    values = dict(found) if isinstance(found, dict) else {}
-    for each in given:
-        name, _, value = each.decode("utf-8", "surrogateescape").partition("=")
+    file, *options = data.split(b"\0")
+    result = yaml_reader.read(file, "inputs.yaml").data
+    values = dict(result) if isinstance(result, dict) else {}
+    for option in options:
+        name, _, value = option.decode("utf-8", "surrogateescape").partition("=")
         values[name] = TextInput(value)
     _validate(yaml_reader.read(SITE.encode(), "site.yaml"), values)

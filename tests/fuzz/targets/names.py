@@ -65,17 +65,17 @@ def data_type(data: bytes) -> None:
     """Data type expressions, and what is done with the type: check values, explain them, coerce text, JSON Schema."""
     text = data.decode("utf-8", "surrogateescape")
     datatype.parse.cache_clear()
-    found = datatype.parse(text)
-    assert datatype.parse(found.text).text == found.text, "the text of a data type is another data type"
-    json_schema.schema(found)
-    json_schema.schema(found, draft7=True)
+    result = datatype.parse(text)
+    assert datatype.parse(result.text).text == result.text, "the text of a data type is another data type"
+    json_schema.schema(result)
+    json_schema.schema(result, draft7=True)
     for value in VALUES:
-        if not found.accepts(value):
-            assert messages.refusal(found, value), "a refused value is not described"
-            assert messages.explain(found, value), "a refused value is not explained"
+        if not result.accepts(value):
+            assert messages.refusal(result, value), "a refused value is not described"
+            assert messages.explain(result, value), "a refused value is not explained"
     for value in ("", "1", "true", "a,b", "[1]", "{", "null"):
         with suppress(ValueError):
-            from_text.coerce(found, value)
+            from_text.coerce(result, value)
 
 
 @target(
@@ -88,9 +88,9 @@ def names(data: bytes) -> None:
     """Names of resources: references, URNs, former names."""
     text = data.decode("utf-8", "surrogateescape")
     with suppress(ValueError):
-        found = reference.parse(text)
-        assert reference.parse(str(found)) == found, "a reference is not its text"
-        reference.split_component(found, "thing")
+        result = reference.parse(text)
+        assert reference.parse(str(result)) == result, "a reference is not its text"
+        reference.split_component(result, "thing")
     with suppress(ValueError):
         urn = reference.parse_urn(text)
         assert reference.parse_urn(str(urn)) == urn, "a URN is not its text"
@@ -113,7 +113,7 @@ def _catalog() -> Catalog:
 
 @target(
     generate=st.lists(st.one_of(REFERENCES, st.text("a*?T[]", max_size=30), TEXTS), min_size=1, max_size=3).map(
-        lambda each: "\0".join(each).encode("utf-8", "surrogatepass")
+        lambda item: "\0".join(item).encode("utf-8", "surrogatepass")
     ),
     words="Thing[*] Thing * ? [ ] urn:resource:default::p::thing::a web , aaaa *a*a*a*a*b",
     readings=4,
@@ -129,13 +129,13 @@ def selectors(data: bytes) -> None:
 
 
 def _resolve(path: expression.ExpressionPath) -> Any:
-    found = {"inputs": "text", "values": {"x": ["y", Sensitive("z")]}, "facts": UNKNOWN}.get(str(path.root))
-    return expression.follow_keys({"size": 1, "x": found} if found is None else found, path, path.keys[:2])
+    result = {"inputs": "text", "values": {"x": ["y", Sensitive("z")]}, "facts": UNKNOWN}.get(str(path.root))
+    return expression.follow_keys({"size": 1, "x": result} if result is None else result, path, path.keys[:2])
 
 
 @target(
     generate=st.lists(st.one_of(PATHS, TEXTS), max_size=5).map(
-        lambda each: "".join(each).encode("utf-8", "surrogatepass")
+        lambda item: "".join(item).encode("utf-8", "surrogatepass")
     ),
     words="${ $${ } ${inputs.a} ${values.x.0} ${facts.os} ${Thing[a].size} ${Thing[${inputs.a}].x} ]. [ . $",
     readings=8,
@@ -144,9 +144,9 @@ def expressions(data: bytes) -> None:
     """References in values: parsed, written again, found at any depth, evaluated."""
     text = data.decode("utf-8", "surrogateescape")
     with suppress(ValueError):
-        found = expression.parse(text)
-        if isinstance(found, expression.Expression):
-            assert expression.parse(str(found)) == found, "an expression is not its text"
+        result = expression.parse(text)
+        if isinstance(result, expression.Expression):
+            assert expression.parse(str(result)) == result, "an expression is not its text"
         assert expression.parse(expression.escape_expressions(text)) == text, "an escaped text is not itself"
         list(expression.find_paths({"a": [text, {"b": text}]}))
         expression.evaluate([text, {"a": text}], _resolve)

@@ -66,9 +66,9 @@ WORDS: Final = """
 def directory() -> Path:
     """Return a directory for what must be a file, in memory where there is ``/dev/shm``; removed at the end."""
     memory = MEMORY if os.access(MEMORY, os.W_OK) else None
-    found = tempfile.mkdtemp(prefix=f"fuzz-{os.getpid()}-", dir=memory)
-    atexit.register(shutil.rmtree, found, ignore_errors=True)
-    return Path(found)
+    result = tempfile.mkdtemp(prefix=f"fuzz-{os.getpid()}-", dir=memory)
+    atexit.register(shutil.rmtree, result, ignore_errors=True)
+    return Path(result)
 
 
 @cache
@@ -92,35 +92,35 @@ def _applied(manifest: dict[str, Any], path: str, with_key: Any = None) -> Any:
 @cache
 def exports() -> tuple[str, str]:
     """Return the export of a state, and an encrypted one."""
-    found = []
-    for number, given in enumerate((None, key())):
-        place = directory() / f"export{number}"
-        shutil.rmtree(place, ignore_errors=True)
-        runtime = _applied(SECRETS, str(place / "state.db"), given)
+    entries = []
+    for number, arguments in enumerate((None, key())):
+        path = directory() / f"export{number}"
+        shutil.rmtree(path, ignore_errors=True)
+        runtime = _applied(SECRETS, str(path / "state.db"), arguments)
         state = runtime.store.load(StackName("site", "default"))._replace(lineage="l" * 32, salt=bytes(32))
-        found.append(json.dumps(export.to_document(state, given)))
-    return found[0], found[1]
+        entries.append(json.dumps(export.to_document(state, arguments)))
+    return entries[0], entries[1]
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(each for at, item in inner for each in _paths(item, (*path, at)))]
+    return [path, *(entry for at, item in inner for entry in _paths(item, (*path, at)))]
 
 
 def _changed(text: str, changes: list[tuple[int, Any]]) -> bytes:
     """Return a JSON document in which the values at some places are others; ``...`` removes one."""
     document = json.loads(text)
     for number, value in changes:
-        *outer, last = (places := _paths(document))[number % len(places)] or (None,)
+        *outer, last = (paths := _paths(document))[number % len(paths)] or (None,)
         if last is None:
             continue
-        found = document
+        result = document
         for step in outer:
-            found = found[step]
+            result = result[step]
         if value is ...:
-            del found[last]
+            del result[last]
         else:
-            found[last] = value
+            result[last] = value
     return json.dumps(document).encode()
 
 
@@ -131,19 +131,19 @@ CHANGES: Final = st.lists(st.tuples(st.integers(0, 500), JSON | st.just(...)), m
 def state_export(data: bytes) -> None:
     """Documents of `state export`, plain and encrypted, read as `state import` does."""
     text = data.decode("utf-8", "surrogateescape")
-    given = key() if '"sealing"' in text else None
-    found = export.from_document(text, "export.json", given)
-    again = export.from_document(json.dumps(export.to_document(found)), "export.json")
-    assert again.records.keys() == found.records.keys(), "an imported state is not what it exports"
+    arguments = key() if '"sealing"' in text else None
+    document = export.from_document(text, "export.json", arguments)
+    again = export.from_document(json.dumps(export.to_document(document)), "export.json")
+    assert again.records.keys() == document.records.keys(), "an imported state is not what it exports"
     with suppress(StateError):
-        export.check_replacement(found, found._replace(serial=found.serial + 1), "export.json", force=False)
-    place = str(directory() / "imported" / "state.db")
+        export.check_replacement(document, document._replace(serial=document.serial + 1), "export.json", force=False)
+    path = str(directory() / "imported" / "state.db")
     shutil.rmtree(directory() / "imported", ignore_errors=True)
-    store = SqliteStore(place)
-    name = StackName(found.project, found.stack)
+    store = SqliteStore(path)
+    name = StackName(document.project, document.stack)
     with store.lock("state import", 0):
-        store.overwrite(name, export.remove_secrets(found))
-    assert SqliteStore(place).load(name).records.keys() == found.records.keys(), (
+        store.overwrite(name, export.remove_secrets(document))
+    assert SqliteStore(path).load(name).records.keys() == document.records.keys(), (
         "a stored state is not what was imported"
     )
 
@@ -151,13 +151,13 @@ def state_export(data: bytes) -> None:
 @cache
 def plans() -> tuple[str, str]:
     """Return a saved plan, and an encrypted one with secrets."""
-    found = []
-    for number, (manifest, given) in enumerate(((MANIFEST, None), (SECRETS, key()))):
+    entries = []
+    for number, (manifest, arguments) in enumerate(((MANIFEST, None), (SECRETS, key()))):
         things.reset()
         path = directory() / f"plan{number}.json"
-        saved_plan.write(things.runtime().plan(manifest), str(path), given)
-        found.append(path.read_text(encoding="utf-8"))
-    return found[0], found[1]
+        saved_plan.write(things.runtime().plan(manifest), str(path), arguments)
+        entries.append(path.read_text(encoding="utf-8"))
+    return entries[0], entries[1]
 
 
 @target(generate=st.builds(lambda which, how: _changed(plans()[which], how), st.integers(0, 1), CHANGES), words=WORDS)
@@ -177,14 +177,14 @@ def plan_file(data: bytes) -> None:
 @cache
 def _database() -> dict[str, bytes]:
     """Return the files of a state, by name."""
-    place = directory() / "whole"
-    shutil.rmtree(place, ignore_errors=True)
-    _applied(MANIFEST, str(place / "state.db"))
-    return {str(each.relative_to(place)): each.read_bytes() for each in sorted(place.rglob("*")) if each.is_file()}
+    file = directory() / "whole"
+    shutil.rmtree(file, ignore_errors=True)
+    _applied(MANIFEST, str(file / "state.db"))
+    return {str(path.relative_to(file)): path.read_bytes() for path in sorted(file.rglob("*")) if path.is_file()}
 
 
 EDIT: Final = st.builds(
-    lambda place, what: place.to_bytes(3, "big") + bytes([len(what)]) + what,
+    lambda value, subject: value.to_bytes(3, "big") + bytes([len(subject)]) + subject,
     st.integers(0, 1 << 17),
     st.binary(max_size=8),
 )
@@ -200,8 +200,8 @@ def state_files(data: bytes) -> None:
 
     The first byte chooses the file and whether to cut it or its marker; then each edit has a place, a length, bytes.
     """
-    place = directory() / "damaged"
-    shutil.rmtree(place, ignore_errors=True)
+    file = directory() / "damaged"
+    shutil.rmtree(file, ignore_errors=True)
     files = _database()
     names = sorted(files)
     which, at = (data[:1] or b"\0")[0], 1
@@ -213,13 +213,13 @@ def state_files(data: bytes) -> None:
         at += 4 + size
         if which & 0x80:
             del content[offset:]
-    for each, whole in files.items():
-        (place / each).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (place / each).write_bytes(bytes(content) if each == name else whole)
-        (place / each).chmod(0o600)
+    for key, whole in files.items():
+        (file / key).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (file / key).write_bytes(bytes(content) if key == name else whole)
+        (file / key).chmod(0o600)
     if which & 0x40:
-        (place / names[which % 5 % len(names)]).unlink()
-    path = str(place / "state.db")
+        (file / names[which % 5 % len(names)]).unlink()
+    path = str(file / "state.db")
     read_marker(path)
     with suppress(StateError):
         SqliteStore(path).check()
@@ -235,8 +235,8 @@ def state_files(data: bytes) -> None:
 
 @cache
 def _envelope() -> tuple[dict[str, Any], str]:
-    found = DataKey.generate(key(), "the plan")
-    return dict(found.wrapped), found.encrypt({"a": 1}, "bound")
+    result = DataKey.generate(key(), "the plan")
+    return dict(result.wrapped), result.encrypt({"a": 1}, "bound")
 
 
 @target(
@@ -249,10 +249,10 @@ def _envelope() -> tuple[dict[str, Any], str]:
 def envelope(data: bytes) -> None:
     """Encrypted envelopes: a wrapped data key, a ciphertext and the content of a key file."""
     with suppress(ValueError, RecursionError):
-        found = json.loads(data)
-        if not isinstance(found, list) or len(found) != 3:
+        document = json.loads(data)
+        if not isinstance(document, list) or len(document) != 3:
             return
-        wrapped, box, content = found
+        wrapped, box, content = document
         if isinstance(wrapped, dict) and wrapped.get("kind") == "passphrase" and wrapped.get("n") != 2:
             return  # the cost of scrypt is bounded, and half a second is what it is for
         path = directory() / "other-key"
@@ -268,22 +268,22 @@ def envelope(data: bytes) -> None:
 @cache
 def _conclusion() -> tuple[str, str, Path, str]:
     """Return the database, the manifest, the cache entry of a run that had nothing to do, and its content."""
-    place = directory() / "cached"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    manifest = place / "site.json"
+    target = directory() / "cached"
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    manifest = target / "site.json"
     resources = {f"Fixed[{name}]": {"size": 1} for name in "abc"}
     resources["Fixed[d]"] = {"size": 1, "require": "Fixed[a]"}
     manifest.write_text(json.dumps({"project": "site", "resources": resources}), encoding="utf-8")
-    path = str(place / "state.db")
+    path = str(target / "state.db")
     for _ in range(2):
         assert things.runtime(state=f"sqlite:{path}").apply(str(manifest), use_cache=True).exit_code == 0
-    (entry,) = (each for each in Path(f"{path}.converged").iterdir() if len(each.name) == 32)
+    (entry,) = (file for file in Path(f"{path}.converged").iterdir() if len(file.name) == 32)
     return path, str(manifest), entry, entry.read_text(encoding="utf-8").partition("\n")[2]
 
 
 @target(
-    generate=st.lists(st.tuples(st.integers(-90, 20), JSON), max_size=3).map(lambda each: json.dumps(each).encode())
+    generate=st.lists(st.tuples(st.integers(-90, 20), JSON), max_size=3).map(lambda item: json.dumps(item).encode())
 )
 def cached_conclusion(data: bytes) -> None:
     """The no-change cache: an entry with a valid digest in which values at some places are others.

@@ -192,7 +192,7 @@ SITE: Final[Mapping[str, Any]] = {
 
 @target(
     generate=st.dictionaries(st.sampled_from(["get", "canonicalize"]), ROWS, min_size=1).map(
-        lambda found: json.dumps(found).encode()
+        lambda value: json.dumps(value).encode()
     ),
     words=" ".join(f'"{word}"' for word in [*TAGS, *things.TYPE.attributes, "get", "canonicalize", "present", "value"]),
 )
@@ -224,11 +224,11 @@ def provider_answers(data: bytes) -> None:
 def frame_codec(data: bytes) -> None:
     """Frames cut into pieces of any size: decoded alike."""
     size, frames = 1 + (data[0] if data else 0), data[1:]
-    found = []
+    entries = []
     for pieces in ([frames], [frames[at : at + size] for at in range(0, len(frames), size)]):
-        decoder, seen = Decoder(), []
+        decoder, observed = Decoder(), []
         with suppress(ValueError, LookupError, TypeError, RecursionError, AttributeError):
             for piece in pieces:
-                seen += decoder.feed(piece)
-        found.append(repr(seen))
-    assert found[0] == found[1], "frames in pieces are other frames"
+                observed += decoder.feed(piece)
+        entries.append(repr(observed))
+    assert entries[0] == entries[1], "frames in pieces are other frames"

@@ -24,13 +24,13 @@ def main() -> int:
         if names and path.stem not in names:
             continue
         before = cases.load(path)
-        now = [answered(case) for case in before]
-        for old, new in zip(before, now, strict=True):
+        current = [answered(case) for case in before]
+        for old, new in zip(before, current, strict=True):
             if old != new:
                 changed += 1
                 print(f"{old.group}: {old.name}: exit {new.exit}\n{new.stderr}")  # noqa: T201 - a command prints
         if "--write" in sys.argv:
-            cases.write(path, now)
+            cases.write(path, current)
     if "--write" in sys.argv:
         page.PAGE.write_text(page.page(), encoding="utf-8")
     return int(bool(changed) and "--write" not in sys.argv)

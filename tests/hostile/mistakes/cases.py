@@ -43,8 +43,8 @@ class Case(NamedTuple):
         env |= {"RESOURCE_API_STATE": f"sqlite:{directory}/state/state.db", "PYTHONDONTWRITEBYTECODE": "1", **self.env}
         for earlier in self.before:
             command.run(shlex.split(earlier), cwd=directory, env=env)
-        done = command.run(shlex.split(self.command), cwd=directory, env=env)
-        return done.returncode, done.stderr.decode().replace(str(directory), DIRECTORY)
+        process = command.run(shlex.split(self.command), cwd=directory, env=env)
+        return process.returncode, process.stderr.decode().replace(str(directory), DIRECTORY)
 
 
 def groups() -> list[Path]:
@@ -57,15 +57,15 @@ def load(path: Path) -> list[Case]:
     return [
         Case(
             path.stem,
-            each["name"],
-            each["files"],
-            each["command"],
-            each.get("exit", 0),
-            each.get("stderr", ""),
-            each.get("env", {}),
-            each.get("before", []),
+            item["name"],
+            item["files"],
+            item["command"],
+            item.get("exit", 0),
+            item.get("stderr", ""),
+            item.get("env", {}),
+            item.get("before", []),
         )
-        for each in yaml.safe_load(path.read_text(encoding="utf-8")) or []
+        for item in yaml.safe_load(path.read_text(encoding="utf-8")) or []
     ]
 
 
@@ -76,7 +76,7 @@ def write(path: Path, cases: list[Case]) -> None:
         fields = case._asdict()
         del fields["group"]
         plain.append({key: value for key, value in fields.items() if key not in {"env", "before"} or value})
-    entries = (yaml.dump([each], Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000) for each in plain)
+    entries = (yaml.dump([item], Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000) for item in plain)
     path.write_text("\n".join(entries), encoding="utf-8")
 
 

@@ -27,8 +27,8 @@ the page is written by them.
 def page() -> str:
     """Return the page of all cases."""
     groups = {path.stem: cases.load(path) for path in cases.groups()}
-    contents = "\n".join(f"- [{_title(name)}](#{name}): {len(found)}" for name, found in groups.items())
-    return "\n".join([_INTRODUCTION, contents, *(_section(name, found) for name, found in groups.items())])
+    contents = "\n".join(f"- [{_title(name)}](#{name}): {len(group)}" for name, group in groups.items())
+    return "\n".join([_INTRODUCTION, contents, *(_section(name, row) for name, row in groups.items())])
 
 
 def _title(group: str) -> str:
@@ -36,8 +36,8 @@ def _title(group: str) -> str:
     return {"yaml": "YAML"}.get(group, words[:1].upper() + words[1:])
 
 
-def _section(group: str, found: list[cases.Case]) -> str:
-    return "\n".join([f'\n<a id="{group}"></a>\n\n## {_title(group)}\n', *map(_example, found)])
+def _section(group: str, result: list[cases.Case]) -> str:
+    return "\n".join([f'\n<a id="{group}"></a>\n\n## {_title(group)}\n', *map(_example, result)])
 
 
 def _example(case: cases.Case) -> str:
@@ -56,5 +56,5 @@ def _terminal(case: cases.Case) -> Iterator[str]:
 
 
 def _printable(line: str) -> str:
-    shown = "".join(each if each.isprintable() or each == "\t" else ascii(each)[1:-1] for each in line)
-    return shown if len(shown) <= _WIDTH else f"{shown[:_WIDTH]}…"
+    text = "".join(item if item.isprintable() or item == "\t" else ascii(item)[1:-1] for item in line)
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…"

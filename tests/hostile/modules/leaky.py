@@ -28,19 +28,19 @@ class Provider(JsonStore):
         return resources
 
     def validate(self, context, should):
-        told = self._told(should)
+        messages = self._told(should)
         if os.environ["LEAK"] == "validate":
-            return [f"the password {told} is too short"]
+            return [f"the password {messages} is too short"]
         if os.environ["LEAK"] == "validate_raises":
-            raise ValueError(told)
+            raise ValueError(messages)
         return None
 
     def set(self, context, changes):
         for name, (_, should) in changes.items():
-            told = self._told(should)
+            messages = self._told(should)
             leak = getattr(self, "_" + os.environ["LEAK"], None)
             if leak is not None:
-                leak(context, name, told)
+                leak(context, name, messages)
             if should["ensure"] == "absent":
                 self._put(name, should)
             else:
@@ -49,52 +49,52 @@ class Provider(JsonStore):
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def _told(self, should):
-        found = [should.get(key) for key in ("secret", "token", "colour")]
-        return "".join(str(getattr(value, "reveal", lambda value=value: value)()) for value in found if value)
+        result = [should.get(key) for key in ("secret", "token", "colour")]
+        return "".join(str(getattr(value, "reveal", lambda value=value: value)()) for value in result if value)
 
-    def _raise(self, context, name, told):
-        raise RuntimeError(f"could not log in with {told}")
+    def _raise(self, context, name, messages):
+        raise RuntimeError(f"could not log in with {messages}")
 
-    def _repr(self, context, name, told):
-        raise KeyError(told)
+    def _repr(self, context, name, messages):
+        raise KeyError(messages)
 
-    def _cause(self, context, name, told):
+    def _cause(self, context, name, messages):
         try:
-            int(told)
+            int(messages)
         except ValueError as error:
-            raise OSError(2, "No such file", "/run/" + told) from error
+            raise OSError(2, "No such file", "/run/" + messages) from error
 
-    def _exit(self, context, name, told):
-        sys.exit(f"cannot go on with {told}")
+    def _exit(self, context, name, messages):
+        sys.exit(f"cannot go on with {messages}")
 
-    def _section(self, context, name, told):
-        with context.updating(name, message=f"Logging in with {told}"):
-            raise RuntimeError(told.encode())
+    def _section(self, context, name, messages):
+        with context.updating(name, message=f"Logging in with {messages}"):
+            raise RuntimeError(messages.encode())
 
-    def _print(self, context, name, told):
-        print("logging in with", told)
-        print(told.encode(), file=sys.stderr)
-        sys.stdout.write(told[:20])
-        sys.stdout.write(told[20:] + "\n")
+    def _print(self, context, name, messages):
+        print("logging in with", messages)
+        print(messages.encode(), file=sys.stderr)
+        sys.stdout.write(messages[:20])
+        sys.stdout.write(messages[20:] + "\n")
 
-    def _log(self, context, name, told):
-        context.warning(f"password is {told}")
-        context.notice(name, message=told)
-        context.debug(f"header: Basic {base64.b64encode(told.encode()).decode()}")
+    def _log(self, context, name, messages):
+        context.warning(f"password is {messages}")
+        context.notice(name, message=messages)
+        context.debug(f"header: Basic {base64.b64encode(messages.encode()).decode()}")
 
-    def _change(self, context, name, told):
-        context.attribute_changed(name, "colour", told, told)
-        context.updated(name, message=f"Now {told}")
+    def _change(self, context, name, messages):
+        context.attribute_changed(name, "colour", messages, messages)
+        context.updated(name, message=f"Now {messages}")
 
-    def _descriptor(self, context, name, told):
-        os.write(1, told.encode() + b"\n")
-        os.write(2, told.encode() + b"\n")
+    def _descriptor(self, context, name, messages):
+        os.write(1, messages.encode() + b"\n")
+        os.write(2, messages.encode() + b"\n")
         subprocess.run(
             ["/bin/sh", "-c", "cat; echo; exec >&2; printenv SPILT"],
-            input=told.encode(),
-            env={"SPILT": told},
+            input=messages.encode(),
+            env={"SPILT": messages},
             check=False,
         )
 
-    def _command(self, context, name, told):
-        self.sh("-c", "cat; cat >&2; exit 3", input=told + "\n")
+    def _command(self, context, name, messages):
+        self.sh("-c", "cat; cat >&2; exit 3", input=messages + "\n")

@@ -111,28 +111,28 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 
 def test_a_good_bundle_is_read() -> None:
     """Otherwise the hostile ones below could be refused for another reason."""
-    found = bundle.read(tar(whole()))
-    assert (found.name, found.generation, found.modules) == ("x", 1, [])
-    assert {name: each.content for name, each in found.files.items()} == CONTENT
+    text = bundle.read(tar(whole()))
+    assert (text.name, text.generation, text.modules) == ("x", 1, [])
+    assert {name: file.content for name, file in text.files.items()} == CONTENT
 
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_bundle_is_refused(case: str) -> None:
     """With what is wrong."""
-    raw, why = HOSTILE[case]
-    with pytest.raises(Untrusted, match=why.replace("'", ".")):
+    raw, reason = HOSTILE[case]
+    with pytest.raises(Untrusted, match=reason.replace("'", ".")):
         bundle.read(raw)
 
 
 @given(FILES, st.integers(1, (1 << 63) - 1))
 def test_what_is_written_is_read(files: dict[str, BundleFile], generation: int) -> None:
     """All names, contents and modes; or it is refused where one name is a directory of another."""
-    made = Bundle("name", generation, [], files)
-    if any(other.startswith(f"{name}/") for name in files for other in files) or "bundle.json" in files:
+    created = Bundle("name", generation, [], files)
+    if any(file.startswith(f"{name}/") for name in files for file in files) or "bundle.json" in files:
         with pytest.raises(Untrusted):
-            bundle.read(made.raw)
+            bundle.read(created.raw)
     else:
-        assert bundle.read(made.raw) == made
+        assert bundle.read(created.raw) == created
 
 
 @given(st.integers(0, 10239), st.integers(1, 255))
@@ -161,18 +161,18 @@ def test_a_directory_is_collected_with_its_module_path(site: Path, tmp_path: Pat
     (tmp_path / "empty").mkdir()
     (site / "out.bundle").write_text("")
     left_out = {os.path.realpath(site / "out.bundle")}
-    found = bundle.collect(str(site), [str(tmp_path / "empty"), str(tmp_path / "more")], left_out)
-    assert found.files == {
+    result = bundle.collect(str(site), [str(tmp_path / "empty"), str(tmp_path / "more")], left_out)
+    assert result.files == {
         "site.yaml": BundleFile(b"a", executable=False),
         "types/b.py": BundleFile(b"b", executable=False),
         ".modules/2/providers/b": BundleFile(b"#!/bin/sh\n", executable=True),
     }
-    assert found.modules == [".modules/2"]
-    named = found._replace(name="x", generation=7)
-    bundle.extract(named, str(tmp_path / "out"))
+    assert result.modules == [".modules/2"]
+    names = result._replace(name="x", generation=7)
+    bundle.extract(names, str(tmp_path / "out"))
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
     again = bundle.collect(str(tmp_path / "out" / ".modules" / "2"))
-    assert again.files == {"providers/b": found.files[".modules/2/providers/b"]}
+    assert again.files == {"providers/b": result.files[".modules/2/providers/b"]}
 
 
 def _empty(path: str) -> None:
@@ -180,7 +180,7 @@ def _empty(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "make", "why"),
+    ("name", "make", "reason"),
     [
         ("link", lambda path: Path(path).symlink_to("site.yaml"), "is a link"),
         ("pipe", os.mkfifo, "is no file"),
@@ -188,10 +188,10 @@ def _empty(path: str) -> None:
         (os.fsdecode(b"\xff"), _empty, "under this name"),
     ],
 )
-def test_what_cannot_stand_in_a_bundle_is_refused(site: Path, name: str, make: Any, why: str) -> None:
+def test_what_cannot_stand_in_a_bundle_is_refused(site: Path, name: str, make: Any, reason: str) -> None:
     """Before anything is written."""
     make(os.path.join(site, name))  # noqa: PTH118 - not every name is text
-    with pytest.raises(UsageError, match=why):
+    with pytest.raises(UsageError, match=reason):
         bundle.collect(str(site))
 
 

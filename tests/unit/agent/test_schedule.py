@@ -105,7 +105,7 @@ def check(times: AgentSchedule, machine: Simulated) -> None:
         while passed < len(machine.away) and machine.away[passed][1] <= ended:
             passed += 1
         after = (machine.away[number] for number in range(passed, len(machine.away)))
-        between = [*takewhile(lambda each, until=began: each[0] < until, after)]
+        between = [*takewhile(lambda item, until=began: item[0] < until, after)]
         away = sum(min(end, began) - max(start, ended) for start, end in between)
         # Each time away can end in a new wait for catching up, which the next one interrupts.
         assert began - ended - away <= bound + len(between) * (times.delay + POLL), (began, ended, away)
@@ -158,9 +158,9 @@ def test_no_life_has_overlap_or_missed_periods(
 def test_the_next_slot_is_within_a_period(wall: float, period: float, share: float) -> None:
     """And it is always the same slots."""
     times = AgentSchedule(period, share * period, 0.0)
-    found = slot_after(times, wall)
-    assert wall < found <= wall + period * (1 + 1e-9)
-    turns = (found - times.offset) / period
+    result = slot_after(times, wall)
+    assert wall < result <= wall + period * (1 + 1e-9)
+    turns = (result - times.offset) / period
     assert math.isclose(turns, round(turns), abs_tol=1e-4)
 
 
@@ -169,7 +169,7 @@ def test_a_run_is_at_its_slot() -> None:
     times = schedule("machine", "web", PERIOD)
     machine = simulate(times, [], iter([7.0] * 100), DAY)
     seconds = [(began + 1.7e9 - times.offset) % PERIOD for began, _ in machine.runs]
-    assert all(min(each, PERIOD - each) < 0.01 for each in seconds[1:])
+    assert all(min(second, PERIOD - second) < 0.01 for second in seconds[1:])
     assert [next_run(times, Moment(100.0, 50.0), 50.0).catch_up for _ in range(2)] == [None, None]
 
 

@@ -59,12 +59,12 @@ class CachedSite:
     def things(self, kind: str = "widget") -> dict[str, dict[str, Any]]:
         """Return the things of a type."""
         path = self.root / "things" / f"{kind}.json"
-        found: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
-        return found
+        document: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+        return document
 
-    def put(self, kind: str, things: Mapping[str, Any]) -> None:
+    def put(self, kind: str, objects: Mapping[str, Any]) -> None:
         """Write exactly these things of a type."""
-        (self.root / "things" / f"{kind}.json").write_text(json.dumps(things))
+        (self.root / "things" / f"{kind}.json").write_text(json.dumps(objects))
 
     def calls(self, kind: str = "widget") -> list[str]:
         """Return the names of the provider's methods that were called, in order."""

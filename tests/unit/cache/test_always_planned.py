@@ -32,10 +32,10 @@ resources:
 @pytest.fixture
 def site(tmp_path: Path) -> CachedSite:
     """Return a site with a manifest in YAML, of which one resource is planned in every run."""
-    made = CachedSite(tmp_path)
-    made.manifest = made.manifest.with_suffix(".yaml")
-    made.manifest.write_text(_TEXT)
-    return made
+    cached_site = CachedSite(tmp_path)
+    cached_site.manifest = cached_site.manifest.with_suffix(".yaml")
+    cached_site.manifest.write_text(_TEXT)
+    return cached_site
 
 
 def _kept(site: CachedSite) -> Any:
@@ -55,10 +55,10 @@ def test_what_is_planned_in_every_run_is_kept_with_what_it_names(site: CachedSit
 def test_a_kept_part_has_the_position_of_the_file(site: CachedSite) -> None:
     """Those that the parser has found, and those for which the file is parsed again."""
     site.converge()
-    (kept,) = saved_documents(_kept(site))
+    (document,) = saved_documents(_kept(site))
     (whole,), _ = read.load_documents(str(site.manifest))
     for path in (("resources", "Widget[d]"), ("resources", "Widget[d]", "size"), ("inputs", "size", "default"), ("x",)):
-        assert kept.position(path) == whole.position(path)
+        assert document.position(path) == whole.position(path)
 
 
 def test_an_input_counts_that_is_not_in_the_manifest(site: CachedSite) -> None:
@@ -72,9 +72,9 @@ def test_an_affected_resource_is_read_from_the_file(site: CachedSite) -> None:
     """It is not among what is kept."""
     site.converge()
     site.put("widget", {**site.things(), "b": {"size": 7}})
-    seen = site.run("plan")
-    assert "1 to update" in seen.plan[-1]
-    assert seen.cached_unchanged == 3
+    observed = site.run("plan")
+    assert "1 to update" in observed.plan[-1]
+    assert observed.cached_unchanged == 3
 
 
 @pytest.mark.parametrize(

@@ -93,11 +93,11 @@ class Seals(CachedSite):
 @pytest.fixture
 def site(tmp_path: Path) -> Seals:
     """Return a site whose conclusion is cached."""
-    made = Seals(tmp_path)
-    made.write({f"Seal[{name}]": {"text": "wax"} for name in "abc"})
-    made.converge()
-    made.computed()
-    return made
+    seals = Seals(tmp_path)
+    seals.write({f"Seal[{name}]": {"text": "wax"} for name in "abc"})
+    seals.converge()
+    seals.computed()
+    return seals
 
 
 @pytest.mark.parametrize("kind", ["plan", "noop", "apply"])

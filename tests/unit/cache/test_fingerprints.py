@@ -24,12 +24,12 @@ _IN_ORDER: Final = "Plan: nothing to do; 6 unchanged."
 @pytest.fixture
 def site(tmp_path: Path) -> CachedSite:
     """Return a site with a type of its own, whose provider logs and raises what its file of things names."""
-    made = CachedSite(tmp_path, modules=tmp_path / "own")
-    shutil.copytree(GAUGES, made.modules)
+    cached_site = CachedSite(tmp_path, modules=tmp_path / "own")
+    shutil.copytree(GAUGES, cached_site.modules)
     # A run does not rely on code that is hardly older than itself, which a file system in memory makes possible.
     time.sleep(2 * incremental_plan._CLOCK_TICK / 1e9)
-    made.put("gauge", {name: {"about": name} for name in "abcdef"})
-    return made
+    cached_site.put("gauge", {name: {"about": name} for name in "abcdef"})
+    return cached_site
 
 
 def _gauges(**more: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,19 +57,19 @@ def test_a_provider_has_compiled_what_is_declared_before_it_reads(site: CachedSi
     """The candidate of a package is looked up only where ``latest`` is declared."""
     _cache(site, _gauges(a={"ensure": "latest"}))
     for kind in ("plan", "noop", "apply"):
-        seen = site.run(kind)
-        assert seen.cached_unchanged == 5
-        assert seen.plan == [_IN_ORDER]
+        observed = site.run(kind)
+        assert observed.cached_unchanged == 5
+        assert observed.plan == [_IN_ORDER]
 
 
 def test_secrets_are_masked_before_anything_is_read(site: CachedSite) -> None:
     """A provider may log a secret that it finds."""
     site.put("gauge", {**site.things("gauge"), "says": "found sesame"})
     site.write(_gauges(), inputs={"word": {"type": "Sensitive[String]"}})
-    seen = [site.run(inputs={"word": "sesame"}) for _ in range(3)]
-    warned = [[line for line in each.log if line.startswith("Warning: ")] for each in seen]
+    observed = [site.run(inputs={"word": "sesame"}) for _ in range(3)]
+    warned = [[line for line in item.log if line.startswith("Warning: ")] for item in observed]
     assert warned == [["Warning: Gauge[gauges]: found <sensitive>"]] * 3
-    assert seen[-1].cached_unchanged == 6
+    assert observed[-1].cached_unchanged == 6
 
 
 def test_a_wrong_manifest_is_refused_before_anything_is_read(site: CachedSite) -> None:
@@ -78,26 +78,26 @@ def test_a_wrong_manifest_is_refused_before_anything_is_read(site: CachedSite) -
     for _ in range(3):
         assert site.run(inputs={"word": "x"}).end.startswith("0 ")
     site.put("gauge", {**site.things("gauge"), "says": "here I am"})
-    seen = site.run()
-    assert seen.end.startswith("ManifestError")
-    assert seen.log == []
+    observed = site.run()
+    assert observed.end.startswith("ManifestError")
+    assert observed.log == []
 
 
 def test_a_warning_about_a_declaration_is_printed_in_every_run(site: CachedSite) -> None:
     """Also while the declaration stays the same."""
     site.put("gauge", {**site.things("gauge"), "a": {"about": "loud"}})
     site.write(_gauges(a={"about": "loud"}))
-    said = [[line for line in site.run().log if line.startswith("Warning: ")] for _ in range(4)]
-    assert said == [["Warning: Gauge[a]: is loud"] * len(said[0])] * 4
+    message = [[line for line in site.run().log if line.startswith("Warning: ")] for _ in range(4)]
+    assert message == [["Warning: Gauge[a]: is loud"] * len(message[0])] * 4
 
 
 def test_a_failing_read_is_made_and_reported_once(site: CachedSite) -> None:
     """A provider that warns before it raises has warned once; every resource of its type fails."""
     _cache(site, _gauges())
     site.put("gauge", {**site.things("gauge"), "says": "so slow", "raises": "no answer"})
-    seen = site.run()
-    assert sum("so slow" in line for line in seen.log) == 1
-    assert sum("no answer" in line for line in seen.log) == 6
+    observed = site.run()
+    assert sum("so slow" in line for line in observed.log) == 1
+    assert sum("no answer" in line for line in observed.log) == 6
 
 
 @pytest.mark.parametrize("later", [True, False])
@@ -126,9 +126,9 @@ def test_a_type_that_declares_something_else_ends_validity(site: CachedSite, mon
 def test_a_module_that_shadows_another_ends_validity(site: CachedSite, monkeypatch: pytest.MonkeyPatch) -> None:
     """An import of a provider may be found in an earlier directory of the search path later."""
     near, far = site.root / "near", site.root / "far"
-    for place in (far, near):
-        place.mkdir()
-        monkeypatch.syspath_prepend(place)
+    for path in (far, near):
+        path.mkdir()
+        monkeypatch.syspath_prepend(path)
     (far / "verdict_of_gauges.py").write_text("EQUAL = None\n")
     provider = site.modules / "providers" / "gauge.py"
     text = provider.read_text().replace("else None", "else verdict_of_gauges.EQUAL")
@@ -149,10 +149,10 @@ def test_a_changed_file_of_shared_code_ends_validity(site: CachedSite, within: b
     shared.write_text("EQUAL = None\n")
     provider = site.modules / "providers" / "gauge.py"
     text = provider.read_text().replace("else None", "else EQUAL")
-    place = '"""Compare ``latest`` with the looked-up value."""\n' if within else "import json\n"
-    assert place in text
+    path = '"""Compare ``latest`` with the looked-up value."""\n' if within else "import json\n"
+    assert path in text
     indent = "        " if within else ""
-    provider.write_text(text.replace(place, f"{place}{indent}from lib.verdict import EQUAL\n", 1))
+    provider.write_text(text.replace(path, f"{path}{indent}from lib.verdict import EQUAL\n", 1))
     _cache(site, _gauges())
     assert site.run().cached_unchanged == 6
     shared.write_text("EQUAL = False\n")
@@ -182,25 +182,25 @@ def _after(happens: Callable[[], None]) -> Callable[..., Any]:
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
 def test_a_file_that_is_included_under_two_names_is_not_cached(site: CachedSite, link: str) -> None:
     """It is read once; later the two names may lead to two files."""
-    part, other = site.root / "part.json", site.root / "other.json"
+    part, path = site.root / "part.json", site.root / "other.json"
     part.write_text('{"resources": {"Gauge[f]": {"about": "f"}}}')
-    getattr(other, link)(part)
+    getattr(path, link)(part)
     _cache(site, _gauges_but_f(), include=["part.json", "other.json"])
-    other.unlink()
-    other.write_text('{"resources": {"Gauge[g]": {}}}')
+    path.unlink()
+    path.write_text('{"resources": {"Gauge[g]": {}}}')
     assert "+ Gauge[g]" in "".join(site.run("plan").plan)
 
 
 def test_an_included_file_that_leads_outside_is_refused(site: CachedSite) -> None:
     """A link out of the manifest's directory, even to the same bytes."""
-    part, other = site.root / "site" / "part.json", site.root / "part.json"
+    part, path = site.root / "site" / "part.json", site.root / "part.json"
     part.parent.mkdir()
     site.manifest = part.parent / "site.json"
     part.write_text('{"resources": {"Gauge[f]": {"about": "f"}}}')
     _cache(site, _gauges_but_f(), include=["part.json"])
     assert site.run().cached_unchanged == 6
-    part.rename(other)
-    part.symlink_to(other)
+    part.rename(path)
+    part.symlink_to(path)
     assert "leads out" in site.run("plan").end
 
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 @pytest.fixture
 def site(tmp_path: Path) -> CachedSite:
     """Return a site with four widgets in sync, whose conclusion is cached."""
-    made = CachedSite(tmp_path)
-    made.write({f"Widget[{name}]": {"size": size} for size, name in enumerate("abcd")})
-    made.converge()
-    return made
+    cached_site = CachedSite(tmp_path)
+    cached_site.write({f"Widget[{name}]": {"size": size} for size, name in enumerate("abcd")})
+    cached_site.converge()
+    return cached_site
 
 
 # The one law: there is no visible difference
@@ -103,14 +103,14 @@ _actions: Final = st.one_of(
 
 
 def _damage(site: CachedSite, name: str, how: str) -> None:
-    things = site.things()
+    objects = site.things()
     if how == "gone":
-        things.pop(name, None)
+        objects.pop(name, None)
     elif how == "strange":
-        things[name] = {"weight": 1.5, "serial": "S-?"}
-    elif name in things:
-        things[name][how] = 7 if how == "size" else "S-new"
-    site.put("widget", things)
+        objects[name] = {"weight": 1.5, "serial": "S-?"}
+    elif name in objects:
+        objects[name][how] = 7 if how == "size" else "S-new"
+    site.put("widget", objects)
 
 
 @pytest.mark.timeout(240)
@@ -123,13 +123,13 @@ def test_a_run_with_the_cache_is_like_one_without(first: Any, sections: Any, act
         site.write(first, **sections)
         site.put("daemon", {name: {"ensure": "running"} for name in "de"})
         site.put("setting", {"s": {"value": 0}})
-        for action, what in [("run", ("apply", {}))] * 2 + actions + [("run", ("apply", {}))]:
+        for action, subject in [("run", ("apply", {}))] * 2 + actions + [("run", ("apply", {}))]:
             if action == "write":
-                site.write(what[0], **what[1])
+                site.write(subject[0], **subject[1])
             elif action == "damage":
-                _damage(site, *what)
+                _damage(site, *subject)
             else:
-                _compare(site, *what)
+                _compare(site, *subject)
 
 
 def _compare(site: CachedSite, kind: str, inputs: Mapping[str, Any]) -> None:
@@ -147,11 +147,11 @@ def _compare(site: CachedSite, kind: str, inputs: Mapping[str, Any]) -> None:
 
 def _outcome(site: CachedSite, kind: str, inputs: Mapping[str, Any], *, use_cache: bool) -> list[Any]:
     site.use_cache = use_cache
-    seen = site.run(kind, inputs)
-    event(f"left out: {seen.cached_unchanged > 0}")
+    observed = site.run(kind, inputs)
+    event(f"left out: {observed.cached_unchanged > 0}")
     kinds = ("widget", "daemon", "setting", "pair", *(f"shelf-{room}" for room in ("hall", "cellar", 1, 2)))
-    things = [site.things(kind) for kind in kinds]
-    return [seen._replace(cached_unchanged=0), things, site.records()]
+    objects = [site.things(kind) for kind in kinds]
+    return [observed._replace(cached_unchanged=0), objects, site.records()]
 
 
 # What it saves
@@ -161,9 +161,9 @@ def test_a_resource_in_sync_is_only_read(site: CachedSite) -> None:
     """With a cached conclusion each type is read once, nothing is planned, and nothing is recorded."""
     before = site.records(), len(site.calls())
     for kind in ("apply", "noop", "plan"):
-        seen = site.run(kind)
-        assert seen.cached_unchanged == 4
-        assert seen.plan == ["Plan: nothing to do; 4 unchanged."]
+        observed = site.run(kind)
+        assert observed.cached_unchanged == 4
+        assert observed.plan == ["Plan: nothing to do; 4 unchanged."]
     assert site.records() == before[0]
     assert site.calls()[before[1] :] == ["get", "get", "get"]
 
@@ -175,8 +175,8 @@ def test_resources_of_a_configured_provider_leave_others_out(site: CachedSite) -
     site.converge()
     assert site.run().cached_unchanged == 4
     site.put("shelf-cellar", {"s": {"boards": 3}})
-    seen = site.run("noop")
-    assert (seen.cached_unchanged, "boards: 3 → 2" in "\n".join(seen.plan)) == (0, True)
+    observed = site.run("noop")
+    assert (observed.cached_unchanged, "boards: 3 → 2" in "\n".join(observed.plan)) == (0, True)
     assert site.run().end.startswith("0 ")
     assert site.things("shelf-cellar") == {"s": {"boards": 2}}
 
@@ -218,13 +218,13 @@ def _calls(site: CachedSite) -> int:
 def test_a_drifted_resource_is_planned_alone(site: CachedSite) -> None:
     """A noop shows it and what was recorded; an apply makes a whole plan of what was read already."""
     site.put("widget", {**site.things(), "b": {"size": 7, "serial": "S-b"}})
-    seen = site.run("noop")
-    assert seen.cached_unchanged == 3
-    assert "# Widget[b] has drifted: size was 1, is 7" in seen.plan
-    assert seen.end.startswith("0 Plan: 1 to update; 3 unchanged.")
-    asked = len(site.calls())
+    observed = site.run("noop")
+    assert observed.cached_unchanged == 3
+    assert "# Widget[b] has drifted: size was 1, is 7" in observed.plan
+    assert observed.end.startswith("0 Plan: 1 to update; 3 unchanged.")
+    count = len(site.calls())
     assert site.run().cached_unchanged == 0
-    assert site.calls()[asked:] == ["get", "set", "get"]
+    assert site.calls()[count:] == ["get", "set", "get"]
     assert site.things()["b"]["size"] == 1
 
 
@@ -235,16 +235,18 @@ def test_a_listener_of_a_drifted_resource_is_planned_with_it(site: CachedSite) -
     site.put("daemon", {"d": {"ensure": "running"}})
     site.converge()
     site.put("widget", {**site.things(), "3": {"size": 7, "serial": "S-3"}})
-    seen = site.run("noop")
-    assert seen.cached_unchanged == 9
-    assert [line for line in seen.plan if "Daemon" in line] == ["! Daemon[d] (noop; refreshed by Widget[3])"]
+    observed = site.run("noop")
+    assert observed.cached_unchanged == 9
+    assert [line for line in observed.plan if "Daemon" in line] == ["! Daemon[d] (noop; refreshed by Widget[3])"]
 
 
 def test_a_file_with_a_source_is_compared_in_every_run(site: CachedSite) -> None:
     """What a provider compares with another file is not in the row that it reads."""
-    source, target, other = (site.root / name for name in ("source", "target", "other"))
+    source, target, second = (site.root / name for name in ("source", "target", "other"))
     source.write_text("old")
-    site.write({f"File[{target}]": {"source": str(source)}, **{f"File[{other}{n}]": {"content": ""} for n in range(4)}})
+    site.write(
+        {f"File[{target}]": {"source": str(source)}, **{f"File[{second}{n}]": {"content": ""} for n in range(4)}}
+    )
     site.converge()
     assert site.run().cached_unchanged == 4
     source.write_text("new")
@@ -273,13 +275,13 @@ def _touch(path: Path) -> None:
 
 
 def _readable_by_others(site: CachedSite) -> None:
-    for each in site.cache_directory.iterdir():
-        each.chmod(0o644)
+    for path in site.cache_directory.iterdir():
+        path.chmod(0o644)
 
 
 def _owned_by_another_user(site: CachedSite) -> None:
-    for each in site.cache_directory.iterdir():
-        os.chown(each, 12345, -1)
+    for path in site.cache_directory.iterdir():
+        os.chown(path, 12345, -1)
 
 
 def _behind_a_link(site: CachedSite) -> None:
@@ -288,8 +290,8 @@ def _behind_a_link(site: CachedSite) -> None:
 
 
 def _damaged(site: CachedSite) -> None:
-    for each in site.cache_directory.iterdir():
-        each.write_bytes(each.read_bytes()[:-3] + b"x]]")
+    for path in site.cache_directory.iterdir():
+        path.write_bytes(path.read_bytes()[:-3] + b"x]]")
 
 
 def _removed(site: CachedSite) -> None:
@@ -346,9 +348,9 @@ def test_a_change_of_what_it_depends_on_ends_validity(site: CachedSite, how: Cal
     """Also a cache that another user may have written: a whole plan is made."""
     assert site.run().cached_unchanged == 4
     how(site)
-    seen = site.run("plan")
-    assert seen.cached_unchanged == 0
-    assert seen.plan[-1].endswith("4 unchanged.")
+    observed = site.run("plan")
+    assert observed.cached_unchanged == 0
+    assert observed.plan[-1].endswith("4 unchanged.")
 
 
 @pytest.mark.parametrize("kind", ["types", "providers"])
@@ -378,9 +380,9 @@ def test_a_new_policy_is_asked_about_every_resource(site: CachedSite) -> None:
     (site.modules / "policies" / "small.py").write_text(
         "def resource(resource):\n    if resource.should.get('size') == 3:\n        yield 'too big'\n"
     )
-    seen = site.run()
-    assert seen.cached_unchanged == 0
-    assert any("too big" in line for line in (*seen.plan, *seen.log, seen.end))
+    observed = site.run()
+    assert observed.cached_unchanged == 0
+    assert any("too big" in line for line in (*observed.plan, *observed.log, observed.end))
 
 
 def test_a_missing_or_wrong_input_is_refused_in_every_run(site: CachedSite) -> None:
@@ -406,9 +408,9 @@ def test_a_title_from_an_input_may_not_be_that_of_a_left_out_resource(site: Cach
 def test_a_failing_provider_is_reported_once(site: CachedSite) -> None:
     """As in a whole plan."""
     (site.root / "things" / "widget.json").write_text("[")
-    seen = site.run("plan")
-    assert seen.cached_unchanged == 0
-    assert sum("Widget[a]" in line for line in seen.plan) == 1
+    observed = site.run("plan")
+    assert observed.cached_unchanged == 0
+    assert sum("Widget[a]" in line for line in observed.plan) == 1
 
 
 def test_no_secret_is_cached(site: CachedSite) -> None:
@@ -420,12 +422,12 @@ def test_no_secret_is_cached(site: CachedSite) -> None:
     )
     for _ in range(3):
         assert site.run(inputs={"word": "sesame"}).end.startswith("0 ")
-    kept = b"".join(each.read_bytes() for each in site.cache_directory.iterdir())
-    (found,) = row_digests([{"content": "sesame"}])
-    assert b"Widget[a]" in kept
-    assert b"sesame" not in kept
-    assert found.encode() not in kept
-    assert {each.stat().st_mode & 0o777 for each in (site.cache_directory, *site.cache_directory.iterdir())} == {
+    text = b"".join(entry.read_bytes() for entry in site.cache_directory.iterdir())
+    (digest,) = row_digests([{"content": "sesame"}])
+    assert b"Widget[a]" in text
+    assert b"sesame" not in text
+    assert digest.encode() not in text
+    assert {item.stat().st_mode & 0o777 for item in (site.cache_directory, *site.cache_directory.iterdir())} == {
         0o700,
         0o600,
     }

@@ -47,15 +47,15 @@ _COLLECTIONS: Final = st.dictionaries(_KEYS, _MEMBERS, max_size=4)
 
 def _world() -> tuple[Runtime, dict[str, dict[str, Any]]]:
     """Return a runtime with the type ``thing``, whose resources are the second value."""
-    things: dict[str, dict[str, Any]] = {}
+    objects: dict[str, dict[str, Any]] = {}
 
     class Provider(BaseProvider):
         def get(self, _context: Any, names: Any = None) -> Any:
-            return [things[name] for name in things if names is None or name in names]
+            return [objects[name] for name in objects if names is None or name in names]
 
         def set(self, _context: Any, changes: Any) -> None:
             for name, change in changes.items():
-                things[name] = dict(change.should)
+                objects[name] = dict(change.should)
 
         def refresh(self, _context: Any, names: Any) -> None:
             assert names
@@ -63,7 +63,7 @@ def _world() -> tuple[Runtime, dict[str, dict[str, Any]]]:
     registry = Registry()
     registry.register_type(_TYPE)
     registry.register_provider("thing", Provider)
-    return Runtime(registry, state="memory:"), things
+    return Runtime(registry, state="memory:"), objects
 
 
 def _by_each(*, conditional: bool) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _complete(member: dict[str, Any]) -> dict[str, Any]:
 
 def _outcome(manifest: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the catalog, the plan and the state of a manifest, without what differs in each run."""
-    runtime, things = _world()
+    runtime, objects = _world()
     catalog = runtime.compile(manifest, inputs)
     plan = runtime.plan(manifest, inputs=inputs).to_dict()
     for step in plan["steps"]:
@@ -137,7 +137,7 @@ def _outcome(manifest: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]
         ],
         "order": ({k: sorted(v) for k, v in catalog.requires.items()}, dict(catalog.subscribes), catalog.automatic),
         "plan": json.dumps([plan["steps"], plan["summary"]], sort_keys=True),
-        "things": things,
+        "things": objects,
         "records": {
             str(record.reference): (record.key, sorted(record.requires), record.inputs.keys(), record.owned)
             for record in state.records.values()

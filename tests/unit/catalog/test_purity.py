@@ -114,7 +114,7 @@ def contents(catalog: Catalog) -> Any:
             deepcopy(entry.should),
             deepcopy(dict(entry.inputs)),
             {name: repr(value) for name, value in entry.pending.items()},
-            {name: [each.reference for each in sources] for name, sources in entry.sources.items()},
+            {name: [source.reference for source in sources] for name, sources in entry.sources.items()},
             deepcopy((entry.declaration.attributes, entry.declaration.meta)),
         )
         for entry in catalog.entries

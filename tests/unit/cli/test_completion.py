@@ -25,13 +25,13 @@ def texts(count: int) -> list[str]:
 def test_bash_reads_a_quoted_value_as_it_is(quote: str) -> None:
     """Behind an open quote and without one; what cannot be typed there is left out, and nothing else."""
     pairs = [(text, completion.quote_word(text, quote)) for text in texts(400)]
-    typed = {text: f"{quote}{each}{quote}" for text, each in pairs if each is not None}
+    typed = {text: f"{quote}{item}{quote}" for text, item in pairs if item is not None}
     words = " ".join(typed.values())
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "--norc", "-c", f"printf '%s\\0' {words}"], env={"LC_ALL": "C.UTF-8"}, check=True, capture_output=True
     )
-    assert done.stdout.decode().split("\0")[:-1] == list(typed)
-    left_out = {text for text, each in pairs if each is None}
+    assert process.stdout.decode().split("\0")[:-1] == list(typed)
+    left_out = {text for text, value in pairs if value is None}
     assert all(quote and (completion._CONTROL.search(text) or (quote == '"' and "!" in text)) for text in left_out)
 
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def _places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the way to each value within a document."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, each in inside:
+    for key, item in inside:
         yield (*above, key)
-        yield from _places(each, (*above, key))
+        yield from _places(item, (*above, key))
 
 
 def test_a_plan_with_values_of_other_kinds_is_an_error_of_its_host(tmp_path: Path) -> None:
@@ -35,14 +35,14 @@ def test_a_plan_with_values_of_other_kinds_is_an_error_of_its_host(tmp_path: Pat
     del document["manifest"]
     assert next(iter(plan_lines(document, registry, Style()))) == f"+ File[{tmp_path}/a]"
     wrong = 0
-    for place in _places(document):
+    for path in _places(document):
         for value in (None, 1, "\x1b[2J", ["\x1b[2J"], {"\x1b[2J": 1}):
             changed = copy.deepcopy(document)
             inner = changed
-            for key in place[:-1]:
+            for key in path[:-1]:
                 inner = inner[key]
-            inner[place[-1]] = value
+            inner[path[-1]] = value
             lines = list(plan_lines(changed, registry, Style()))
-            assert all("\x1b" not in line for line in lines), (place, value)
+            assert all("\x1b" not in line for line in lines), (path, value)
             wrong += any(line.startswith("Error: plan: this is not a plan as it was saved: ") for line in lines)
     assert wrong > 100

@@ -22,7 +22,7 @@ NAMES: Final = ["note", "x", "apt_key2", "sample", "class", "n" * new.LONGEST]
 
 def run(directory: Path, *arguments: str) -> str:
     """Run a Python tool in ``directory`` as a type's author would; return its output if it fails, else nothing."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=directory,
         env={**os.environ, "PYTHONPATH": str(ROOT), "MYPYPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -32,7 +32,7 @@ def run(directory: Path, *arguments: str) -> str:
         check=False,
         timeout=120,
     )
-    return "" if done.returncode == 0 else done.stdout + done.stderr
+    return "" if process.returncode == 0 else process.stdout + process.stderr
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -145,8 +145,8 @@ def test_a_file_that_cannot_be_read_is_not_an_absent_resource(tmp_path: Path, mo
 def test_its_own_test_runs(tmp_path: Path) -> None:
     """The compliance suite passes for the example, and fails for a broken one."""
     new.write_type("new_note", tmp_path)
-    done = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "tests")
-    assert done == ""
+    result = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    assert result == ""
     (tmp_path / "providers" / "new_note.py").write_text(
         (tmp_path / "providers" / "new_note.py")
         .read_text(encoding="utf-8")
@@ -179,15 +179,15 @@ def test_a_name_that_no_type_can_have_is_refused(name: str, reason: str, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("taken", ["types/note.py", "providers/note.py", "tests/test_note.py"])
-def test_nothing_is_overwritten(taken: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("accepted", ["types/note.py", "providers/note.py", "tests/test_note.py"])
+def test_nothing_is_overwritten(accepted: str, tmp_path: Path) -> None:
     """If one file exists, even as a broken link, none of the three is written."""
-    path = tmp_path / taken
+    path = tmp_path / accepted
     path.parent.mkdir()
     path.write_text("mine", encoding="utf-8")
     with pytest.raises(UsageError, match="exists already"):
         new.write_type("note", tmp_path)
-    assert contents(tmp_path) == {taken: b"mine"}
+    assert contents(tmp_path) == {accepted: b"mine"}
     path.unlink()
     path.symlink_to("nowhere")
     with pytest.raises(UsageError, match="exists already"):

@@ -172,7 +172,7 @@ class Watcher:
 
     def of(self, kind: str) -> list[Any]:
         """Return what was told of one kind."""
-        return [what for each, what in self.told if each == kind]
+        return [subject for item, subject in self.told if item == kind]
 
 
 class Silent:

@@ -28,11 +28,11 @@ HAVE: Final = b'RApi {"kind":"have","digests":""}\n'
 
 def channel(*, sent: bool = True) -> HostChannel:
     """Return a channel, to which the job was sent unless told otherwise."""
-    made = HostChannel("web1", JOB, {"a" * 64: b"package", "b" * 64: b"modules"}.__getitem__)
+    host_channel = HostChannel("web1", JOB, {"a" * 64: b"package", "b" * 64: b"modules"}.__getitem__)
     if sent:
-        made.receive(HAVE)
-        made.take()
-    return made
+        host_channel.receive(HAVE)
+        host_channel.take()
+    return host_channel
 
 
 def frame(kind: str, **body: Any) -> bytes:
@@ -45,20 +45,20 @@ def log(text: str) -> bytes:
     return frame("event", document={"type": "log", "message": text})
 
 
-def last(made: HostChannel, data: bytes) -> Mapping[str, Any]:
+def last(host_channel: HostChannel, data: bytes) -> Mapping[str, Any]:
     """Return the last document that comes of these bytes."""
-    return made.receive(data)[-1].document
+    return host_channel.receive(data)[-1].document
 
 
 def test_the_job_follows_the_archives_that_are_asked_for() -> None:
     """In the order in which they are asked for, each with its length; then nothing until the host has all."""
-    made = channel(sent=False)
-    assert made.receive(b"Welcome!\n" + frame("need", digests=f"{'b' * 64} {'a' * 64}")) == []
-    assert made.take() == [b"7\n", b"modules", b"7\n", b"package"]
-    assert not made.sent
-    made.receive(HAVE)
-    assert made.take() == [jobs.encode(JOB)]
-    assert made.sent
+    created = channel(sent=False)
+    assert created.receive(b"Welcome!\n" + frame("need", digests=f"{'b' * 64} {'a' * 64}")) == []
+    assert created.take() == [b"7\n", b"modules", b"7\n", b"package"]
+    assert not created.sent
+    created.receive(HAVE)
+    assert created.take() == [jobs.encode(JOB)]
+    assert created.sent
 
 
 BAD: Final = {
@@ -75,47 +75,47 @@ BAD: Final = {
 }
 
 
-@pytest.mark.parametrize("why", BAD)
-def test_what_is_no_event_is_the_end_of_its_host(why: str) -> None:
+@pytest.mark.parametrize("reason", BAD)
+def test_what_is_no_event_is_the_end_of_its_host(reason: str) -> None:
     """In doubt once the job was sent; nothing was done before that."""
-    sent, data = BAD[why]
+    sent, data = BAD[reason]
     status = LOST if sent else UNREACHABLE
-    made = channel(sent=sent)
-    assert last(made, data) == {
+    created = channel(sent=sent)
+    assert last(created, data) == {
         "type": "end",
         "status": status,
         "code": None,
-        "error": f"it sent what is no event: {why}",
+        "error": f"it sent what is no event: {reason}",
     }
-    assert made.receive(log("more")) == made.close("closed") == []
+    assert created.receive(log("more")) == created.close("closed") == []
 
 
 def test_archives_are_sent_once() -> None:
     """A host that asks again and again gets nothing more."""
-    made = channel(sent=False)
-    made.receive(frame("need", digests="a" * 64))
-    assert last(made, frame("need", digests="a" * 64))["status"] == UNREACHABLE
+    created = channel(sent=False)
+    created.receive(frame("need", digests="a" * 64))
+    assert last(created, frame("need", digests="a" * 64))["status"] == UNREACHABLE
 
 
 def test_events_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one after the last ends the host."""
     monkeypatch.setattr("resource_api.fleet.channel.MAX_EVENTS", 3)
-    found = channel().receive(log("again") * 5)
-    assert [event.document["type"] for event in found] == ["log", "log", "log", "end"]
-    assert found[-1].document["error"] == "it sent what is no event: more than 3 events"
+    result = channel().receive(log("again") * 5)
+    assert [event.document["type"] for event in result] == ["log", "log", "log", "end"]
+    assert result[-1].document["error"] == "it sent what is no event: more than 3 events"
 
 
 def test_a_job_that_was_interrupted_before_is_not_sent() -> None:
     """Nothing was done; later the host is asked to stop."""
-    made = channel(sent=False)
-    made.interrupt()
-    assert last(made, HAVE) == {
+    created = channel(sent=False)
+    created.interrupt()
+    assert last(created, HAVE) == {
         "type": "end",
         "status": UNREACHABLE,
         "code": None,
         "error": "interrupted before the job was sent",
     }
-    assert made.take() == []
+    assert created.take() == []
     running = channel()
     running.interrupt()
     assert running.take() == [b'RApi {"kind":"interrupt"}\n']
@@ -137,7 +137,7 @@ lines = st.one_of(
     st.binary(max_size=40),
     st.binary(max_size=40).map(lambda data: b"RApi " + data),
     st.sampled_from([HAVE, log("hi"), frame("end", code=0), frame("need", digests="a" * 64), b"RApi+ {", b"\n"]),
-    values.map(lambda found: b"RApi " + json.dumps({"kind": "event", "document": found}).encode() + b"\n"),
+    values.map(lambda value: b"RApi " + json.dumps({"kind": "event", "document": value}).encode() + b"\n"),
 )
 
 
@@ -145,14 +145,14 @@ lines = st.one_of(
 @given(sent=st.booleans(), data=st.lists(lines, max_size=12).map(b"".join), size=st.integers(1, 50))
 def test_any_bytes_are_events_of_one_host_and_one_end(*, sent: bool, data: bytes, size: int) -> None:
     """However they are cut; nothing is raised, and nothing comes after the end."""
-    made = channel(sent=sent)
-    found = [event for at in range(0, len(data), size) for event in made.receive(data[at : at + size])]
-    found += made.close("closed")
-    assert {event.host for event in found} == {"web1"}
-    assert [event.document["type"] for event in found].index("end") == len(found) - 1
-    assert all(event.document["type"] in TYPES for event in found[:-1])
+    created = channel(sent=sent)
+    result = [event for at in range(0, len(data), size) for event in created.receive(data[at : at + size])]
+    result += created.close("closed")
+    assert {event.host for event in result} == {"web1"}
+    assert [event.document["type"] for event in result].index("end") == len(result) - 1
+    assert all(event.document["type"] in TYPES for event in result[:-1])
     whole = channel(sent=sent)
-    assert [*whole.receive(data), *whole.close("closed")] == found
+    assert [*whole.receive(data), *whole.close("closed")] == result
 
 
 def test_an_answer_that_is_too_large_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,11 +30,11 @@ def deliver(directory: Path, delivered: HostJob) -> str:
     journal = Journal(f"{directory}/state.db", NAME)
     with journal.held("apply", 0.0):
         try:
-            known = journal.begin(delivered)
+            declared = journal.begin(delivered)
         except Superseded:
             return "superseded"
-        if known is not None:
-            assert known == JobReport(0, [{"type": "summary", "generation": delivered.generation}])
+        if declared is not None:
+            assert declared == JobReport(0, [{"type": "summary", "generation": delivered.generation}])
             return "repeated"
         journal.finish(delivered, JobReport(0, [{"type": "summary", "generation": delivered.generation}]))
         return "done"
@@ -46,19 +46,19 @@ def test_each_generation_is_done_once_and_none_after_a_newer_one(
     tmp_path_factory: pytest.TempPathFactory, delivered: list[tuple[int, int]]
 ) -> None:
     """Whatever is delivered how often, in any order."""
-    directory, newest, done = tmp_path_factory.mktemp("journal"), (0, 0), set[Any]()
-    for each in delivered:
-        found = deliver(directory, job(*each))
-        if each == newest:
-            assert found == "repeated"
-        elif each[0] > newest[0]:
-            assert found == "done"
-            newest = each
+    directory, newest, result = tmp_path_factory.mktemp("journal"), (0, 0), set[Any]()
+    for item in delivered:
+        outcome = deliver(directory, job(*item))
+        if item == newest:
+            assert outcome == "repeated"
+        elif item[0] > newest[0]:
+            assert outcome == "done"
+            newest = item
         else:
-            assert found == "superseded"
-        if found == "done":
-            assert each[0] not in done
-            done.add(each[0])
+            assert outcome == "superseded"
+        if outcome == "done":
+            assert item[0] not in result
+            result.add(item[0])
 
 
 def test_a_machine_that_is_selected_by_two_names_does_what_one_is_given(tmp_path: Path) -> None:

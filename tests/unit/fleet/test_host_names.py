@@ -51,7 +51,7 @@ def test_a_range_stands_for_its_names(pattern: str, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "why"),
+    ("pattern", "reason"),
     [
         ("web[1:50", "'web[1:50': a bracket has no counterpart; a range is written as web[1:50]"),
         ("web1]", "'web1]': a bracket has no counterpart; a range is written as web[1:50]"),
@@ -68,11 +68,11 @@ def test_a_range_stands_for_its_names(pattern: str, names: list[str]) -> None:
         ("w[1:999]x[1:999]", "'w[1:999]x[1:999]' has more than 200,000 hosts"),
     ],
 )  # fmt: skip
-def test_a_wrong_range_says_what_is_wrong(pattern: str, why: str) -> None:
+def test_a_wrong_range_says_what_is_wrong(pattern: str, reason: str) -> None:
     """The message names the range, and how it is written."""
-    with pytest.raises(ValueError, match=re.escape(why)) as refused:
+    with pytest.raises(ValueError, match=re.escape(reason)) as refused:
         host_names.expand(pattern)
-    assert str(refused.value) == why
+    assert str(refused.value) == reason
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ HOSTS: Final = {"web": ["web1", "web2", "web3"], "old": ["web2", "db1"], "db": [
 
 
 @pytest.mark.parametrize(
-    ("where", "found"),
+    ("location", "result"),
     [
         ("web", ["web1", "web2", "web3"]),
         ("db,web", ["db1", "web1", "web2", "web3"]),
@@ -111,13 +111,13 @@ HOSTS: Final = {"web": ["web1", "web2", "web3"], "old": ["web2", "db1"], "db": [
         ("db,!db1", []),
     ],
 )
-def test_a_selection_is_a_set_in_order(where: str, found: list[str]) -> None:
+def test_a_selection_is_a_set_in_order(location: str, result: list[str]) -> None:
     """Doubles fall away; what is excluded is excluded wherever it is named."""
 
     def find(name: str) -> list[str]:
         return HOSTS.get(name) or host_names.expand(name)
 
-    assert host_names.select(host_names.split(where), find, ["web1", "web2", "web3", "db1"]) == found
+    assert host_names.select(host_names.split(location), find, ["web1", "web2", "web3", "db1"]) == result
 
 
 def test_the_names_of_a_selection_are_counted_together() -> None:
@@ -126,11 +126,11 @@ def test_the_names_of_a_selection_are_counted_together() -> None:
         host_names.select(host_names.split("a[1:150000]," * 10_000), host_names.expand, [])
 
 
-@pytest.mark.parametrize("where", ["", "web,", "web&", "!", "a&!"])
-def test_a_missing_name_is_an_error(where: str) -> None:
+@pytest.mark.parametrize("location", ["", "web,", "web&", "!", "a&!"])
+def test_a_missing_name_is_an_error(location: str) -> None:
     """Between commas and beside every sign stands a name."""
     with pytest.raises(ValueError, match="a name is missing"):
-        host_names.select(host_names.split(where), lambda name: [name], [])
+        host_names.select(host_names.split(location), lambda name: [name], [])
 
 
 @pytest.mark.parametrize(

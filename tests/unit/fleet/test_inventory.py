@@ -50,16 +50,16 @@ def problems(text: str) -> list[str]:
     return list(map(str, refused.value.problems))
 
 
-def inputs_of(found: Inventory, name: str) -> dict[str, Any]:
+def inputs_of(inventory: Inventory, name: str) -> dict[str, Any]:
     """Return the inputs of a host as they are written."""
-    return {key: each.value for key, each in found.settings_of(name).inputs.items()}
+    return {key: item.value for key, item in inventory.settings_of(name).inputs.items()}
 
 
 def test_a_host_is_reached_as_defaults_groups_and_its_keys_say() -> None:
     """The more particular wins; a later key of the same host wins over an earlier one."""
-    found = parse(SITE)
+    result = parse(SITE)
     web = Host("web1", "", None, "deploy", "bastion.example.org", become="sudo", groups=("web",))
-    assert [found.host(name) for name in ("web1", "web2", "db1", "spare")] == [
+    assert [result.host(name) for name in ("web1", "web2", "db1", "spare")] == [
         web,
         web._replace(name="web2", port=2222),
         Host(
@@ -68,11 +68,11 @@ def test_a_host_is_reached_as_defaults_groups_and_its_keys_say() -> None:
         ),
         web._replace(name="spare", groups=()),
     ]  # fmt: skip
-    assert [found.transport(name) for name in ("web1", "db1", "elsewhere")] == ["asyncssh", "ssh", "asyncssh"]
-    assert inputs_of(found, "web1") == {"workers": 8, "role": "front"}
-    assert inputs_of(found, "web2") == {"workers": 8, "role": "canary"}
-    assert inputs_of(found, "spare") == {"workers": 2, "role": "none"}
-    assert found.groups == {"web": ["web1", "web2", "web3", "db1"], "db": ["db1"]}
+    assert [result.transport(name) for name in ("web1", "db1", "elsewhere")] == ["asyncssh", "ssh", "asyncssh"]
+    assert inputs_of(result, "web1") == {"workers": 8, "role": "front"}
+    assert inputs_of(result, "web2") == {"workers": 8, "role": "canary"}
+    assert inputs_of(result, "spare") == {"workers": 2, "role": "none"}
+    assert result.groups == {"web": ["web1", "web2", "web3", "db1"], "db": ["db1"]}
 
 
 def test_a_host_that_is_not_in_the_inventory_is_an_address_with_its_defaults() -> None:
@@ -86,20 +86,20 @@ def test_a_host_that_is_not_in_the_inventory_is_an_address_with_its_defaults() -
 
 def test_a_group_may_list_its_hosts() -> None:
     """Hosts that no key names are declared by this."""
-    found = parse("groups: {web: {hosts: ['web[1:2]', db1], port: 22}}\nhosts: {db1: {groups: [db]}}\n")
-    assert found.groups == {"web": ["db1", "web1", "web2"], "db": ["db1"]}
-    assert found.host("web2").port == 22
+    result = parse("groups: {web: {hosts: ['web[1:2]', db1], port: 22}}\nhosts: {db1: {groups: [db]}}\n")
+    assert result.groups == {"web": ["db1", "web1", "web2"], "db": ["db1"]}
+    assert result.host("web2").port == 22
 
 
 def test_ten_thousand_hosts_share_what_they_have_in_common() -> None:
     """One value for all of a range."""
-    found = parse('hosts: {"web[1:10000]": {inputs: {role: front}}}\n')
-    assert len(found.hosts) == 10_000
-    assert len({id(found.settings_of(name)) for name in found.hosts}) == 1
+    result = parse('hosts: {"web[1:10000]": {inputs: {role: front}}}\n')
+    assert len(result.hosts) == 10_000
+    assert len({id(result.settings_of(name)) for name in result.hosts}) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "reason"),
     [
         ("[]", "hosts.yaml:1:1: an inventory must be a mapping"),
         ("host: {}", "hosts.yaml:1:1: unknown key host; did you mean 'hosts'?"),
@@ -154,21 +154,21 @@ def test_ten_thousand_hosts_share_what_they_have_in_common() -> None:
         ("hosts: [", "hosts.yaml:1:9: not valid YAML: did not find expected node content while parsing a flow node"),
     ],
 )
-def test_a_mistake_has_its_line_and_column(text: str, why: str) -> None:
+def test_a_mistake_has_its_line_and_column(text: str, reason: str) -> None:
     """It is named, with what to do."""
-    assert problems(text) == [why]
+    assert problems(text) == [reason]
 
 
 def test_all_mistakes_are_shown_at_once() -> None:
     """In the order of their lines."""
-    found = problems("defaults: {port: x}\nhosts:\n  web1: {become: su, groups: 3}\nmore: 1\n")
-    assert [each.split(":")[1] for each in found] == ["1", "3", "3", "4"]
+    result = problems("defaults: {port: x}\nhosts:\n  web1: {become: su, groups: 3}\nmore: 1\n")
+    assert [item.split(":")[1] for item in result] == ["1", "3", "3", "4"]
 
 
 def test_the_host_itself_settles_what_groups_disagree_about() -> None:
     """Then there is nothing to decide between them."""
-    found = parse("hosts: {a: {groups: [x, y], port: 3}}\ngroups: {x: {port: 1}, y: {port: 2}}\n")
-    assert found.host("a").port == 3
+    result = parse("hosts: {a: {groups: [x, y], port: 3}}\ngroups: {x: {port: 1}, y: {port: 2}}\n")
+    assert result.host("a").port == 3
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
@@ -194,22 +194,22 @@ def resolved(
     text: str, names: list[str], *, weaker: dict[str, Any] | None = None, stronger: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the inputs of hosts of an inventory in YAML, for the manifest above."""
-    found, manifest = parse(text), assemble([read_mapping(MANIFEST, MAPPING)])
+    result, manifest = parse(text), assemble([read_mapping(MANIFEST, MAPPING)])
     read = HostInputs(
         manifest, GivenInputs(weaker or {}, stronger or {}), lambda source: f"{source.kind} {source.text}"
     )
-    return read.of_all((name, found) for name in names)
+    return read.of_all((name, result) for name in names)
 
 
 def test_an_input_of_the_command_line_wins_over_the_host_and_that_over_the_stack() -> None:
     """Text of the command line becomes what the manifest declares."""
-    found = resolved(
+    result = resolved(
         'hosts: {"web[1:2]": {inputs: {role: front, workers: 8}}, web2: {inputs: {workers: 9}}}\n',
         ["web1", "web2", "other"],
         weaker={"role": "stack", "workers": 3},
         stronger={"role": TextInput("given")},
     )
-    assert found == {
+    assert result == {
         "web1": {"role": "given", "workers": 8},
         "web2": {"role": "given", "workers": 9},
         "other": {"role": "given", "workers": 3},
@@ -218,13 +218,13 @@ def test_an_input_of_the_command_line_wins_over_the_host_and_that_over_the_stack
 
 def test_a_secret_is_named_by_a_file_or_a_program() -> None:
     """The host's name is part of the name, where it is written there; what the manifest does not declare is left."""
-    found = resolved(
+    result = resolved(
         "defaults: {inputs: {workers: {command: [echo, '4']}, other: 3}}\n"
         'hosts: {"web[1:2]": {inputs: {password: {file: "/run/secrets/${host.name}"}}}}\n',
         ["web1"],
         stronger={"workers": FileInput("4")},
     )
-    assert found == {"web1": {"workers": 4, "password": Sensitive("file /run/secrets/web1")}}
+    assert result == {"web1": {"workers": 4, "password": Sensitive("file /run/secrets/web1")}}
 
 
 def test_a_secret_that_is_written_in_place_is_refused() -> None:
@@ -245,7 +245,7 @@ def test_a_wrong_value_is_placed_where_it_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "why"),
+    ("written", "reason"),
     [
         ("{file: missing}", "PLACE/missing: No such file or directory"),
         ("{file: 'of/${host.name}'}", "PLACE/of/a: No such file or directory"),
@@ -260,7 +260,7 @@ def test_a_wrong_value_is_placed_where_it_is_written() -> None:
         ("{command: ./theirs}", "./theirs: it is not executed, because others could have changed it: 'PLACE/theirs'"),
     ],
 )
-def test_what_cannot_be_read_names_the_input_and_the_reason(tmp_path: Path, written: str, why: str) -> None:
+def test_what_cannot_be_read_names_the_input_and_the_reason(tmp_path: Path, written: str, reason: str) -> None:
     """Nothing of what was read is quoted."""
     path = tmp_path / "hosts.yaml"
     path.write_text(f"hosts: {{a: {{inputs: {{password: {written}}}}}}}\n")
@@ -268,11 +268,11 @@ def test_what_cannot_be_read_names_the_input_and_the_reason(tmp_path: Path, writ
     (tmp_path / "theirs").chmod(0o777)
     (tmp_path / "large").touch()
     os.truncate(tmp_path / "large", 100_000_001)
-    found = inventory.read(str(path), READER)
+    text = inventory.read(str(path), READER)
     read = HostInputs(assemble([read_mapping(MANIFEST, MAPPING)]), GivenInputs({}, {}))
     with pytest.raises(ManifestError) as refused:
-        read.of_all([("a", found)])
-    assert f"input 'password': {why.replace('PLACE', str(tmp_path))}" in str(refused.value)
+        read.of_all([("a", text)])
+    assert f"input 'password': {reason.replace('PLACE', str(tmp_path))}" in str(refused.value)
     assert "hunter22" not in str(refused.value)
 
 
@@ -283,14 +283,14 @@ def test_a_relative_file_and_a_program_are_beside_the_inventory(tmp_path: Path) 
     inputs = {"password": {"file": "secret"}, "role": {"command": "cat secret"}}
     path.write_text(json.dumps({"hosts": {"a": {"inputs": inputs}}}))
     read = HostInputs(assemble([read_mapping(MANIFEST, MAPPING)]), GivenInputs({}, {}))
-    found = read.of_all([("a", inventory.read(os.fspath(path), READER))])
-    assert found["a"] == {"password": Sensitive("from a file"), "role": "from a file"}
+    result = read.of_all([("a", inventory.read(os.fspath(path), READER))])
+    assert result["a"] == {"password": Sensitive("from a file"), "role": "from a file"}
 
 
 def test_what_a_program_declares_is_left_to_it() -> None:
     """A Python manifest is executed on the host: what was read stays what may be a secret."""
-    found = parse("hosts: {a: {inputs: {password: {file: x}, workers: 3}}}\n")
+    result = parse("hosts: {a: {inputs: {password: {file: x}, workers: 3}}}\n")
     read = HostInputs(None, GivenInputs({}, {"role": TextInput("front")}), lambda _: "hunter22")
-    inputs = read.of_all([("a", found)])["a"]
+    inputs = read.of_all([("a", result)])["a"]
     assert inputs == {"password": "hunter22", "workers": 3, "role": "front"}
     assert type(inputs["password"]) is FileInput

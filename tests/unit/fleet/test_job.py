@@ -12,7 +12,7 @@ from resource_api.plugins.worker import protocol
 KEY = b"k" * 32
 
 
-def job(*, key: bytes = KEY, **given: object) -> HostJob:
+def job(*, key: bytes = KEY, **arguments: object) -> HostJob:
     """Return a job with every field, some of them replaced."""
     fields = {
         "generation": 3,
@@ -25,7 +25,7 @@ def job(*, key: bytes = KEY, **given: object) -> HostJob:
         "options": {"noop": True},
         "traceparent": "00-1-2-01",
     }
-    return with_id(HostJob("apply", **{**fields, **given}), key)  # type: ignore[arg-type] - a test's own fields
+    return with_id(HostJob("apply", **{**fields, **arguments}), key)  # type: ignore[arg-type] - a test's own fields
 
 
 def received(sent: bytes) -> HostJob:
@@ -36,17 +36,17 @@ def received(sent: bytes) -> HostJob:
 
 def test_a_job_arrives_as_it_was_sent() -> None:
     """Every field survives the way, a secret as a secret."""
-    found = received(encode(job()))
-    assert found == job()
-    assert isinstance(found.inputs["password"], Sensitive)
+    result = received(encode(job()))
+    assert result == job()
+    assert isinstance(result.inputs["password"], Sensitive)
 
 
 def test_the_manifest_is_encoded_once_for_all_hosts() -> None:
     """Jobs of one manifest have it as each alone would have it; another manifest is not mistaken for it."""
-    shared, other = job(), job(documents=({"file": "other.yaml", "data": {}},))
+    shared, second = job(), job(documents=({"file": "other.yaml", "data": {}},))
     jobs = [for_host(shared, {"name": name}, {"size": 4}, {}, KEY) for name in ("web1", "web2")]
-    for each in (*jobs, other, jobs[0]):
-        assert encode(each) == protocol.encode("job", each._asdict())
+    for item in (*jobs, second, jobs[0]):
+        assert encode(item) == protocol.encode("job", item._asdict())
 
 
 def test_the_id_is_that_of_the_whole_content() -> None:
@@ -54,7 +54,7 @@ def test_the_id_is_that_of_the_whole_content() -> None:
     host = {"address": "10.0.0.1", "groups": ["web"], "name": "web1"}
     inputs = {"size": 3, "password": Sensitive("hunter2")}
     assert job(inputs=inputs).id == job().id
-    others = [
+    rest = [
         job(generation=4),
         job(payload="q"),
         job(modules=None),
@@ -68,20 +68,20 @@ def test_the_id_is_that_of_the_whole_content() -> None:
         job(traceparent=None),
         job(key=b""),
     ]
-    assert len({each.id for each in (job(), *others)}) == len(others) + 1
+    assert len({item.id for item in (job(), *rest)}) == len(rest) + 1
 
 
 @pytest.mark.parametrize(
-    ("frame", "why"),
+    ("frame", "reason"),
     [
         (protocol.Frame("ready", {}), "this is no job"),
         (protocol.Frame("job", {"id": "1"}), "this is no job"),
         (protocol.Frame("job", job()._replace(command="format")._asdict()), "a job for the unknown command 'format'"),
     ],
 )
-def test_what_is_no_job_is_refused(frame: protocol.Frame, why: str) -> None:
+def test_what_is_no_job_is_refused(frame: protocol.Frame, reason: str) -> None:
     """A frame of another kind, with other fields, or for another command is no job."""
-    with pytest.raises(ValueError, match=f"^{why}$"):
+    with pytest.raises(ValueError, match=f"^{reason}$"):
         decode(frame)
 
 

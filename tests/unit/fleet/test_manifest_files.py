@@ -37,9 +37,9 @@ def site(tmp_path: Path) -> str:
 def test_positions_and_data_are_those_of_the_files(site: str) -> None:
     """A manifest that was sent equals one that was read here, with the position of every part."""
     read = job_inputs.read_documents(site)
-    sent = jobs.read_manifest([jobs.document_fields(each) for each in read], lambda _raw, file: pytest.fail(file))
-    assert [each.file for each in sent.documents] == [each.file for each in read]
-    assert [each.data for each in sent.documents] == [each.data for each in read]
+    sent = jobs.read_manifest([jobs.document_fields(item) for item in read], lambda _raw, file: pytest.fail(file))
+    assert [document.file for document in sent.documents] == [value.file for value in read]
+    assert [entry.data for entry in sent.documents] == [element.data for element in read]
     for mine, theirs in zip(read, sent.documents, strict=True):
         assert mine.root == theirs.root
     path = ("resources", "File[/b]", "content", "asset", "file")
@@ -49,8 +49,8 @@ def test_positions_and_data_are_those_of_the_files(site: str) -> None:
 def test_files_are_those_that_the_manifest_names(site: str) -> None:
     """Of a name with ``${...}``, whatever it can mean; of a directory, all in it; no other file."""
     above = Path(site).parent
-    found = job_inputs.file_contents(job_inputs.read_documents(site), {})
-    assert sorted(found) == sorted(
+    contents = job_inputs.file_contents(job_inputs.read_documents(site), {})
+    assert sorted(contents) == sorted(
         str(above / name) + end
         for name, end in (("a.txt", ""), ("web1.conf", ""), ("web2.conf", ""), ("tree", "/"), ("tree/below/x", ""))
     )

@@ -18,7 +18,7 @@ _MORE = "a password is one line, and there are more"
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "why"),
+    ("kind", "text", "reason"),
     [
         ("file", "empty", f"PLACE/empty: {_NONE}"),
         ("file", "line-end", f"PLACE/line-end: {_NONE}"),
@@ -29,13 +29,13 @@ _MORE = "a password is one line, and there are more"
         ("command", "false", "false: it has failed with exit code 1"),
     ],
 )
-def test_what_is_no_password_is_refused_with_its_place(tmp_path: Path, kind: str, text: str, why: str) -> None:
+def test_what_is_no_password_is_refused_with_its_place(tmp_path: Path, kind: str, text: str, reason: str) -> None:
     """Nothing of what was read is quoted: sudo would read the first line, and what runs there the others."""
     for name, content in {"empty": "", "line-end": "\n", "lines": "hunter2\nlogin: root\n"}.items():
         (tmp_path / name).write_text(content)
     with pytest.raises(ResourceError) as refused:
         BecomePasswords().read(ValueSource(kind, text, str(tmp_path)))
-    assert str(refused.value) == f"become_password: {why.replace('PLACE', str(tmp_path))}"
+    assert str(refused.value) == f"become_password: {reason.replace('PLACE', str(tmp_path))}"
 
 
 def test_a_password_is_read_without_its_line_end(tmp_path: Path) -> None:

@@ -56,33 +56,33 @@ def test_a_run_touches_no_more_than_the_bound_and_those_that_run(
     plan: Rollout, bad: set[int], choose: random.Random
 ) -> None:
     """Whatever ends when: after the failure that is one too many no host is started, and what runs is waited for."""
-    done = Run(plan, bad, choose)
-    assert done.most <= plan.at_once
-    assert not done.running
+    run = Run(plan, bad, choose)
+    assert run.most <= plan.at_once
+    assert not run.running
     if plan.bound is None:
-        assert done.started == plan.total
-        assert not done.stop
+        assert run.started == plan.total
+        assert not run.stop
     else:
-        assert done.failed <= plan.bound + plan.at_once
-        assert done.started == plan.total or (done.failed > plan.bound and done.stop)
+        assert run.failed <= plan.bound + plan.at_once
+        assert run.started == plan.total or (run.failed > plan.bound and run.stop)
 
 
 @given(plan=PLANS, choose=st.randoms(use_true_random=False))
 def test_a_batch_begins_when_the_one_before_has_ended(plan: Rollout, choose: random.Random) -> None:
     """Without failures all hosts are started, batch after batch, and a permission is asked for between two."""
-    done = Run(plan, set(), choose)
-    assert done.started == plan.total
-    assert all(batch == current for batch, current in done.batches)
-    assert done.asked == list(range(1, len(plan.ends)))
+    run = Run(plan, set(), choose)
+    assert run.started == plan.total
+    assert all(batch == current for batch, current in run.batches)
+    assert run.asked == list(range(1, len(plan.ends)))
 
 
-@given(total=st.integers(1, 5000), given=st.lists(SHARES, min_size=1, max_size=5))
-def test_the_batches_are_all_hosts_and_none_is_empty(total: int, given: list[Share]) -> None:
+@given(total=st.integers(1, 5000), arguments=st.lists(SHARES, min_size=1, max_size=5))
+def test_the_batches_are_all_hosts_and_none_is_empty(total: int, arguments: list[Share]) -> None:
     """A share that would be less than one host is one host; the last batch takes what is left."""
-    found = fleet_run.batch_sizes(total, given)
-    assert sum(found) == total
-    assert min(found) > 0
-    assert found[0] == min(max(given[0].of(total), 1), total)
+    sizes = fleet_run.batch_sizes(total, arguments)
+    assert sum(sizes) == total
+    assert min(sizes) > 0
+    assert sizes[0] == min(max(arguments[0].of(total), 1), total)
 
 
 def test_shares_are_of_all_hosts_and_the_last_repeats() -> None:

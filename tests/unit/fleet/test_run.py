@@ -98,17 +98,17 @@ def test_every_host_has_one_report_whatever_happens(
     behaviours: list[Any], at_once: int, batches: Any, *, interrupts: list[int], obeys: bool
 ) -> None:
     """Hosts that fail, refuse, or are silent, and a user who interrupts at any time, once or three times."""
-    named = {f"web{number}": each for number, each in enumerate(behaviours)}
-    done = Done(named, at_once=at_once, batches=batches, interrupts=tuple(interrupts), obeys=obeys, timeout=30)
-    assert sorted(done.merge.reports) == sorted(named)
-    assert sorted(done.watcher.of("end")) == sorted(named)
-    assert sum(done.merge.counts().values()) == len(named)
-    assert done.connections.most <= at_once
-    assert not done.connections.running
-    grouped = [name for group in done.merge.groups for name in group.hosts]
-    untouched = [name for name, status in done.statuses.items() if status == "untouched"]
-    assert sorted([*grouped, *untouched]) == sorted(named)
-    assert all(report.error for report in done.merge.reports.values() if report.status not in {"changed", "failed"})
+    names = {f"web{number}": behaviour for number, behaviour in enumerate(behaviours)}
+    result = Done(names, at_once=at_once, batches=batches, interrupts=tuple(interrupts), obeys=obeys, timeout=30)
+    assert sorted(result.merge.reports) == sorted(names)
+    assert sorted(result.watcher.of("end")) == sorted(names)
+    assert sum(result.merge.counts().values()) == len(names)
+    assert result.connections.most <= at_once
+    assert not result.connections.running
+    grouped = [name for group in result.merge.groups for name in group.hosts]
+    untouched = [name for name, status in result.statuses.items() if status == "untouched"]
+    assert sorted([*grouped, *untouched]) == sorted(names)
+    assert all(report.error for report in result.merge.reports.values() if report.status not in {"changed", "failed"})
 
 
 def test_each_outcome_has_a_status_and_a_reason() -> None:
@@ -124,11 +124,11 @@ def test_each_outcome_has_a_status_and_a_reason() -> None:
     def is_odd(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
         yield 0.1, simulated.end(code=7)
 
-    done = Done({
+    result = Done({
         "web1": simulated.changes, "web2": is_same, "web3": simulated.fails, "web4": simulated.is_unreachable,
         "web5": simulated.is_locked, "web6": is_lost, "web7": is_odd, "web8": simulated.is_silent,
     }, timeout=5)  # fmt: skip
-    assert {name: (report.status, report.error) for name, report in done.merge.reports.items()} == {
+    assert {name: (report.status, report.error) for name, report in result.merge.reports.items()} == {
         "web1": ("changed", ""),
         "web2": ("unchanged", ""),
         "web3": ("failed", ""),
@@ -142,29 +142,29 @@ def test_each_outcome_has_a_status_and_a_reason() -> None:
 
 def test_the_first_interrupt_starts_no_host_and_lets_those_that_run_end() -> None:
     """What was not started is untouched, and the reason is the interrupt."""
-    done = Done({f"web{n}": simulated.changes for n in range(9)}, at_once=3, interrupts=(2,))
-    assert done.stop == "interrupted"
-    assert list(done.statuses.values()) == ["changed"] * 3 + ["untouched"] * 6
-    assert done.merge.reports["web8"].error == "interrupted"
+    result = Done({f"web{n}": simulated.changes for n in range(9)}, at_once=3, interrupts=(2,))
+    assert result.stop == "interrupted"
+    assert list(result.statuses.values()) == ["changed"] * 3 + ["untouched"] * 6
+    assert result.merge.reports["web8"].error == "interrupted"
 
 
 def test_the_second_interrupt_has_hosts_end_and_the_third_leaves_them() -> None:
     """A host that does not obey is in doubt."""
     silent = {f"web{n}": simulated.is_silent for n in range(3)}
-    assert {each.code for each in Done(silent, interrupts=(5, 6)).merge.reports.values()} == {130}
-    left = Done(silent, interrupts=(5, 6, 7), obeys=False)
-    assert {each.error for each in left.merge.reports.values()} == {
+    assert {report.code for report in Done(silent, interrupts=(5, 6)).merge.reports.values()} == {130}
+    remaining = Done(silent, interrupts=(5, 6, 7), obeys=False)
+    assert {item.error for item in remaining.merge.reports.values()} == {
         "in doubt: abandoned; the job was sent, and the end did not come"
     }
-    assert left.connections.now < 10
+    assert remaining.connections.now < 10
 
 
 def test_a_host_that_takes_too_long_is_told_to_end_and_then_given_up() -> None:
     """It fails alone, after its time and ten seconds."""
-    done = Done({"web1": simulated.is_silent, "web2": simulated.changes}, timeout=30, obeys=False)
-    assert done.statuses == {"web2": "changed", "web1": "failed"}
-    assert "it did not end within 30 s" in done.merge.reports["web1"].error
-    assert 40 <= done.connections.now < 42
+    result = Done({"web1": simulated.is_silent, "web2": simulated.changes}, timeout=30, obeys=False)
+    assert result.statuses == {"web2": "changed", "web1": "failed"}
+    assert "it did not end within 30 s" in result.merge.reports["web1"].error
+    assert 40 <= result.connections.now < 42
 
 
 def test_a_host_that_cannot_be_given_its_job_in_time_is_unreachable_for_that_reason() -> None:
@@ -173,21 +173,21 @@ def test_a_host_that_cannot_be_given_its_job_in_time_is_unreachable_for_that_rea
     def logs_in_slowly(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
         yield 7.0, simulated.end("unreachable", None, "the connection was closed from here")
 
-    done = Done({"web1": logs_in_slowly}, timeout=5, obeys=False)
-    assert done.merge.reports["web1"].error == "unreachable: it could not be given the job within 5 s"
+    result = Done({"web1": logs_in_slowly}, timeout=5, obeys=False)
+    assert result.merge.reports["web1"].error == "unreachable: it could not be given the job within 5 s"
 
 
 def test_a_failed_canary_stops_the_run() -> None:
     """One host is touched, and each of the others says why it was not."""
-    done = Done({f"web{n}": simulated.fails for n in range(50)}, batches=ONE)
-    assert done.merge.counts() | {"failed": 1, "untouched": 49} == done.merge.counts()
-    assert done.stop == "1 host has failed, and none may"
+    result = Done({f"web{n}": simulated.fails for n in range(50)}, batches=ONE)
+    assert result.merge.counts() | {"failed": 1, "untouched": 49} == result.merge.counts()
+    assert result.stop == "1 host has failed, and none may"
 
 
 def test_an_unreachable_host_counts_unless_it_is_ignored() -> None:
     """As a failure, for the threshold and for the exit code."""
-    done = Done({"web1": simulated.is_unreachable, "web2": simulated.changes}, batches=ONE)
-    assert done.statuses == {"web1": "unreachable", "web2": "untouched"}
+    result = Done({"web1": simulated.is_unreachable, "web2": simulated.changes}, batches=ONE)
+    assert result.statuses == {"web1": "unreachable", "web2": "untouched"}
     reports = Done({"web1": simulated.is_unreachable, "web2": simulated.changes}).merge.reports.values()
     assert exit_codes.of_hosts("apply", reports, detailed=False) == 1
     assert exit_codes.of_hosts("apply", reports, detailed=True) == 6
@@ -196,13 +196,13 @@ def test_an_unreachable_host_counts_unless_it_is_ignored() -> None:
 
 def test_between_batches_the_next_one_may_be_refused() -> None:
     """The batch report says how many hosts follow."""
-    done = Done({f"web{n}": simulated.changes for n in range(5)}, batches=fleet_run.parse_batches("1,2,2"), refuse=2)
-    assert [(each.number, each.of, each.counts, each.remaining) for each in done.watcher.of("batch")] == [
+    result = Done({f"web{n}": simulated.changes for n in range(5)}, batches=fleet_run.parse_batches("1,2,2"), refuse=2)
+    assert [(item.number, item.of, item.counts, item.remaining) for item in result.watcher.of("batch")] == [
         (1, 3, {"changed": 1}, 4),
         (2, 3, {"changed": 2}, 2),
     ]
-    assert done.stop == "refused"
-    assert list(done.statuses.values()) == ["changed"] * 3 + ["untouched"] * 2
+    assert result.stop == "refused"
+    assert list(result.statuses.values()) == ["changed"] * 3 + ["untouched"] * 2
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_between_batches_the_next_one_may_be_refused() -> None:
 )
 def test_the_exit_code_is_that_of_one_host_if_it_can_be(behaviours: list[Any], code: int, detailed: int) -> None:
     """75 only if all that have not succeeded were locked."""
-    reports = Done({f"web{n}": each for n, each in enumerate(behaviours)}).merge.reports.values()
+    reports = Done({f"web{n}": behaviour for n, behaviour in enumerate(behaviours)}).merge.reports.values()
     assert exit_codes.of_hosts("apply", reports, detailed=False) == code
     assert exit_codes.of_hosts("apply", reports, detailed=True) == detailed
 
@@ -271,9 +271,9 @@ def test_a_lying_host_speaks_for_itself_alone() -> None:
         yield 0.1, {"type": "summary", "updated": -1, "failed": "many", "created": True, "unchanged": 10**30}
         yield 0.1, simulated.end(code=None)
 
-    done = Done({"web1": lies, "web2": simulated.changes})
-    assert done.statuses == {"web1": "failed", "web2": "changed"}
-    assert not any((done.merge.reports["web1"].summary or {}).values())
+    result = Done({"web1": lies, "web2": simulated.changes})
+    assert result.statuses == {"web1": "failed", "web2": "changed"}
+    assert not any((result.merge.reports["web1"].summary or {}).values())
 
 
 # Folding
@@ -288,9 +288,9 @@ def test_hosts_with_equal_answers_are_one_group_and_exceptions_stand_out() -> No
         yield 0.0, simulated.end()
 
     behaviours = {f"web{n}": greets for n in range(1, 51)} | {"web18": simulated.fails, "web19": simulated.fails}
-    done = Done(behaviours)
-    assert [(group.status, len(group.hosts)) for group in done.merge.groups] == [("changed", 48), ("failed", 2)]
-    assert done.merge.groups[0].documents()[0]["message"] == "content is now 'I am ${host.name}'"
+    result = Done(behaviours)
+    assert [(group.status, len(group.hosts)) for group in result.merge.groups] == [("changed", 48), ("failed", 2)]
+    assert result.merge.groups[0].documents()[0]["message"] == "content is now 'I am ${host.name}'"
     assert Done({"web1": greets}).merge.groups[0].documents()[0]["message"] == "content is now 'I am web1'"
 
 
@@ -302,8 +302,8 @@ def test_hosts_that_cannot_be_reached_for_the_same_reason_are_one_group() -> Non
         merge.begin(host)
         merge.end(host, simulated.end("unreachable", None, f"connection refused ({host.address}:22)"), 0.1, 1)
         (group,) = merge.groups
-        where = "10.0.0.1" if number == 1 else "${host.address}"
-        assert group.reason() == f"unreachable: connection refused ({where}:22)"
+        location = "10.0.0.1" if number == 1 else "${host.address}"
+        assert group.reason() == f"unreachable: connection refused ({location}:22)"
     assert merge.reports["web2"].error == "unreachable: connection refused (10.0.0.2:22)"
 
 
@@ -342,28 +342,28 @@ def test_a_name_that_is_a_word_tells_no_answers_apart(seconds: tuple[int, ...]) 
     texts = {"web": "/srv/web", "app": "/srv/web", "a": "/srv/a", "b": "/srv/b"}
     behaviours = {name: greets(after, text) for (name, text), after in zip(texts.items(), seconds, strict=True)}
     merge = Done(behaviours, at_once=4).merge
-    found = {",".join(each.hosts): each.documents()[0]["message"] for each in merge.in_order(merge.groups)}
-    assert found == {"web,app": "/srv/web", "a,b": "/srv/${host.name}"}
-    (group,) = (each for each in merge.groups if "app" in each.hosts)
+    entries = {",".join(item.hosts): item.documents()[0]["message"] for item in merge.in_order(merge.groups)}
+    assert entries == {"web,app": "/srv/web", "a,b": "/srv/${host.name}"}
+    (group,) = (value for value in merge.groups if "app" in value.hosts)
     assert group.documents("app") == group.documents("web")
 
 
 def _merged(outputs: Mapping[str, Any]) -> Merge:
     """Return the report of hosts that have changed nothing and have these outputs."""
-    found = Merge()
+    merge = Merge()
     for name, values in outputs.items():
-        found.begin(Host(name))
-        found.add(name, {"type": "outputs", "outputs": values})
-        found.end(Host(name), {"type": "end", "status": "ended", "code": 0}, 1.0, 1)
-    return found
+        merge.begin(Host(name))
+        merge.add(name, {"type": "outputs", "outputs": values})
+        merge.end(Host(name), {"type": "end", "status": "ended", "code": 0}, 1.0, 1)
+    return merge
 
 
 def test_outputs_are_folded_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hosts that have the same, but for their names, are one group; what has no room is counted, lies are nothing."""
     same: dict[str, Any] = {name: {"url": f"https://{name}/", "b": 1} for name in ("web1", "web2")}
-    found = _merged({**same, "web3": {"url": "https://web9/", "b": 1}, "web4": {}, "web5": [1], "web6": {"b": 1}})
-    assert len(found.groups) == 1
-    assert [(group.hosts, group.documents()) for group in found.outputs] == [
+    result = _merged({**same, "web3": {"url": "https://web9/", "b": 1}, "web4": {}, "web5": [1], "web6": {"b": 1}})
+    assert len(result.groups) == 1
+    assert [(group.hosts, group.documents()) for group in result.outputs] == [
         (["web1", "web2"], [{"url": "https://${host.name}/", "b": 1}]),
         (["web3"], [{"url": "https://web9/", "b": 1}]),
         (["web6"], [{"b": 1}]),
@@ -382,16 +382,16 @@ def test_groups_have_the_order_of_the_selection() -> None:
     def after(seconds: float, status: str) -> Any:
         return lambda _host, _job: iter([(seconds, simulated.end(status, 0 if status == "ended" else None, "x"))])
 
-    done = Done({"web2": after(3, "ended"), "db1": after(1, "unreachable"), "db2": after(4, "unreachable"),
+    result = Done({"web2": after(3, "ended"), "db1": after(1, "unreachable"), "db2": after(4, "unreachable"),
                  "web1": after(2, "ended")}, at_once=4)  # fmt: skip
-    assert [each.hosts for each in done.merge.groups] == [["db1", "db2"], ["web1", "web2"]]
-    assert [each.hosts for each in done.merge.in_order(done.merge.groups)] == [["web2", "web1"], ["db1", "db2"]]
+    assert [group.hosts for group in result.merge.groups] == [["db1", "db2"], ["web1", "web2"]]
+    assert [item.hosts for item in result.merge.in_order(result.merge.groups)] == [["web2", "web1"], ["db1", "db2"]]
 
 
 def test_batches_are_folded_each_by_itself() -> None:
     """What is shown of a batch is about its hosts alone."""
-    done = Done({f"web{n}": simulated.changes for n in range(4)}, batches=ONE)
-    assert [group.hosts for group in done.merge.groups] == [["web0"], ["web1", "web2", "web3"]]
+    result = Done({f"web{n}": simulated.changes for n in range(4)}, batches=ONE)
+    assert [group.hosts for group in result.merge.groups] == [["web0"], ["web1", "web2", "web3"]]
 
 
 # The ledger
@@ -400,9 +400,9 @@ def test_batches_are_folded_each_by_itself() -> None:
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     """Yield the ledger of a directory."""
-    found = Ledger(str(tmp_path / "state"))
-    yield found
-    found.close()
+    result = Ledger(str(tmp_path / "state"))
+    yield result
+    result.close()
 
 
 def begin(ledger: Ledger, names: list[str]) -> str:
@@ -420,19 +420,19 @@ def test_what_is_left_of_a_run_is_what_has_not_succeeded(ledger: Ledger) -> None
         "web5": simulated.changes,
     }
     run = begin(ledger, list(behaviours))
-    done = Done(behaviours, at_once=1, stop_after=fleet_run.Share(2), record=(ledger, run))
-    assert done.statuses["web5"] == "untouched"
-    found = ledger.find(run[:6])
-    assert (found.id, found.request, found.digest) == (run, {"on": ["web"]}, "digest")
-    assert found.remaining == dict.fromkeys(["web2", "web3", "web4", "web5"], b"inputs")
-    assert ledger.find("last") == found
+    result = Done(behaviours, at_once=1, stop_after=fleet_run.Share(2), record=(ledger, run))
+    assert result.statuses["web5"] == "untouched"
+    outcome = ledger.find(run[:6])
+    assert (outcome.id, outcome.request, outcome.digest) == (run, {"on": ["web"]}, "digest")
+    assert outcome.remaining == dict.fromkeys(["web2", "web3", "web4", "web5"], b"inputs")
+    assert ledger.find("last") == outcome
 
 
 def statuses(ledger: Ledger, run: str) -> list[tuple[str, bool, str | None]]:
     """Return for each host of a run whether it was asked, and what has become of it; None: it has not answered."""
     query = "SELECT name, asked IS NOT NULL, status FROM host WHERE run = ? ORDER BY position"
     with closing(sqlite3.connect(ledger.path)) as connection:
-        return [(name, bool(asked), status) for name, asked, status in connection.execute(query, (run,))]
+        return [(name, bool(requested), status) for name, requested, status in connection.execute(query, (run,))]
 
 
 def test_a_controller_that_is_killed_leaves_what_it_had_asked_in_doubt(tmp_path: Path) -> None:
@@ -447,15 +447,15 @@ def test_a_controller_that_is_killed_leaves_what_it_had_asked_in_doubt(tmp_path:
         "print(run, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False, timeout=30
     )
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    found = Ledger(str(tmp_path))
-    run = done.stdout.strip()
-    assert list(found.find(run).remaining) == ["web1", "web2", "web3"]
-    assert statuses(found, run)[:3] == [("web0", True, "changed"), ("web1", True, None), ("web2", False, None)]
-    found.close()
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    ledger = Ledger(str(tmp_path))
+    run = process.stdout.strip()
+    assert list(ledger.find(run).remaining) == ["web1", "web2", "web3"]
+    assert statuses(ledger, run)[:3] == [("web0", True, "changed"), ("web1", True, None), ("web2", False, None)]
+    ledger.close()
 
 
 def test_an_unknown_run_is_refused(ledger: Ledger) -> None:
@@ -488,8 +488,8 @@ def test_the_ledger_is_private_and_a_wrong_file_is_an_error(tmp_path: Path) -> N
     with pytest.raises(StateError, match=r"fleet\.db: file is not a database"):
         Ledger(str(tmp_path))
     (tmp_path / "fleet.db").unlink()
-    other = Ledger(str(tmp_path))
-    other._connection.execute("PRAGMA user_version=9")
-    other.close()
+    ledger = Ledger(str(tmp_path))
+    ledger._connection.execute("PRAGMA user_version=9")
+    ledger.close()
     with pytest.raises(StateError, match="was written by a newer resource-api"):
         Ledger(str(tmp_path))

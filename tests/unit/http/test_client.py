@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 def replies(*planned: Reply) -> Any:
     """Return a function that answers with one after the other, the last one again and again."""
-    left = list(planned)
-    return lambda _request: left.pop(0) if len(left) > 1 else left[0]
+    remaining = list(planned)
+    return lambda _request: remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
 
 def test_a_connection_is_used_again() -> None:

@@ -34,14 +34,14 @@ def apply_json_patch(target: dict[str, Any], operations: list[dict[str, Any]]) -
     """Return what RFC 6902 defines for ``add``, ``replace`` and ``remove`` in objects."""
     for operation in operations:
         *parents, name = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
-        place = target
-        for each in parents:
-            place = place[each]
-        assert operation["op"] == "add" or name in place
+        path = target
+        for parent in parents:
+            path = path[parent]
+        assert operation["op"] == "add" or name in path
         if operation["op"] == "remove":
-            del place[name]
+            del path[name]
         else:
-            place[name] = operation["value"]
+            path[name] = operation["value"]
     return target
 
 
@@ -49,7 +49,7 @@ def without_null(value: Any) -> Any:
     """Return a value in whose objects no field is null: a merge patch cannot say that one is."""
     if isinstance(value, dict):
         return {name: without_null(field) for name, field in value.items() if field is not None}
-    return [without_null(each) for each in value] if isinstance(value, list) else value
+    return [without_null(item) for item in value] if isinstance(value, list) else value
 
 
 def copied(value: Any) -> Any:

@@ -122,8 +122,8 @@ def test_each_problem_has_a_position(text: str | bytes, message: str, line: int,
 
 def test_all_problems_are_reported_at_once() -> None:
     """Duplicate keys have both positions; a syntax error ends the list."""
-    found = problems('{"a": 1,\n "a": NaN, "b": {"c": 1, "\\u0063": 2}, "d": }')
-    assert [(p.line, p.column, p.message, p.hint) for p in found] == [
+    result = problems('{"a": 1,\n "a": NaN, "b": {"c": 1, "\\u0063": 2}, "d": }')
+    assert [(p.line, p.column, p.message, p.hint) for p in result] == [
         (2, 2, "duplicate key 'a'", "first at line 1, column 2"),
         (2, 7, "infinity and not-a-number are not allowed", ""),
         (2, 26, "duplicate key 'c'", "first at line 2, column 18"),
@@ -133,8 +133,8 @@ def test_all_problems_are_reported_at_once() -> None:
 
 def test_a_hundred_problems_and_a_syntax_error_are_enough() -> None:
     """A megabyte of them is refused in a second, and nobody reads more."""
-    found = problems("{" + '"a": 1, ' * 120_000)
-    assert [p.code for p in found] == ["duplicate"] * 100 + ["syntax"]
+    result = problems("{" + '"a": 1, ' * 120_000)
+    assert [p.code for p in result] == ["duplicate"] * 100 + ["syntax"]
 
 
 @pytest.mark.parametrize("text", ['{"a": 1,}', "[1,]", "[,1]", "{,}", "[1 , , 2]"])
@@ -158,8 +158,8 @@ def test_suspect_text_that_is_valid_is_accepted() -> None:
 
 def test_numbers_keep_their_kind() -> None:
     """An integer is not a float; the limits of 64 bits are accepted."""
-    found = load("[1, 1.0, -0, 1e2, 9223372036854775807, -9223372036854775808]")
-    assert [type(each) for each in found] == [int, float, int, float, int, int]
+    document = load("[1, 1.0, -0, 1e2, 9223372036854775807, -9223372036854775808]")
+    assert [type(item) for item in document] == [int, float, int, float, int, int]
 
 
 @given(DATA, st.booleans(), st.sampled_from([None, 0, 2]))
@@ -178,11 +178,11 @@ def test_any_bytes_give_data_or_our_error(raw: bytes) -> None:
     begun = time.process_time()
     found_wrong: Sequence[Problem] = ()
     try:
-        found = json_reader.read(raw, "f")
+        text = json_reader.read(raw, "f")
     except ManifestError as error:
         found_wrong = error.problems
     else:
-        assert found.data == json.loads(raw)
+        assert text.data == json.loads(raw)
         assert json_reader._problems(raw.decode(), "f") == []
     assert all(p.line and p.column for p in found_wrong)
     assert time.process_time() - begun < 1
@@ -192,15 +192,15 @@ def test_any_bytes_give_data_or_our_error(raw: bytes) -> None:
 def test_every_position_points_at_its_key(data: dict[str, Any], indent: int | None) -> None:
     """In texts of one line or of many."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
-    found, lines = json_reader.read(text.encode(), "f"), text.split("\n")
+    content, lines = json_reader.read(text.encode(), "f"), text.split("\n")
 
     def check(value: Any, path: tuple[str | int, ...]) -> None:
         steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
         for key, inner in steps:
-            line, column = found.position((*path, key))
+            line, column = content.position((*path, key))
             spelt = json.dumps(key if isinstance(key, str) else inner, ensure_ascii=False, indent=indent).split("\n")[0]
             assert lines[line - 1][column - 1 :].startswith(spelt)
-            line, column = found.position((*path, key), value=True)
+            line, column = content.position((*path, key), value=True)
             spelt = json.dumps(inner, ensure_ascii=False, indent=indent).split("\n")[0]
             assert lines[line - 1][column - 1 :].startswith(spelt)
             check(inner, (*path, key))

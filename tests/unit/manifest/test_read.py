@@ -80,11 +80,11 @@ def write(directory: Path, **files: str) -> Path:
 def problems(source: Any) -> list[Problem]:
     """Return the problems of an invalid manifest; those of metaparameters alone are reported when it is compiled."""
     try:
-        found = manifest.read(source).problems
+        result = manifest.read(source).problems
     except ManifestError as error:
-        found = error.problems
-    assert found
-    return list(found)
+        result = error.problems
+    assert result
+    return list(result)
 
 
 def messages(source: Any) -> list[str]:
@@ -98,11 +98,11 @@ def summary(read: Manifest) -> Any:
     return (
         read.project,
         [(d.type, d.title, d.attributes, d.meta) for d in read.resources],
-        {name: each[:3] for name, each in read.inputs.items()},
+        {name: item[:3] for name, item in read.inputs.items()},
         list(read.defaults.values()),
-        ({name: each[:4] for name, each in read.providers.items()}, read.values, read.outputs),
-        [each[:2] for each in read.moved],
-        [each.reference for each in read.removed],
+        ({name: provider[:4] for name, provider in read.providers.items()}, read.values, read.outputs),
+        [value[:2] for value in read.moved],
+        [entry.reference for entry in read.removed],
     )
 
 
@@ -110,7 +110,7 @@ def test_every_section_of_a_manifest_is_read(tmp_path: Path) -> None:
     """Each section becomes a field of the manifest."""
     read = manifest.read(write(tmp_path, site=SITE))
     assert (read.file, read.project, read.project_given) == (str(tmp_path / "site.yaml"), "web", True)
-    assert {name: (each.type, each.default, each.docs) for name, each in read.inputs.items()} == {
+    assert {name: (item.type, item.default, item.docs) for name, item in read.inputs.items()} == {
         "domain": ("String", "example.org", "Public name."),
         "secret": ("Sensitive[String]", MISSING, ""),
         "nothing": ("Any", None, ""),
@@ -118,11 +118,11 @@ def test_every_section_of_a_manifest_is_read(tmp_path: Path) -> None:
     }
     assert repr(MISSING) == "MISSING"
     assert read.defaults == {read.file: {"file": {"owner": "root", "mode": "0644"}}}
-    assert [each[:4] for each in read.providers.values()] == [("other", "vm", ">=1", {"host": "a"})]
+    assert [provider[:4] for provider in read.providers.values()] == [("other", "vm", ">=1", {"host": "a"})]
     assert read.values == {"port": 80}
     assert read.outputs == {"sum": "${File[/plain].checksum}"}
-    assert [each[:2] for each in read.moved] == [(Reference("file", "/old"), Reference("file", "/new"))]
-    assert [each.reference for each in read.removed] == [Reference("file", "/gone")]
+    assert [value[:2] for value in read.moved] == [(Reference("file", "/old"), Reference("file", "/new"))]
+    assert [entry.reference for entry in read.removed] == [Reference("file", "/gone")]
     package, domain, key, plain = read.resources
     assert (package.type, package.title, package.attributes, package.meta) == ("package", "nginx", {}, {})
     assert domain.reference == Reference("file", "/etc/${inputs.domain}")
@@ -143,7 +143,7 @@ def test_everything_has_a_position(tmp_path: Path) -> None:
     path = write(tmp_path, site=SITE)
     read = manifest.read(path)
     domain, plain, file = read.resources[1], read.resources[3], str(path)
-    assert [each.place().line for each in read.resources] == [14, 15, 23, 24]
+    assert [resource.place().line for resource in read.resources] == [14, 15, 23, 24]
     assert domain.file == file
     assert read.place(domain) == (file, 15, 3)
     assert str(read.place(domain, "content")) == f"{file}:16:5"
@@ -162,17 +162,17 @@ def test_everything_has_a_position(tmp_path: Path) -> None:
     again = manifest.read(same)
     assert summary(again) == summary(read)
     lines = same.read_text().split("\n")
-    for each in again.resources:
-        spelt = json.dumps(str(each.reference)).lower()
-        place = each.place()
-        assert lines[place.line - 1][place.column - 1 :].lower().startswith(spelt)
+    for item in again.resources:
+        spelt = json.dumps(str(item.reference)).lower()
+        location = item.place()
+        assert lines[location.line - 1][location.column - 1 :].lower().startswith(spelt)
 
 
 def test_a_declaration_can_be_made_by_hand() -> None:
     """Its document may have positions or none; without a position only the file is shown."""
     document = Document({}, "site.py", b"", heads={"resources": {"File[/a]": (3, 5)}})
-    made = Declaration("file", "/a", {"x": 1}, {}, document, "File[/a]")
-    assert (made.file, made.place()) == ("site.py", ("site.py", 3, 5))
+    declaration = Declaration("file", "/a", {"x": 1}, {}, document, "File[/a]")
+    assert (declaration.file, declaration.place()) == ("site.py", ("site.py", 3, 5))
     assert str(Declaration("file", "/a", {}, {}, Document({}, "site.py", b""), "File[/a]").place("x")) == "site.py"
     assert Declaration("file", "/a", {}, {}).place() == ("", 0, 0)
     assert str(FilePosition("f", 1, 2)) == "f:1:2"
@@ -303,9 +303,9 @@ def test_the_fixed_structure_is_checked(tmp_path: Path, text: str, expected: str
 def test_the_values_of_metaparameters_are_checked(tmp_path: Path, body: str, expected: str) -> None:
     """Each message names the resource, and the attribute in the problem."""
     path = write(tmp_path, site=f"resources:\n  File[/a]:\n    x: 1\n    {body}\n")
-    found = problems(path)
-    assert [(p.message + (f"; {p.hint}" if p.hint else "")) for p in found] == [expected]
-    assert (found[0].reference, found[0].attribute, found[0].line) == ("File[/a]", body.partition(":")[0], 4)
+    result = problems(path)
+    assert [(p.message + (f"; {p.hint}" if p.hint else "")) for p in result] == [expected]
+    assert (result[0].reference, result[0].attribute, result[0].line) == ("File[/a]", body.partition(":")[0], 4)
 
 
 @pytest.mark.parametrize(
@@ -328,9 +328,11 @@ def test_a_reference_without_quotes_is_explained_wherever_it_occurs(
     tmp_path: Path, text: str, line: int, pasted: str
 ) -> None:
     """Also where it is valid YAML with another meaning."""
-    (found,) = problems(write(tmp_path, site=text))
-    assert found.line == line
-    assert found.hint == f"a reference inside [...] or {{...}}, or with ': ' or ' #' in its title, needs quotes{pasted}"
+    (problem,) = problems(write(tmp_path, site=text))
+    assert problem.line == line
+    assert (
+        problem.hint == f"a reference inside [...] or {{...}}, or with ': ' or ' #' in its title, needs quotes{pasted}"
+    )
 
 
 def test_relationships_may_hold_expressions_and_lists(tmp_path: Path) -> None:
@@ -367,9 +369,9 @@ def test_included_files_come_first_and_once(tmp_path: Path) -> None:
     (tmp_path / "sub" / "c.json").write_text('{"include": ["d.yml"], "resources": {"A[c]": null}}')
     (tmp_path / "sub" / "d.yml").write_text("resources: {'A[d]': }")
     read = manifest.read(path)
-    assert [each.title for each in read.resources] == ["b", "a", "d", "c", "site"]
-    assert [each.meta for each in read.resources] == [{}, {}, {}, {}, {"noop": True}]
-    names = {os.path.relpath(file, tmp_path): found for file, found in read.defaults.items()}
+    assert [resource.title for resource in read.resources] == ["b", "a", "d", "c", "site"]
+    assert [item.meta for item in read.resources] == [{}, {}, {}, {}, {"noop": True}]
+    names = {os.path.relpath(file, tmp_path): default for file, default in read.defaults.items()}
     assert names["b.yaml"] == {"a": {"x": 2}}
     assert names["site.yaml"] == {"a": {"x": 1}}
     assert read.place(read.resources[0], "x").file == str(tmp_path / "b.yaml")
@@ -390,7 +392,7 @@ def test_a_name_in_two_files_names_both_lines(tmp_path: Path) -> None:
         "site.yaml:4:13: provider 'p' is given twice; first at other.yaml:4:13",
         "site.yaml:6:3: File[/a] is declared twice; first at other.yaml:6:3",
     ]
-    assert {each.code for each in problems(path)} == {"duplicate", "invalid"}
+    assert {problem.code for problem in problems(path)} == {"duplicate", "invalid"}
 
 
 @pytest.mark.parametrize(
@@ -420,16 +422,18 @@ def test_an_include_stays_beneath_its_directory(tmp_path: Path, name: str, expec
     (root / "loop.yaml").symlink_to("loop.yaml")
     (root / "folder.yaml").mkdir()
     os.mkfifo(root / "pipe.yaml")
-    (found,) = problems(path)
-    assert found.message.startswith(expected)
-    assert (found.line, found.column, found.code) == (1, 14, "include")
+    (problem,) = problems(path)
+    assert problem.message.startswith(expected)
+    assert (problem.line, problem.column, problem.code) == (1, 14, "include")
 
 
 def test_the_depth_of_includes_is_limited(tmp_path: Path) -> None:
     """A long chain of files is an error and does not exhaust the stack."""
     for number in range(150):
         (tmp_path / f"f{number}.yaml").write_text(f"include: [f{number + 1}.yaml]")
-    assert [each.message for each in problems(tmp_path / "f0.yaml")] == ["files include each other more than 100 deep"]
+    assert [problem.message for problem in problems(tmp_path / "f0.yaml")] == [
+        "files include each other more than 100 deep"
+    ]
 
 
 def test_a_file_that_cannot_be_read_is_a_problem_with_its_path(tmp_path: Path) -> None:

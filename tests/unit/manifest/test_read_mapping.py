@@ -17,17 +17,17 @@ from tests.unit.manifest.strategies import DATA, KEYS
 @given(st.dictionaries(KEYS, DATA, max_size=4))
 def test_a_mapping_is_copied_as_it_is(data: dict[str, Any]) -> None:
     """The copy is equal and is another object."""
-    found = read_mapping(data, "<mapping>").data
-    assert found == data
-    assert found is not data
+    result = read_mapping(data, "<mapping>").data
+    assert result == data
+    assert result is not data
 
 
 def test_a_mapping_may_hold_tuples_and_secrets() -> None:
     """Tuples become lists; a sensitive value stays wrapped and out of the bytes."""
-    found = read_mapping({"a": (1, 2), "b": Sensitive("hunter2")}, "<mapping>")
-    assert found.data == {"a": [1, 2], "b": Sensitive("hunter2")}
-    assert b"hunter2" not in found.raw
-    assert found.position(("a",)) == (0, 0)
+    result = read_mapping({"a": (1, 2), "b": Sensitive("hunter2")}, "<mapping>")
+    assert result.data == {"a": [1, 2], "b": Sensitive("hunter2")}
+    assert b"hunter2" not in result.raw
+    assert result.position(("a",)) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def refused(text: str | bytes) -> Problem:
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "intended"),
     [
         ("", None), ("~", None), ("null", None), ("Null", None), ("NULL", None), ("nULL", "nULL"),
         ("true", True), ("True", True), ("TRUE", True), ("false", False), ("False", False), ("FALSE", False),
@@ -107,11 +107,11 @@ def refused(text: str | bytes) -> Problem:
         ("!!str", ""), ("|\n  12\n", "12\n"), ("!!map {a: 1}", {"a": 1}), ("!!seq [1]", [1]), ("0" * 5000 + "7", 7),
     ],
 )  # fmt: skip
-def test_scalars_follow_the_core_schema_of_yaml_1_2(written: str, meant: Any) -> None:
+def test_scalars_follow_the_core_schema_of_yaml_1_2(written: str, intended: Any) -> None:
     """No scalar becomes a boolean, date or number by the rules of YAML 1.1."""
-    found = load(f"a: {written}")["a"] if written != "-" else meant
-    assert found == meant
-    assert type(found) is type(meant)
+    result = load(f"a: {written}")["a"] if written != "-" else intended
+    assert result == intended
+    assert type(result) is type(intended)
 
 
 @pytest.mark.parametrize(
@@ -253,13 +253,13 @@ def test_depth_is_refused_before_the_stack_overflows(pair: str, count: int) -> N
         "from resource_api.model.values.errors import ManifestError\n"
         "try:\n    yaml_reader.read(sys.stdin.buffer.read(), 'f')\nexcept ManifestError as error:\n    print(error)\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], input=body.encode(), capture_output=True, cwd=ROOT, check=False
     )
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (process.returncode, process.stderr) == (0, b"")
     # PyYAML refuses more than 1,000 brackets by itself since 6.0.4.
     refusals = (b"nested deeper than 100", b"not valid YAML: exceeded maximum nesting depth")
-    assert any(map(done.stdout.partition(b" ")[2].startswith, refusals[: 1 + (count > 1000)]))
+    assert any(map(process.stdout.partition(b" ")[2].startswith, refusals[: 1 + (count > 1000)]))
 
 
 def test_depth_up_to_the_limit_is_data() -> None:
@@ -396,21 +396,21 @@ def test_any_bytes_give_data_or_our_error(raw: bytes) -> None:
     begun = time.process_time()
     problems: Sequence[Problem] = ()
     try:
-        found = yaml_reader.read(raw, "f")
+        text = yaml_reader.read(raw, "f")
     except ManifestError as error:
         problems = error.problems
         assert problems
     else:
-        _every_position(found, found.data, ())
+        _every_position(text, text.data, ())
     assert all(p.line <= len(raw) + 1 for p in problems)
     assert time.process_time() - begun < 1
 
 
-def _every_position(found: document.Document, data: Any, path: tuple[str | int, ...]) -> None:
-    assert found.position(path) >= (1, 1)
-    assert found.position(path, value=True) >= (1, 1)
+def _every_position(result: document.Document, data: Any, path: tuple[str | int, ...]) -> None:
+    assert result.position(path) >= (1, 1)
+    assert result.position(path, value=True) >= (1, 1)
     for key, value in data.items() if type(data) is dict else enumerate(data) if type(data) is list else ():
-        _every_position(found, value, (*path, key))
+        _every_position(result, value, (*path, key))
 
 
 WORD = st.from_regex(r"[a-z]{1,6}", fullmatch=True)
@@ -428,16 +428,16 @@ NAMED = st.dictionaries(
 def test_every_position_points_at_its_key(data: dict[str, Any], flow: bool | None) -> None:  # noqa: FBT001 - a strategy's
     """For keys of sections and for those found by the second walk, block or flow."""
     text = _dump(data, flow=flow)
-    found = yaml_reader.read(text.encode(), "f")
+    content = yaml_reader.read(text.encode(), "f")
     lines = text.split("\n")
 
     def check(value: Any, path: tuple[str | int, ...]) -> None:
         steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
         for key, inner in steps:
-            line, column = found.position((*path, key))
+            line, column = content.position((*path, key))
             if isinstance(key, str):
                 assert lines[line - 1][column - 1 :].startswith(f'"{key}"')
-            assert found.position((*path, key), value=True) >= (line, column)
+            assert content.position((*path, key), value=True) >= (line, column)
             check(inner, (*path, key))
 
     check(data, ())
@@ -445,13 +445,13 @@ def test_every_position_points_at_its_key(data: dict[str, Any], flow: bool | Non
 
 def test_positions_of_keys_values_and_what_is_missing() -> None:
     """A path to something missing has the position of its last part that exists."""
-    found = yaml_reader.read(b"resources:\n  File[/a]:\n    x: [1, {y: 2}]\n  File[/b]: &b {z: 1}\n  c: *b\n", "f")
-    assert found.position(("resources", "File[/b]")) == (4, 3)
-    assert found.position(("resources", "File[/a]")) == (2, 3)
-    assert found.position(("resources", "File[/a]", "x")) == (3, 5)
-    assert found.position(("resources", "File[/a]", "x"), value=True) == (3, 8)
-    assert found.position(("resources", "File[/a]", "x", 1, "y")) == (3, 13)
-    assert found.position(("resources", "c", "z")) == (4, 17)
-    assert found.position(("resources", "File[/a]", "nothing", "at all")) == (2, 3)
-    assert found.position(()) == (1, 1)
+    text = yaml_reader.read(b"resources:\n  File[/a]:\n    x: [1, {y: 2}]\n  File[/b]: &b {z: 1}\n  c: *b\n", "f")
+    assert text.position(("resources", "File[/b]")) == (4, 3)
+    assert text.position(("resources", "File[/a]")) == (2, 3)
+    assert text.position(("resources", "File[/a]", "x")) == (3, 5)
+    assert text.position(("resources", "File[/a]", "x"), value=True) == (3, 8)
+    assert text.position(("resources", "File[/a]", "x", 1, "y")) == (3, 13)
+    assert text.position(("resources", "c", "z")) == (4, 17)
+    assert text.position(("resources", "File[/a]", "nothing", "at all")) == (2, 3)
+    assert text.position(()) == (1, 1)
     assert yaml_reader.read(b"", "f").position(("x",)) == (1, 1)

@@ -68,13 +68,13 @@ def test_additions_changes_and_removals_within_a_value_are_named() -> None:
 @given(is_=VALUES, should=VALUES)
 def test_the_paths_name_all_differences(is_: Any, should: Any) -> None:
     """Applying the named changes to one value gives the other; scalars have no paths."""
-    found = list(nested_differences(is_, should))
+    differences = list(nested_differences(is_, should))
     if type(is_) is not type(should) or not isinstance(is_, (dict, list)):
-        assert not found
+        assert not differences
         return
     value = is_
-    deletions = [each for each in found if each[1] == "delete"]
-    for path, word in [*(each for each in found if each not in deletions), *reversed(deletions)]:
+    deletions = [item for item in differences if item[1] == "delete"]
+    for path, word in [*(entry for entry in differences if entry not in deletions), *reversed(deletions)]:
         value = _done(value, should, path, word)
     assert same_value(value, should)
 

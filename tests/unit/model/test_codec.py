@@ -61,18 +61,18 @@ def test_values_of_every_data_type_are_restored(kind: str, data: st.DataObject) 
     """Every value that a data type accepts can be encoded, its secrets sealed."""
     datatype = datatypes.parse(kind)
     value = data.draw(examples.values(datatype).filter(datatype.accepts))
-    kept = seal_secrets(Sensitive(value) if datatype.sensitive else value, SALT)
-    assert same_value(codec.decode(codec.encode(kept)), kept)
+    stored = seal_secrets(Sensitive(value) if datatype.sensitive else value, SALT)
+    assert same_value(codec.decode(codec.encode(stored)), stored)
 
 
 @given(VALUES)
 def test_a_secret_is_encoded_as_its_digest(value: Any) -> None:
     """JSON has a digest in its place, which is equal for equal secrets only."""
-    kept = seal_secrets({"a": [Sensitive(value)], "b": 1}, SALT)
-    found = codec.decode(codec.encode(kept))
-    assert found == kept
-    assert found["a"] == [digest_secret(value, SALT)]
-    assert found["a"] != [digest_secret([value], SALT)]
+    stored = seal_secrets({"a": [Sensitive(value)], "b": 1}, SALT)
+    text = codec.decode(codec.encode(stored))
+    assert text == stored
+    assert text["a"] == [digest_secret(value, SALT)]
+    assert text["a"] != [digest_secret([value], SALT)]
 
 
 @given(VALUES, st.booleans())

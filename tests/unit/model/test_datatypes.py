@@ -331,7 +331,7 @@ def test_importing_data_types_imports_no_heavy_module() -> None:
         "import sys; import resource_api.model.datatypes.datatype as d; d.parse('Optional[Enum[a, b]]');"
         "print(sorted({'jsonschema', 'dataclasses', 'inspect', 'json', 'click', 'sh'} & set(sys.modules)))"
     )
-    done = subprocess.run(  # without site, whose hooks import what they like
+    process = subprocess.run(  # without site, whose hooks import what they like
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert done.stdout.strip() == "[]"
+    assert process.stdout.strip() == "[]"

@@ -65,8 +65,8 @@ def test_an_error_is_copied_and_pickled_with_its_fields(
     """It passes from a process of a pool to another."""
     error = kind(*MADE_OF.get(kind, ("it failed",)))
     error.position = ("types/queue.py", 3, 1)  # type: ignore[attr-defined] # a field that is set later
-    found = duplicate(error)
-    assert (type(found), str(found), found.args, vars(found)) == (kind, str(error), error.args, vars(error))
+    result = duplicate(error)
+    assert (type(result), str(result), result.args, vars(result)) == (kind, str(error), error.args, vars(error))
 
 
 @pytest.mark.parametrize(

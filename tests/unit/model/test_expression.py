@@ -176,9 +176,9 @@ def test_every_key_parses_from_its_text(keys: list[str]) -> None:
 def test_a_key_chooses_an_element() -> None:
     """Of a mapping whatever it holds, and of a list counted from either end."""
     value = {"a.b": [1, 2, 3], "it's": {"}": 4}}
-    wanted = {"${inputs.x['a.b'][-1]}": 3, "${inputs.x['a.b'][0]}": 1, "${inputs.x['it''s']['}']}": 4}
-    for text, found in wanted.items():
-        assert evaluate(text, lambda path: follow_keys({"x": value}, path, path.keys)) == found
+    expected = {"${inputs.x['a.b'][-1]}": 3, "${inputs.x['a.b'][0]}": 1, "${inputs.x['it''s']['}']}": 4}
+    for text, row in expected.items():
+        assert evaluate(text, lambda path: follow_keys({"x": value}, path, path.keys)) == row
     with pytest.raises(ValueError, match=r"it has 3 elements, from \[0\] to \[2\]"):
         evaluate("${inputs.x['a.b'][-4]}", lambda path: follow_keys({"x": value}, path, path.keys))
 
@@ -202,5 +202,5 @@ def test_references_are_found_at_any_depth() -> None:
 @given(VALUES)
 def test_a_literal_value_evaluates_to_itself(value: object) -> None:
     """Whatever texts it holds; secrets stay wrapped."""
-    for each in (value, {"secret": Sensitive(value)}):
-        assert evaluate(literal(each), resolve) == each
+    for item in (value, {"secret": Sensitive(value)}):
+        assert evaluate(literal(item), resolve) == item

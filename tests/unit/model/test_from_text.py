@@ -71,8 +71,8 @@ MEANT: list[tuple[str, str, Any]] = [
 @pytest.mark.parametrize(("text", "given_", "value"), MEANT)
 def test_text_becomes_a_value_of_the_type(text: str, given_: str, value: Any) -> None:
     """Integers, floats with a point, true and false; a string if nothing else fits, or is written otherwise."""
-    found = from_text.coerce(datatypes.parse(text), given_)
-    assert same_value(found, value)
+    result = from_text.coerce(datatypes.parse(text), given_)
+    assert same_value(result, value)
 
 
 REFUSED = [

@@ -122,15 +122,15 @@ class TestMarkSecrets:
         """The value, what is derived from it, and what repeats it in any spelling and depth; nothing else."""
         link = {"to": ["http://x/?q=word-0815"], "hex": b"word-0815".hex()}
         row = {"name": "a", "text": "word-0815", "sum": "5ea1", "size": 9, "link": link, "shape": None}
-        found = mark_secrets(PAGE, row, {"text": should})
-        assert {name for name, value in found.items() if isinstance(value, Sensitive)} == {"text", "sum", "link"}
-        assert found["link"].reveal() == link
-        assert found["size"] == 9
+        result = mark_secrets(PAGE, row, {"text": should})
+        assert {name for name, value in result.items() if isinstance(value, Sensitive)} == {"text", "sum", "link"}
+        assert result["link"].reveal() == link
+        assert result["size"] == 9
 
     def test_a_secret_that_was_read_marks_derived_values(self) -> None:
         """Although it is not declared."""
-        found = mark_secrets(PAGE, {"text": Sensitive("word-0815"), "sum": "5ea1"}, {})
-        assert found["sum"] == Sensitive("5ea1")
+        result = mark_secrets(PAGE, {"text": Sensitive("word-0815"), "sum": "5ea1"}, {})
+        assert result["sum"] == Sensitive("5ea1")
 
     def test_plain_parts_beside_a_secret_mark_nothing(self) -> None:
         """Of a value that contains a secret, only the secret marks the values that repeat it."""
@@ -150,12 +150,12 @@ class TestRuns:
     def test_references_to_secret_values_are_secret(self, library: Library) -> None:
         """For derived and repeating values; other values stay plain."""
         assert library.runtime.apply(library.manifest(OLD)).exit_code == 0
-        kept = library.recorded()
+        stored = library.recorded()
         salt = library.runtime.store.load(library.runtime.store.stacks()[0]).salt
-        assert kept["a"]["sum"] == digest_secret(sha256(f"say {OLD}".encode()).hexdigest(), salt)
-        assert all(isinstance(kept["a"][name], Sealed) for name in ("text", "sum", "link"))
-        assert isinstance(kept["b"]["text"], Sealed)
-        assert kept["c"]["text"] == f"{len(OLD) + 4} letters"
+        assert stored["a"]["sum"] == digest_secret(sha256(f"say {OLD}".encode()).hexdigest(), salt)
+        assert all(isinstance(stored["a"][name], Sealed) for name in ("text", "sum", "link"))
+        assert isinstance(stored["b"]["text"], Sealed)
+        assert stored["c"]["text"] == f"{len(OLD) + 4} letters"
         assert library.world["b"]["text"].startswith(sha256(f"say {OLD}".encode()).hexdigest())
 
     def test_nothing_changes_in_a_second_run(self, library: Library) -> None:
@@ -172,17 +172,17 @@ class TestRuns:
         library.runtime.apply(library.manifest(OLD))
         plan = library.runtime.plan(library.manifest(NEW))
         assert plan.summary.updated == 3
-        shown = library.texts(plan)
-        assert not [trace for trace in (*traces(OLD), *traces(NEW)) if trace in shown]
+        output = library.texts(plan)
+        assert not [trace for trace in (*traces(OLD), *traces(NEW)) if trace in output]
 
     def test_a_former_secret_is_not_shown(self, library: Library) -> None:
         """The manifest has a plain value now, but the current value is still the secret."""
         library.runtime.apply(library.manifest(OLD))
         manifest = library.manifest(OLD)
         manifest["resources"]["Page[a]"]["text"] = "nothing to hide"
-        shown = library.texts(library.runtime.plan({**manifest, "inputs": {"word": {"type": "Any", "default": 1}}}))
-        assert "nothing to hide" in shown
-        assert not [trace for trace in traces(OLD) if trace in shown]
+        output = library.texts(library.runtime.plan({**manifest, "inputs": {"word": {"type": "Any", "default": 1}}}))
+        assert "nothing to hide" in output
+        assert not [trace for trace in traces(OLD) if trace in output]
 
     def test_drift_of_a_secret_shows_neither_side(self, library: Library) -> None:
         """A value that another program has written may be the next secret."""

@@ -48,7 +48,7 @@ leaves = st.one_of(
         lambda words: f"Enum[{', '.join(words)}]"
     ),
     st.lists(st.sampled_from(sorted(PATTERNS)), min_size=1, max_size=2).map(
-        lambda found: f"Pattern[{', '.join(f'/{pattern}/' for pattern in found)}]"
+        lambda value: f"Pattern[{', '.join(f'/{pattern}/' for pattern in value)}]"
     ),
 )
 
@@ -67,9 +67,9 @@ def branches(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         inner.map("NotUndef[{}]".format),
         inner.map("Sensitive[{}]".format),
         several.map("Variant[{}]".format),
-        st.tuples(inner, size).map(lambda found: f"Array[{found[0]}{found[1]}]"),
-        st.tuples(several, size).map(lambda found: f"Tuple[{found[0]}{found[1]}]"),
-        st.tuples(leaves, inner, size).map(lambda found: f"Hash[{found[0]}, {found[1]}{found[2]}]"),
+        st.tuples(inner, size).map(lambda value: f"Array[{value[0]}{value[1]}]"),
+        st.tuples(several, size).map(lambda value: f"Tuple[{value[0]}{value[1]}]"),
+        st.tuples(leaves, inner, size).map(lambda value: f"Hash[{value[0]}, {value[1]}{value[2]}]"),
         struct.map("Struct[{{{}}}]".format),
     )
 
@@ -129,7 +129,7 @@ MATCHING: dict[str, Callable[[DataType], st.SearchStrategy[Any]]] = {
     "String": lambda t: st.text("ab", **sized(t)),
     "Enum": lambda t: st.sampled_from(t.words),
     "Pattern": lambda _: st.sampled_from(sorted(PATTERNS.values())),
-    "Timestamp": lambda _: st.datetimes().map(lambda found: found.isoformat() if found.year > 999 else "2026-01-01"),
+    "Timestamp": lambda _: st.datetimes().map(lambda value: value.isoformat() if value.year > 999 else "2026-01-01"),
     "Timespan": lambda _: st.sampled_from([5, 1.5, "1-00:00:00"]),
     "Optional": lambda t: st.none() | matching(t.parts[0]),
     "NotUndef": lambda t: matching(t.parts[0]),
@@ -148,15 +148,15 @@ MATCHING: dict[str, Callable[[DataType], st.SearchStrategy[Any]]] = {
 
 def matching(datatype: DataType) -> st.SearchStrategy[Any]:
     """Return values that a data type accepts, except for a few that exceed a limit."""
-    found = MATCHING.get(datatype.kind)
-    return found(datatype) if found else scalars
+    result = MATCHING.get(datatype.kind)
+    return result(datatype) if result else scalars
 
 
 def replaced(value: Any, key: Any, new: Any) -> Any:
     """Return a copy of a list or a dict with one element replaced."""
-    found = value.copy()
-    found[key] = new
-    return found
+    result = value.copy()
+    result[key] = new
+    return result
 
 
 def spoiled(value: Any) -> st.SearchStrategy[Any]:
@@ -346,10 +346,10 @@ SECRET = "hunter2"
 )
 def test_a_secret_is_not_shown(text: str, value: Any, problem: tuple[Any, str]) -> None:
     """Whether by type or by wrapper: neither the value, nor the path within it, nor one of its keys."""
-    (path, message), *others = explain(datatypes.parse(text), value)
+    (path, message), *rest = explain(datatypes.parse(text), value)
     assert path == problem[0]
     assert problem[1] in message
-    assert SECRET not in repr((path, message, others))
+    assert SECRET not in repr((path, message, rest))
 
 
 def test_excessive_nesting_is_refused_and_explained() -> None:

@@ -17,21 +17,21 @@ TEXT = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "a"]), max_size=12).
 
 def patched(text: str, diff: list[str]) -> str:
     """Return what a unified diff makes of a text; check that it fits."""
-    before, after, place = text.splitlines(keepends=True), list[str](), 0
+    before, after, path = text.splitlines(keepends=True), list[str](), 0
     for previous, line in pairwise(diff[1:]):
         if hunk := re.fullmatch(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", line):
             start = int(hunk[1]) - (hunk[2] != "0")
-            after += before[place:start]
-            place = start
+            after += before[path:start]
+            path = start
         elif line[0] == "+":
             after.append(line[1:] + "\n")
         elif line[0] == "\\" and previous[0] == "+":
             after[-1] = after[-1].removesuffix("\n")
         elif line[0] in " -":
-            assert before[place].removesuffix("\n") == line[1:]
-            after += [before[place]] if line[0] == " " else []
-            place += 1
-    return "".join(after + before[place:])
+            assert before[path].removesuffix("\n") == line[1:]
+            after += [before[path]] if line[0] == " " else []
+            path += 1
+    return "".join(after + before[path:])
 
 
 @given(TEXT, TEXT)

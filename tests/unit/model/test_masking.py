@@ -70,8 +70,8 @@ def test_shown_values_are_one_printable_line(text: str) -> None:
 
 def test_values_are_shown_without_needless_quotes() -> None:
     """Without quotes where that is unambiguous."""
-    shown = [show(v) for v in ("red", "", " a", "a\nb", None, True, 3, [1, "x"], {"k": False}, Sensitive("s"))]
-    assert shown == ["red", "''", "' a'", r"'a\nb'", "null", "true", "3", "[1, x]", "{k: false}", "<sensitive>"]
+    output = [show(v) for v in ("red", "", " a", "a\nb", None, True, 3, [1, "x"], {"k": False}, Sensitive("s"))]
+    assert output == ["red", "''", "' a'", r"'a\nb'", "null", "true", "3", "[1, x]", "{k: false}", "<sensitive>"]
     assert (show_attribute(None), show_attribute("red"), show([None])) == ("(none)", "red", "[null]")
 
 
@@ -125,7 +125,7 @@ FORMS: Final[dict[str, Callable[[str], str]]] = {
     "JSON in JSON, \\/": lambda secret: json.dumps(json.dumps(secret).replace("/", "\\/"))[3:-3],
     "URL": quote,
     "URL, all": lambda secret: quote(secret, safe=""),
-    "URL, lower case": lambda secret: re.sub("%..", lambda found: found[0].lower(), quote(secret, safe="")),
+    "URL, lower case": lambda secret: re.sub("%..", lambda value: value[0].lower(), quote(secret, safe="")),
     "URL, encodeURIComponent": lambda secret: quote(secret, safe="!'()*"),
     "URL, encodeURI": lambda secret: quote(secret, safe=";,/?:@&=+$!'()*#"),
     "URL, form": quote_plus,
@@ -176,8 +176,8 @@ def test_a_secret_is_masked_in_every_form_of_the_list(form: str, secret: str) ->
 def test_a_password_is_masked_in_basic_authentication(user: str, secret: str) -> None:
     """At each of the three alignments that the name before it can cause."""
     header = b64encode(f"{user}:{secret}".encode()).decode()
-    left = masked(secret, f"Authorization: Basic {header}").replace("<sensitive>", "")
-    assert len(left) <= len("Authorization: Basic ") + 4 * (len(user) + 1) // 3 + 6
+    remaining = masked(secret, f"Authorization: Basic {header}").replace("<sensitive>", "")
+    assert len(remaining) <= len("Authorization: Basic ") + 4 * (len(user) + 1) // 3 + 6
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -45,11 +45,11 @@ def test_a_urn_parses_from_its_text(
     stack: str, project: str, around: list[tuple[str, str]], type_name: str, title: str
 ) -> None:
     """The title is last and may contain anything, colons, too."""
-    parent = "/".join(str(Reference(*each)) for each in around)
-    made = make_urn(stack, project, parent, Reference(type_name, title))
-    assert made.qualified == (*(each[0] for each in around), type_name)
-    assert parse_urn(str(made)) == made
-    assert made.reference == child_reference(parent, type_name, title)
+    parent = "/".join(str(Reference(*item)) for item in around)
+    created = make_urn(stack, project, parent, Reference(type_name, title))
+    assert created.qualified == (*(value[0] for value in around), type_name)
+    assert parse_urn(str(created)) == created
+    assert created.reference == child_reference(parent, type_name, title)
 
 
 @given(COMPONENTS, TYPES, TITLES)
@@ -57,11 +57,11 @@ def test_a_reference_within_components_parses_from_its_text(
     around: list[tuple[str, str]], type_name: str, title: str
 ) -> None:
     """The components are found again in the text of the reference."""
-    parent = "/".join(str(Reference(*each)) for each in around)
+    parent = "/".join(str(Reference(*item)) for item in around)
     assert component_chain(parent) == around
-    found = child_reference(parent, type_name, title)
-    assert parse(str(found)) == found
-    assert str(found) == f"{parent}/{Reference(type_name, title)}".removeprefix("/")
+    result = child_reference(parent, type_name, title)
+    assert parse(str(result)) == result
+    assert str(result) == f"{parent}/{Reference(type_name, title)}".removeprefix("/")
 
 
 @given(STACKS, COMPONENTS, COMPONENTS, st.tuples(TYPES, TITLES), st.tuples(TYPES, TITLES))
@@ -73,8 +73,11 @@ def test_two_resources_have_two_urns(
     two: tuple[str, str],
 ) -> None:
     """Also if their titles joined are equal."""
-    parents = ["/".join(str(Reference(*each)) for each in names) for names in (around, other)]
-    urns = {str(make_urn(stack, "p", parent, Reference(*own))) for parent, own in zip(parents, (one, two), strict=True)}
+    parents = ["/".join(str(Reference(*name)) for name in names) for names in (around, other)]
+    urns = {
+        str(make_urn(stack, "p", parent, Reference(*private)))
+        for parent, private in zip(parents, (one, two), strict=True)
+    }
     assert (len(urns) == 1) == ([*around, one] == [*other, two])
 
 
@@ -113,7 +116,7 @@ def test_an_invalid_urn_is_refused(text: str) -> None:
 def test_a_name_is_split_from_its_components(around: list[tuple[str, str]], type_name: str, title: str) -> None:
     """By its type, which no component has."""
     outer = [(f"c_{name}", inner) for name, inner in around]
-    parent = "/".join(str(Reference(*each)) for each in outer)
+    parent = "/".join(str(Reference(*item)) for item in outer)
     assert split_component(child_reference(parent, f"t_{type_name}", title), f"t_{type_name}") == (
         parent,
         (f"t_{type_name}", title),

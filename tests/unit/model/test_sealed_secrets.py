@@ -10,5 +10,5 @@ SALT = b"salt"
 
 def test_a_sealed_asset_is_compared_by_content_only() -> None:
     """The same bytes from another origin are the same secret."""
-    one, two, other = Asset("a" * 64, "file", "x"), Asset("a" * 64, "text", "y"), Asset("b" * 64, "file", "x")
-    assert digest_secret(one, SALT) == digest_secret(two, SALT) != digest_secret(other, SALT)
+    one, two, asset = Asset("a" * 64, "file", "x"), Asset("a" * 64, "text", "y"), Asset("b" * 64, "file", "x")
+    assert digest_secret(one, SALT) == digest_secret(two, SALT) != digest_secret(asset, SALT)

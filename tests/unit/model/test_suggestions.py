@@ -51,15 +51,15 @@ def test_a_word_of_another_tool_leads_to_the_word_of_this_place() -> None:
     assert nearest("loop", ["for_each"], "attribute", "queue").startswith("did you mean 'for_each'? It takes")
 
 
-def _known(place: str, about: str) -> set[str]:
+def _known(path: str, details: str) -> set[str]:
     """Return all words that exist in a place."""
     registry = Registry.from_path()
     commands = {name: command for name in COMMANDS if (command := cli.get_command(click.Context(cli), name))}
-    options = {option for each in [cli, *commands.values()] for param in each.params for option in param.opts}
+    options = {option for item in [cli, *commands.values()] for param in item.params for option in param.opts}
     state = commands["state"]
     assert isinstance(state, click.Group)
-    types = [about] if place in {"attribute", "read_only"} and about else registry.names()
-    attributes = {each for name in types for each in registry.type(name).attributes}
+    types = [details] if path in {"attribute", "read_only"} and details else registry.names()
+    attributes = {attribute for name in types for attribute in registry.type(name).attributes}
     return {
         "attribute": {*attributes, *METAPARAMETERS},
         "read_only": attributes,
@@ -68,25 +68,25 @@ def _known(place: str, about: str) -> set[str]:
         "input": set(sections._INPUT_KEYS),
         "type": set(registry.names()),
         "option": options | {"-V", "--version", "--parallel"},
-        "command": set(state.commands) if about else set(COMMANDS),
+        "command": set(state.commands) if details else set(COMMANDS),
         "value": {*sections.REPLACEMENTS, *sections.LOGLEVELS, "running", "stopped", "present", "absent", "purged"}
         | {"latest", "file", "directory", "link"},
         "scope": {"inputs", "values", "facts", "stacks"},
         "fact": set(Facts().names()),
         "boolean": {"true", "false"},
-    }.get(place, set())
+    }.get(path, set())
 
 
 @pytest.mark.parametrize("place", TERMS)
 def test_each_word_of_another_tool_leads_to_something_that_exists(place: str) -> None:
     """A renamed attribute, option or command must be renamed in the table; what is not built yet has no entry."""
-    kind, _, about = place.partition(" ")
-    assert {meant for meant, _ in TERMS[place].values() if meant} <= _known(kind, about)
-    assert all(meant or sentence for meant, sentence in TERMS[place].values())
+    kind, _, details = place.partition(" ")
+    assert {intended for intended, _ in TERMS[place].values() if intended} <= _known(kind, details)
+    assert all(expected or sentence for expected, sentence in TERMS[place].values())
 
 
 def test_no_dangerous_option_is_in_the_table() -> None:
     """What deletes, replaces or shows a secret is never suggested."""
-    assert not {meant for place in TERMS for meant, _ in TERMS[place].values()} & usage_advice.NEVER_SUGGESTED
-    texts = " ".join(sentence for place in TERMS for _, sentence in TERMS[place].values())
+    assert not {intended for term in TERMS for intended, _ in TERMS[term].values()} & usage_advice.NEVER_SUGGESTED
+    texts = " ".join(sentence for path in TERMS for _, sentence in TERMS[path].values())
     assert not any(f"{option} " in f"{texts} " for option in usage_advice.NEVER_SUGGESTED)

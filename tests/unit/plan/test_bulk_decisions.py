@@ -50,15 +50,15 @@ _resources: Final = st.lists(
 
 def functions(insync: Callable[..., Any] | None = None) -> ProviderFunctions:
     """Return the functions of a type that compares by ``insync``; None: exactly."""
-    asked = None
+    requested = None
     if insync is not None:
-        asked = lambda questions: (_answers(insync, *each) for each in questions)  # noqa: E731
-    return ProviderFunctions(TYPE, {}, insync=asked)
+        requested = lambda questions: (_answers(insync, *question) for question in questions)  # noqa: E731
+    return ProviderFunctions(TYPE, {}, insync=requested)
 
 
 def _answers(insync: Callable[..., Any], name: str, attributes: Sequence[str], *states: Any) -> list[Any] | Exception:
     try:
-        return [insync(name, each, *states) for each in attributes]
+        return [insync(name, attribute, *states) for attribute in attributes]
     except Exception as error:  # noqa: BLE001 - part of the answer
         return error
 
@@ -67,11 +67,11 @@ def _answers(insync: Callable[..., Any], name: str, attributes: Sequence[str], *
 def test_column_groups_hold_every_value_once(resources: list[Resource]) -> None:
     """The columns, put together again, are the resources."""
     again: dict[int, Resource] = {}
-    for places, columns in column_groups(resources):
-        for number, place in enumerate(places):
-            assert place not in again
-            again[place] = {name: column[number] for name, column in columns.items()}
-    assert [again[place] for place in range(len(resources))] == resources
+    for paths, columns in column_groups(resources):
+        for number, path in enumerate(paths):
+            assert path not in again
+            again[path] = {name: column[number] for name, column in columns.items()}
+    assert [again[index] for index in range(len(resources))] == resources
 
 
 @given(_resources)
@@ -86,8 +86,8 @@ def test_a_resource_that_would_be_refused_is_suspect(resources: list[Resource]) 
     provider = functions()
     first = canonicalize.find_suspect(provider, resources)
     assert canonicalize.find_suspect(provider, resources) == first
-    for place, resource in enumerate(resources):
-        if place not in first:
+    for index, resource in enumerate(resources):
+        if index not in first:
             assert resource.keys() <= TYPE.attributes.keys()
             assert not canonicalize.check_values(TYPE, resource)
             assert not canonicalize.missing_attributes(TYPE, resource)
@@ -102,14 +102,14 @@ def test_plain_resources_are_not_suspect() -> None:
 
 def entry(should: Mapping[str, Any]) -> Entry:
     """Return an entry with ``should``."""
-    made = Entry(Declaration("thing", "t", {}, {}), TYPE)
-    made.should = dict(should)
-    return made
+    created = Entry(Declaration("thing", "t", {}, {}), TYPE)
+    created.should = dict(should)
+    return created
 
 
-def _differs(each: Entry, row: Mapping[str, Any], asked: ProviderFunctions) -> bool:
+def _differs(entry: Entry, row: Mapping[str, Any], requested: ProviderFunctions) -> bool:
     try:
-        return bool(compare(each, row, each.should, asked, DecisionInputs()))
+        return bool(compare(entry, row, entry.should, requested, DecisionInputs()))
     except ComparisonError:
         return True
 
@@ -130,11 +130,11 @@ def test_equal_resources_have_no_difference(
 ) -> None:
     """``equal_indexes`` finds exactly the resources without a difference, except for unknown values."""
     pairs = [(entry(should), {**should, "size": value}) for should, value in drawn]
-    asked = functions(insync)
-    found = set(equal_indexes(pairs, asked))
-    for place, (each, row) in enumerate(pairs):
-        if each.should["size"] is not UNKNOWN:
-            assert (place in found) != _differs(each, row, asked)
+    requested = functions(insync)
+    indexes = set(equal_indexes(pairs, requested))
+    for index, (pair, row) in enumerate(pairs):
+        if pair.should["size"] is not UNKNOWN:
+            assert (index in indexes) != _differs(pair, row, requested)
 
 
 def test_a_provider_that_compares_writes_nothing_to_stderr(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_bulk_decisions_equal_single_decisions(
         for name in deleted & bench.world.things[kind].keys():
             del bench.world.things[kind][name]
     if related and len(then) > 1:
-        one, *_, other = then
-        then = {**then, other: {**then[other], "subscribe": one}}
+        one, *_, second = then
+        then = {**then, second: {**then[second], "subscribe": one}}
     in_bulk = bench.plan(then, noop=noop)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("resource_api.plan.planner.decide_in_bulk", lambda *_: BulkDecisions())
@@ -205,8 +205,8 @@ def test_a_default_of_none_is_a_declared_value() -> None:
     memo = TypeDefinition(name="memo", attributes=attributes)
     provider = type("Memo", (BaseProvider,), dict.fromkeys(("get", "set"), lambda *_: []))
     resources: dict[str, Any] = {"Memo[a]": {}, "Memo[b]": {"note": None}}
-    found = Runtime(registry_of((memo, provider))).compile({"resources": resources}).entries
-    assert [each.should for each in found] == [{"name": "a", "note": None}, {"name": "b"}]
+    entries = Runtime(registry_of((memo, provider))).compile({"resources": resources}).entries
+    assert [item.should for item in entries] == [{"name": "a", "note": None}, {"name": "b"}]
 
 
 class Lower(BaseProvider):
@@ -235,34 +235,34 @@ def test_inputs_are_kept_as_written(modes: dict[str, str | None]) -> None:
     attributes = {"name": Attribute("String", kind="namevar"), "mode": Attribute("Optional[String]", default="X")}
     mood = TypeDefinition(name="mood", attributes=attributes, features={"canonicalize"})
     resources = {f"Mood[{name}]": {"mode": mode} for name, mode in modes.items()}
-    found = Runtime(registry_of((mood, Lower))).compile({"resources": resources}).entries
-    assert [each.inputs for each in found] == [{"mode": mode, "name": name} for name, mode in modes.items()]
+    entries = Runtime(registry_of((mood, Lower))).compile({"resources": resources}).entries
+    assert [item.inputs for item in entries] == [{"mode": mode, "name": name} for name, mode in modes.items()]
 
 
 @given(st.lists(st.tuples(_values, _values), min_size=1, max_size=6))
 def test_a_record_holds_the_values_that_were_read(pairs: list[tuple[Any, Any]]) -> None:
     """With the same numeric type, and also if the provider reports them as in sync."""
     sizes = [(should, is_) for should, is_ in pairs if TYPE.accepts["size"](should) and TYPE.accepts["size"](is_)]
-    made: dict[str, Any] = {}
+    created: dict[str, Any] = {}
 
     class Careless(BaseProvider):
         """Sets another value and reports it as in sync."""
 
         def get(self, context: Context) -> list[Resource]:
             del context
-            return [{"name": name, "ensure": "present", "size": size} for name, size in made.items()]
+            return [{"name": name, "ensure": "present", "size": size} for name, size in created.items()]
 
         def set(self, context: Context, changes: Mapping[Any, Any]) -> None:
             del context
-            made.update({name: sizes[int(name)][1] for name in changes})
+            created.update({name: sizes[int(name)][1] for name in changes})
 
         def insync(self, *_: Any) -> bool:
             return True
 
-    thing = TypeDefinition(name="thing", attributes=TYPE.attributes, features={"custom_insync"})
-    runtime = Runtime(registry_of((thing, Careless)), state=MemoryStore())
-    runtime.apply({"resources": {f"Thing[{place}]": {"size": should} for place, (should, _) in enumerate(sizes)}})
+    type_definition = TypeDefinition(name="thing", attributes=TYPE.attributes, features={"custom_insync"})
+    runtime = Runtime(registry_of((type_definition, Careless)), state=MemoryStore())
+    runtime.apply({"resources": {f"Thing[{index}]": {"size": should} for index, (should, _) in enumerate(sizes)}})
     (stack,) = runtime.store.stacks() or (None,)
     records = runtime.store.load(stack).records if stack is not None else {}
-    found = [record.is_ and record.is_["size"] for record in records.values()]
-    assert list(map(repr, found)) == [repr(is_) for _, is_ in sizes]
+    result = [record.is_ and record.is_["size"] for record in records.values()]
+    assert list(map(repr, result)) == [repr(is_) for _, is_ in sizes]

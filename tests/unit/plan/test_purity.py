@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 _ATOMS: Final = (str, int, float, bool, bytes, type(None))
 
 
-def structure(value: Any, seen: dict[int, Any] | None = None) -> Any:
+def structure(value: Any, observed: dict[int, Any] | None = None) -> Any:
     """Return a deep copy of a value that can be compared: of values of ours every field, of functions the name."""
-    seen = {} if seen is None else seen
+    observed = {} if observed is None else observed
     if isinstance(value, _ATOMS):
         return type(value).__name__, value
-    if id(value) in seen:
-        return seen[id(value)]
-    seen[id(value)] = f"circle through {type(value).__name__}"
-    found: Any
+    if id(value) in observed:
+        return observed[id(value)]
+    observed[id(value)] = f"circle through {type(value).__name__}"
+    result: Any
     if isinstance(value, Sensitive):
-        found = structure(value.reveal(), seen)
+        result = structure(value.reveal(), observed)
     elif isinstance(value, dict):
         # A list of pairs, because the order counts.
-        found = [(structure(key, seen), structure(each, seen)) for key, each in value.items()]
+        result = [(structure(key, observed), structure(item, observed)) for key, item in value.items()]
     elif isinstance(value, (list, tuple)):
-        found = [structure(each, seen) for each in value]
+        result = [structure(entry, observed) for entry in value]
     elif isinstance(value, (set, frozenset)):
-        found = sorted(map(repr, value))
+        result = sorted(map(repr, value))
     elif isinstance(value, TypeDefinition) or not type(value).__module__.startswith("resource_api."):
-        found = getattr(value, "__qualname__", "")
+        result = getattr(value, "__qualname__", "")
     else:
         fields = getattr(value, "__dict__", None) or {name: getattr(value, name) for name in value.__slots__}
-        found = [(name, structure(each, seen)) for name, each in fields.items()]
-    seen[id(value)] = type(value).__name__, found
-    return seen[id(value)]
+        result = [(name, structure(field, observed)) for name, field in fields.items()]
+    observed[id(value)] = type(value).__name__, result
+    return observed[id(value)]
 
 
 class TwicePlanner:
@@ -62,11 +62,11 @@ class TwicePlanner:
         self, catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, options: Options
     ) -> ExecutionPlan:
         """Plan twice; compare the plans, and what was passed in with what it was before."""
-        given = structure((catalog, prior, selected, options))
+        arguments = structure((catalog, prior, selected, options))
         first = self._plan(catalog, prior, selected, queries, options)
         planned = structure(first)
         second = self._plan(catalog, prior, selected, queries, options)
-        assert structure((catalog, prior, selected, options)) == given
+        assert structure((catalog, prior, selected, options)) == arguments
         assert structure(first) == planned
         assert structure(second) == planned
         self.plans.append((first, planned))

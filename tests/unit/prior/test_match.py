@@ -68,18 +68,18 @@ def test_an_orphan_has_a_kind_and_an_entry_that_is_absent(
 def test_a_record_gets_the_name_of_the_present_namevars(*, prune: bool, declared: str) -> None:
     """Its type has got a second namevar with a default; declared or not, its former key is dropped."""
     former = Record("place", "a", "a", {}, {"ensure": "present", "name": "a"}, {"name": "a"}, owned=True)
-    named = former._replace(name=("a", "root"))
-    place = TypeDefinition(
+    names = former._replace(name=("a", "root"))
+    type_definition = TypeDefinition(
         name="place",
         attributes={**TYPE.attributes, "user": Attribute("String", kind="namevar", default="root")},
         title_patterns=[{"pattern": r"(?P<name>.+)\z"}],
     )
-    catalog, prior = matched(former, {f"Place[{declared}]": {}}, prune=prune, definition=place)
-    assert (prior.recovery.put, prior.recovery.drop) == ([named], [former.key])
-    assert prior.state.records == {named.key: named}
-    assert prior.records == ({0: named} if declared == "a" else {})
-    assert [record.key for record in prior.undeclared] == ([] if declared == "a" or prune else [named.key])
-    assert [entry.key for entry in catalog.entries[1:]] == ([named.key] if prune else [])
+    catalog, prior = matched(former, {f"Place[{declared}]": {}}, prune=prune, definition=type_definition)
+    assert (prior.recovery.put, prior.recovery.drop) == ([names], [former.key])
+    assert prior.state.records == {names.key: names}
+    assert prior.records == ({0: names} if declared == "a" else {})
+    assert [record.key for record in prior.undeclared] == ([] if declared == "a" or prune else [names.key])
+    assert [entry.key for entry in catalog.entries[1:]] == ([names.key] if prune else [])
 
 
 def test_an_undeclared_record_is_left_alone_without_prune() -> None:

@@ -205,8 +205,8 @@ def test_the_environment_is_an_allow_list(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("TZ", "Europe/Berlin")
     monkeypatch.setenv("HOME", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
-    shown = Command("env", env={"A": "1", "B": "1"})(env={"B": "2", "LC_ALL": "C"}).stdout.splitlines()
-    assert dict(line.split("=", 1) for line in shown) == {
+    lines = Command("env", env={"A": "1", "B": "1"})(env={"B": "2", "LC_ALL": "C"}).stdout.splitlines()
+    assert dict(line.split("=", 1) for line in lines) == {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": pwd.getpwuid(os.geteuid()).pw_dir,
         "LANG": "C.UTF-8",
@@ -375,8 +375,8 @@ try:
 except CommandError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.cwd())
-    assert done.stdout.endswith("has ended, but something else in this process took its exit code\n")
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    assert process.stdout.endswith("has ended, but something else in this process took its exit code\n")
 
 
 def test_a_command_logs_what_it_does(in_call: ProviderCall) -> None:
@@ -385,12 +385,12 @@ def test_a_command_logs_what_it_does(in_call: ProviderCall) -> None:
     context = Context(TYPE, in_call.run, subjects={"k": Subject("k")})
     with context.activate(in_call.provider), context.updating("k"):
         in_call.provider.sh(*words)
-    shown = shlex.join(["sh", *words])
+    text = shlex.join(["sh", *words])
     assert in_call.log_lines()[0] == "Debug: Apt_key[k]: Started updating"
     written = sorted(in_call.log_lines()[2:-2])
     assert written == [*(f"Debug: Apt_key[k]: {line}" for line in "abc"), "Warning: Apt_key[k]: w"]
-    assert in_call.log_lines()[1] == f"Debug: Apt_key[k]: Executing '{shown}'"
-    assert in_call.log_lines()[-2] == f"Debug: Apt_key[k]: Successfully executed '{shown}'"
+    assert in_call.log_lines()[1] == f"Debug: Apt_key[k]: Executing '{text}'"
+    assert in_call.log_lines()[-2] == f"Debug: Apt_key[k]: Successfully executed '{text}'"
 
 
 def test_a_failure_logs_no_success(in_call: ProviderCall) -> None:

@@ -50,13 +50,13 @@ def module(directory: Path, **sources: str) -> Registry:
 
 def test_attributes_are_in_the_documented_order() -> None:
     """Namevars first, ``ensure`` next, other properties, then the rarer kinds."""
-    wanted = ["name", "ensure", "size", "secret", "image", "force", "serial"]
-    found = widget()
-    assert [name for name, _ in describe.ordered(found)] == wanted
-    assert [each["name"] for each in describe.document(found)["attributes"]] == wanted
-    assert re.findall(r"^### (\w+)$", describe.markdown(found), re.MULTILINE) == wanted
-    section = describe.text(found).partition("ATTRIBUTES")[2].partition("FEATURES")[0]
-    assert re.findall(r"^    (\w+)", section, re.MULTILINE) == wanted
+    expected = ["name", "ensure", "size", "secret", "image", "force", "serial"]
+    definition = widget()
+    assert [name for name, _ in describe.ordered(definition)] == expected
+    assert [attribute["name"] for attribute in describe.document(definition)["attributes"]] == expected
+    assert re.findall(r"^### (\w+)$", describe.markdown(definition), re.MULTILINE) == expected
+    section = describe.text(definition).partition("ATTRIBUTES")[2].partition("FEATURES")[0]
+    assert re.findall(r"^    (\w+)", section, re.MULTILINE) == expected
 
 
 def test_each_attribute_shows_kind_default_and_data_type() -> None:
@@ -75,10 +75,10 @@ def test_each_attribute_shows_kind_default_and_data_type() -> None:
 
 def test_a_default_that_is_a_secret_is_never_shown() -> None:
     """Neither as text nor as Markdown nor as data."""
-    found = widget()
-    for shown in (describe.text(found), describe.markdown(found), json.dumps(describe.document(found))):
-        assert "hunter2" not in shown
-        assert "<sensitive>" in shown
+    definition = widget()
+    for output in (describe.text(definition), describe.markdown(definition), json.dumps(describe.document(definition))):
+        assert "hunter2" not in output
+        assert "<sensitive>" in output
 
 
 @pytest.mark.parametrize("width", [0, 40, 60, 80, 200])
@@ -92,16 +92,16 @@ def test_prose_keeps_to_the_width_and_examples_stay_as_they_are(width: int) -> N
 
 def test_a_section_without_content_has_no_heading() -> None:
     """A type of functions alone has no attributes and no kinds of them."""
-    found = REGISTRY.type("template")
-    for shown in (describe.text(found), describe.markdown(found)):
-        assert not re.search(r"^(## )?(attributes|kinds)$", shown, re.IGNORECASE | re.MULTILINE)
+    definition = REGISTRY.type("template")
+    for output in (describe.text(definition), describe.markdown(definition)):
+        assert not re.search(r"^(## )?(attributes|kinds)$", output, re.IGNORECASE | re.MULTILINE)
 
 
 def test_text_without_spaces_is_never_split() -> None:
     """A pattern can be copied from a narrow terminal."""
     pattern = "Pattern[/" + "a-b" * 30 + "/]"
-    found = widget(attributes={"a_name_that_is_longer_than_most": Attribute(pattern, kind="namevar")})
-    lines = describe.text(found, 40).splitlines()
+    definition = widget(attributes={"a_name_that_is_longer_than_most": Attribute(pattern, kind="namevar")})
+    lines = describe.text(definition, 40).splitlines()
     assert f"{' ' * 26}{pattern}" in lines
     assert "    a_name_that_is_longer_than_most" in lines
 
@@ -109,10 +109,10 @@ def test_text_without_spaces_is_never_split() -> None:
 def test_documentation_cannot_control_a_terminal() -> None:
     """Control characters in documentation are escaped."""
     evil = Attribute("String", "red \x1b[31m", kind="namevar", default="\x9b2J")
-    found = widget(docs="Title \x1b]0;x\x07.\n\n    \x1b[2J", attributes={"name": evil})
-    for shown in (describe.text(found), describe.markdown(found), describe.summary(found)):
-        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", shown)
-    assert "red \\x1b[31m" in describe.text(found)
+    definition = widget(docs="Title \x1b]0;x\x07.\n\n    \x1b[2J", attributes={"name": evil})
+    for output in (describe.text(definition), describe.markdown(definition), describe.summary(definition)):
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", output)
+    assert "red \\x1b[31m" in describe.text(definition)
 
 
 def test_every_feature_and_every_kind_is_explained() -> None:
@@ -135,32 +135,32 @@ def test_features_are_shown_in_words() -> None:
 
 def test_automatic_relationships_are_shown_as_references() -> None:
     """An attribute's value is shown as ``$name``, the result of a function as an ellipsis."""
-    found = widget(
+    definition = widget(
         autorequires={"file": "$image", "package": ["apt", "gnupg"]}, autonotify={"service": lambda _should: ["x"]}
     )
-    assert ["".join(item) for item in describe.relationships(found)] == [
+    assert ["".join(item) for item in describe.relationships(definition)] == [
         "comes after File[$image], Package[apt], Package[gnupg]",
         "comes before, and refreshes Service[...]",
     ]
-    assert "- comes after `File[$image]`, `Package[apt]`, `Package[gnupg]`" in describe.markdown(found)
-    assert describe.document(found)["relationships"]["notify"] == [{"type": "service", "title": "..."}]
+    assert "- comes after `File[$image]`, `Package[apt]`, `Package[gnupg]`" in describe.markdown(definition)
+    assert describe.document(definition)["relationships"]["notify"] == [{"type": "service", "title": "..."}]
     assert "AUTOMATIC" not in describe.text(widget())
 
 
 def test_title_patterns_are_shown_with_their_namevars() -> None:
     """The page of a type with several namevars shows how to write a title."""
     namevars = {name: Attribute("String", kind="namevar") for name in ("name", "place")}
-    found = widget(attributes=namevars, title_patterns=[{"pattern": r"(?<name>\w+)@(?<place>\w+)\z"}])
-    assert "- {name}@{place} gives name and place" in describe.text(found)
-    assert "- `{name}@{place}` gives name and place" in describe.markdown(found)
-    assert r"- (?P<name>\w+)@(?P<place>\w+)\Z gives name and place" in describe.text(found, expressions=True)
-    assert r"- `(?P<name>\w+)@(?P<place>\w+)\Z` gives name and place" in describe.markdown(found, expressions=True)
-    patterns = describe.document(found)["title_patterns"]
+    definition = widget(attributes=namevars, title_patterns=[{"pattern": r"(?<name>\w+)@(?<place>\w+)\z"}])
+    assert "- {name}@{place} gives name and place" in describe.text(definition)
+    assert "- `{name}@{place}` gives name and place" in describe.markdown(definition)
+    assert r"- (?P<name>\w+)@(?P<place>\w+)\Z gives name and place" in describe.text(definition, expressions=True)
+    assert r"- `(?P<name>\w+)@(?P<place>\w+)\Z` gives name and place" in describe.markdown(definition, expressions=True)
+    patterns = describe.document(definition)["title_patterns"]
     assert patterns == [{"pattern": r"(?P<name>\w+)@(?P<place>\w+)\Z", "namevars": ["name", "place"]}]
 
 
 @pytest.mark.parametrize(
-    ("docs", "wanted"),
+    ("docs", "expected"),
     [
         (DOCS, "Keep widgets."),
         ("\n    One line\n    and its rest\n\n    More.", "One line and its rest"),
@@ -168,18 +168,18 @@ def test_title_patterns_are_shown_with_their_namevars() -> None:
         ("", ""),
     ],
 )
-def test_a_summary_is_the_first_sentence(docs: str, wanted: str) -> None:
+def test_a_summary_is_the_first_sentence(docs: str, expected: str) -> None:
     """It is on one line, and an abbreviation does not end it."""
-    assert describe.summary(widget(docs=docs)) == wanted
+    assert describe.summary(widget(docs=docs)) == expected
 
 
 def test_markdown_shows_code_as_code() -> None:
     """Examples are fenced, data types may hold backticks, and no angle bracket becomes HTML."""
     attributes = {"name": Attribute("Pattern[/`+/]", "Like <b>.", kind="namevar", default="*`*")}
-    shown = describe.markdown(widget(docs=DOCS + "\nUse `<a>` or <b>.", attributes=attributes))
-    assert "```yaml\nWidget[a]:\n  size:   3\n```" in shown
-    assert "``Pattern[/`+/]``, namevar, default ``*`*``" in shown
-    assert "Use `<a>` or &lt;b>." in shown
+    output = describe.markdown(widget(docs=DOCS + "\nUse `<a>` or <b>.", attributes=attributes))
+    assert "```yaml\nWidget[a]:\n  size:   3\n```" in output
+    assert "``Pattern[/`+/]``, namevar, default ``*`*``" in output
+    assert "Use `<a>` or &lt;b>." in output
 
 
 def test_the_list_of_types_keeps_those_whose_file_is_broken(tmp_path: Path) -> None:
@@ -204,56 +204,56 @@ def test_a_value_of_a_form_is_described_in_words() -> None:
         ),
         "bare": Attribute(r"Optional[Pattern[/\Ay\z/]]", "No words."),
     }
-    found = widget(attributes=attributes)
-    text, page = describe.text(found), describe.markdown(found)
+    definition = widget(attributes=attributes)
+    text, page = describe.text(definition), describe.markdown(definition)
     for words in ("String: an absolute path", "Optional[Array[Variant[Enum[all], String]]]: all, or an x"):
         assert words in text
     assert "`String`: an absolute path; namevar" in page
     assert r"Optional[Pattern[/\Ay\z/]]" in text
     assert "x+" not in text + page
-    assert r"Pattern[/\A\/\w+\z/]" in describe.text(found, expressions=True)
-    assert r"Pattern[/\Ax+\z/]" in describe.markdown(found, expressions=True)
+    assert r"Pattern[/\A\/\w+\z/]" in describe.text(definition, expressions=True)
+    assert r"Pattern[/\Ax+\z/]" in describe.markdown(definition, expressions=True)
 
 
 @pytest.mark.parametrize("name", REGISTRY.names())
 def test_every_bundled_type_has_words_for_its_values(name: str) -> None:
     """No page of the reference shows a regular expression."""
-    found = REGISTRY.type(name)
-    for shown in (describe.text(found, 10_000), describe.markdown(found)):
-        assert not re.search(r"Pattern\[|\\A|\[\^|\(\?", shown)
+    definition = REGISTRY.type(name)
+    for output in (describe.text(definition, 10_000), describe.markdown(definition)):
+        assert not re.search(r"Pattern\[|\\A|\[\^|\(\?", output)
 
 
 @pytest.mark.parametrize("name", REGISTRY.names())
 def test_every_bundled_type_has_an_example_that_is_valid(name: str) -> None:
     """Each example in its documentation is a manifest, or resources of one; one of them is of the type."""
-    found = REGISTRY.type(name)
-    examples = re.findall(r"^```yaml\n(.*?)^```$", describe.markdown(found), re.MULTILINE | re.DOTALL)
-    used = set()
+    definition = REGISTRY.type(name)
+    examples = re.findall(r"^```yaml\n(.*?)^```$", describe.markdown(definition), re.MULTILINE | re.DOTALL)
+    consumed = set()
     for example in map(yaml.safe_load, examples):
         manifest = example if example.keys() & {"resources", "values"} else {"resources": example}
         assert Runtime(REGISTRY).validate({"project": "example", **manifest}) is not None
-        used |= {reference.partition("[")[0].lower() for reference in manifest["resources"]}
-        used |= {value["invoke"].partition(".")[0] for value in manifest.get("values", {}).values()}
-    assert name in used
+        consumed |= {reference.partition("[")[0].lower() for reference in manifest["resources"]}
+        consumed |= {value["invoke"].partition(".")[0] for value in manifest.get("values", {}).values()}
+    assert name in consumed
 
 
 @pytest.mark.parametrize("name", REGISTRY.names())
 def test_every_bundled_type_is_documented(name: str) -> None:
     """The purpose of a type and of each attribute is in all three forms."""
-    found = REGISTRY.type(name)
-    assert describe.summary(found).endswith(".")
-    document = json.loads(json.dumps(describe.document(found)))
-    assert all(each["docs"] for each in document["attributes"])
-    text, page = " ".join(describe.text(found).split()), describe.markdown(found)
-    for each in document["attributes"]:
-        assert " ".join(each["docs"].split()) in text
-        assert f"### {each['name']}\n" in page
+    definition = REGISTRY.type(name)
+    assert describe.summary(definition).endswith(".")
+    document = json.loads(json.dumps(describe.document(definition)))
+    assert all(attribute["docs"] for attribute in document["attributes"])
+    text, page = " ".join(describe.text(definition).split()), describe.markdown(definition)
+    for item in document["attributes"]:
+        assert " ".join(item["docs"].split()) in text
+        assert f"### {item['name']}\n" in page
 
 
 def test_the_reference_is_up_to_date() -> None:
     """``docs/reference`` is generated from the types, and again after a change of one."""
-    found = {path.name: path.read_text(encoding="utf-8") for path in reference.DIRECTORY.glob("*.md")}
-    assert found == reference.pages(), "outdated; run python -m tests.reference"
+    entries = {path.name: path.read_text(encoding="utf-8") for path in reference.DIRECTORY.glob("*.md")}
+    assert entries == reference.pages(), "outdated; run python -m tests.reference"
 
 
 def test_writing_the_reference_removes_pages_of_missing_types(tmp_path: Path) -> None:
@@ -268,8 +268,8 @@ def test_writing_the_reference_removes_pages_of_missing_types(tmp_path: Path) ->
 def test_a_description_has_the_data_types_as_json_schema() -> None:
     """Other tools need not know Puppet's data types to check attributes, configuration and functions."""
     example = Path(__file__).parents[3] / "examples" / "inventory"
-    found = describe.document(Registry.from_path(example).type("inventory_host"))
-    by_name = {each["name"]: each["schema"] for each in (*found["attributes"], *found["config"])}
+    result = describe.document(Registry.from_path(example).type("inventory_host"))
+    by_name = {item["name"]: item["schema"] for item in (*result["attributes"], *result["config"])}
     assert by_name["token"]["type"] == "string"
     assert all(isinstance(schema, dict) and schema for schema in by_name.values())
-    assert found["functions"][0]["output_schema"] == {"type": "string"}
+    assert result["functions"][0]["output_schema"] == {"type": "string"}

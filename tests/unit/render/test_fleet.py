@@ -38,12 +38,12 @@ def document(count: int, text: str = "disk full") -> dict[str, Any]:
 def test_a_page_has_the_exceptions_first_and_every_host() -> None:
     """Of ten thousand hosts each has one row, each id is used once, and the page stays below 3 MB."""
     page = html.fleet(document(10_000))
-    found = Elements(page)
-    assert found.text.index("Failed") < found.text.index("Changed")
-    assert "apply on 10,000 hosts" in found.text
-    ids = [attributes["id"] for _, attributes in found.found if "id" in attributes]
+    elements = Elements(page)
+    assert elements.text.index("Failed") < elements.text.index("Changed")
+    assert "apply on 10,000 hosts" in elements.text
+    ids = [attributes["id"] for _, attributes in elements.found if "id" in attributes]
     assert len(ids) == len(set(ids))
-    assert len([each for each in ids if str(each).startswith("r")]) == 10_000
+    assert len([item for item in ids if str(item).startswith("r")]) == 10_000
     assert len(page) < 3_000_000
 
 
@@ -51,9 +51,9 @@ def test_what_hosts_say_is_text_on_a_page() -> None:
     """No element, no attribute and no script comes from it."""
     plain = Elements(html.fleet(document(3)))
     for text in HOSTILE:
-        found = Elements(html.fleet(document(3, text)))
-        assert [tag for tag, _ in found.found] == [tag for tag, _ in plain.found]
-        assert found.scripts == plain.scripts
+        elements = Elements(html.fleet(document(3, text)))
+        assert [tag for tag, _ in elements.found] == [tag for tag, _ in plain.found]
+        assert elements.scripts == plain.scripts
 
 
 def test_a_run_over_hosts_has_metrics_and_a_test_case_for_each_host() -> None:
@@ -69,9 +69,9 @@ def test_a_run_over_hosts_has_metrics_and_a_test_case_for_each_host() -> None:
 
 def test_a_host_that_is_unchanged_is_a_test_case_that_has_passed() -> None:
     """Every host is in the report."""
-    found = document(5)
-    found["hosts"][0]["status"] = "unchanged"
-    written = run_reports.junit(fleet.as_run(found))
+    result = document(5)
+    result["hosts"][0]["status"] = "unchanged"
+    written = run_reports.junit(fleet.as_run(result))
     assert 'failures="1" skipped="1" tests="5"' in written
     assert '<testcase name="web0" classname="web0" time="1.500" />' in written
 
@@ -96,8 +96,8 @@ def test_lines_of_documents_are_escaped_and_of_any_form() -> None:
     assert list(fleet.document_lines(problem)) == ["a.yaml:3:1: Warning: no"]
     assert list(fleet.document_lines({"type": "diagnostic", "message": ["x"], "line": "7"})) == ["Error: ['x']"]
     for command in (*fleet.VERBS, "output", "resource", "state"):
-        for found in (None, 3, [], {}, [3], {"refreshed": None}, {"valid": True, "resources": []}):
-            assert isinstance(list(fleet.result_lines(command, found)), list)
+        for row in (None, 3, [], {}, [3], {"refreshed": None}, {"valid": True, "resources": []}):
+            assert isinstance(list(fleet.result_lines(command, row)), list)
 
 
 def test_counts_and_progress_are_one_line() -> None:

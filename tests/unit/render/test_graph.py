@@ -51,7 +51,7 @@ class Plain(SimpleProvider):
     get = Still.get
 
 
-def compiled(given: dict[str, Any] | None = None, /, **sections: Any) -> Catalog:
+def compiled(options: dict[str, Any] | None = None, /, **sections: Any) -> Catalog:
     """Compile a manifest of widgets, shelves and paints."""
     registry = Registry()
     registry.register_type(WIDGET)
@@ -60,29 +60,29 @@ def compiled(given: dict[str, Any] | None = None, /, **sections: Any) -> Catalog
         attributes = {"name": Attribute("String", kind="namevar")}
         registry.register_type(TypeDefinition(name=name, attributes=attributes))
         registry.register_provider(name, Plain)
-    return Runtime(registry).compile(sections, given)
+    return Runtime(registry).compile(sections, options)
 
 
 def titled(titles: list[str]) -> Catalog:
     """Compile widgets of these titles; they come from inputs, where ``${`` has no meaning."""
-    given = {f"title{number}": title for number, title in enumerate(titles)}
-    declared = {name: {"type": "String"} for name in given}
-    return compiled(given, inputs=declared, resources={f"Widget[${{inputs.{name}}}]": {} for name in given})
+    arguments = {f"title{number}": title for number, title in enumerate(titles)}
+    declared = {name: {"type": "String"} for name in arguments}
+    return compiled(arguments, inputs=declared, resources={f"Widget[${{inputs.{name}}}]": {} for name in arguments})
 
 
 def edges(catalog: Catalog) -> set[tuple[str, str, str, bool]]:
     """Return the edges of the JSON form."""
-    found = json.loads(graph.render(catalog, "json"))["edges"]
-    assert all(edge.keys() <= {"from", "to", "kind", "automatic"} for edge in found)
-    return {(edge["from"], edge["to"], edge["kind"], edge.get("automatic", False)) for edge in found}
+    result = json.loads(graph.render(catalog, "json"))["edges"]
+    assert all(edge.keys() <= {"from", "to", "kind", "automatic"} for edge in result)
+    return {(edge["from"], edge["to"], edge["kind"], edge.get("automatic", False)) for edge in result}
 
 
 def labels(dot: str) -> list[str]:
     """Draw with Graphviz and return the texts of the nodes in the drawing."""
-    done = subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, check=True, timeout=50)
-    assert done.stderr == ""
+    process = subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, check=True, timeout=50)
+    assert process.stderr == ""
     space = "{http://www.w3.org/2000/svg}"
-    nodes = [each for each in ET.fromstring(done.stdout).iter(space + "g") if each.get("class") == "node"]  # noqa: S314 - Graphviz is ours
+    nodes = [item for item in ET.fromstring(process.stdout).iter(space + "g") if item.get("class") == "node"]  # noqa: S314 - Graphviz is ours
     return [
         "".join(text.text or "" for text in node.iter(space + "text")).replace("\N{NO-BREAK SPACE}", " ")
         for node in nodes
@@ -91,8 +91,8 @@ def labels(dot: str) -> list[str]:
 
 def drawn(mermaid: str) -> list[str]:
     """Read the labels of a flowchart as Mermaid does: quotes end them, ``#35;`` is a character."""
-    found = re.findall(r'^  n\d+\["([^"\n]*)"\]$', mermaid, re.MULTILINE)
-    return [re.sub(r"#(\d+);", lambda code: chr(int(code[1])), label) for label in found]
+    matches = re.findall(r'^  n\d+\["([^"\n]*)"\]$', mermaid, re.MULTILINE)
+    return [re.sub(r"#(\d+);", lambda code: chr(int(code[1])), label) for label in matches]
 
 
 FORMS: Final[tuple[graph.Form, ...]] = ("dot", "mermaid")
@@ -119,7 +119,7 @@ def test_nodes_are_in_the_order_of_execution() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resources", "wanted"),
+    ("resources", "expected"),
     [
         ({"Shelf[s]": {}, "Widget[w]": {"require": "Shelf[s]"}}, ("Shelf[s]", "Widget[w]", "require", False)),
         ({"Widget[w]": {}, "Shelf[s]": {"before": "Widget[w]"}}, ("Shelf[s]", "Widget[w]", "require", False)),
@@ -138,9 +138,9 @@ def test_nodes_are_in_the_order_of_execution() -> None:
         ),
     ],
 )
-def test_an_edge_shows_order_and_kind(resources: dict[str, Any], wanted: tuple[str, str, str, bool]) -> None:
+def test_an_edge_shows_order_and_kind(resources: dict[str, Any], expected: tuple[str, str, str, bool]) -> None:
     """Each way to relate two resources becomes one edge, automatic only where nothing but the type declares it."""
-    assert edges(compiled(resources=resources)) == {wanted}
+    assert edges(compiled(resources=resources)) == {expected}
 
 
 def test_what_values_and_defaults_imply_is_not_automatic() -> None:

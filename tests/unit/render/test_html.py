@@ -71,8 +71,8 @@ def hostile_manifest() -> dict[str, Any]:
     """Return a manifest whose titles and values are hostile, as far as a manifest can contain them."""
     texts = [text for text in HOSTILE if text.isprintable()]
     resources: dict[str, Any] = {f"File[/tmp/{text}]": {"content": f"{text}\n{text}\n"} for text in texts}
-    first, *others = resources
-    for name in others:
+    first, *rest = resources
+    for name in rest:
         resources[name]["require"] = first
     return {"project": "hostile", "resources": resources}
 

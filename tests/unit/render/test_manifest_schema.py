@@ -589,7 +589,10 @@ def test_no_resource_that_the_loader_accepts_is_incomplete(
 
 def test_an_editor_offers_resources_with_what_they_need() -> None:
     """A snippet for each type, which is a resource that is not marked once its places are filled."""
-    offered = {each["label"]: each for each in SCHEMA["properties"]["resources"]["defaultSnippets"]}
+    offered = {
+        defaultsnippet["label"]: defaultsnippet
+        for defaultsnippet in SCHEMA["properties"]["resources"]["defaultSnippets"]
+    }
     assert list(offered) == ["Needy_one[name]", "Site[title]", "Widget[name]"]
     assert offered["Site[title]"]["description"] == "A site."
     assert offered["Needy_one[name]"]["body"] == {"Needy_one[${1:name}]": {"size": "$2"}}
@@ -599,8 +602,10 @@ def test_an_editor_offers_resources_with_what_they_need() -> None:
 def test_every_section_and_metaparameter_is_known() -> None:
     """What is added to the loader is added to the schema."""
     assert list(SCHEMA["properties"]) == list(sections.SECTIONS)
-    found = {name.removeprefix("metaparameter-") for name in SCHEMA["definitions"] if name.startswith("metaparameter-")}
-    assert found == METAPARAMETERS
+    result = {
+        name.removeprefix("metaparameter-") for name in SCHEMA["definitions"] if name.startswith("metaparameter-")
+    }
+    assert result == METAPARAMETERS
     assert SCHEMA["definitions"]["type-widget"]["properties"].keys() >= METAPARAMETERS
 
 
@@ -634,10 +639,10 @@ def test_the_same_types_give_the_same_text() -> None:
 def test_the_bundled_types_have_a_schema() -> None:
     """All of them together, and every reference within it leads somewhere."""
     registry = Registry(ModulePath([BUNDLED], distributions=False))
-    found = schema.manifest_schema(map(registry.type, registry.names()))
-    Draft7Validator.check_schema(found)
-    text = json.dumps(found)
+    result = schema.manifest_schema(map(registry.type, registry.names()))
+    Draft7Validator.check_schema(result)
+    text = json.dumps(result)
     for target in set(re.findall(r'"#/([^"]+)"', text)):
-        place = found
+        path = result
         for step in target.split("/"):
-            place = place[step]
+            path = path[step]

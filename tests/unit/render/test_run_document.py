@@ -46,11 +46,11 @@ def document(*manifests: Mapping[str, Any], **options: Any) -> dict[str, Any]:
                 time.sleep(change.should["seconds"])
                 rows[name] = dict(change.should)
 
-    runtime, found = Runtime(registry_of(*((each, Provider) for each in TYPES))), list[dict[str, Any]]()
-    runtime.on_document = found.append
+    runtime, result = Runtime(registry_of(*((item, Provider) for item in TYPES))), list[dict[str, Any]]()
+    runtime.on_document = result.append
     for resources in manifests:
         runtime.apply({"project": "documents", "resources": resources}, **options)
-    return found[-1]
+    return result[-1]
 
 
 @pytest.mark.parametrize("parallel", [1, 3])
@@ -63,24 +63,24 @@ def test_the_longest_chain_is_of_calls_that_waited_for_each_other(parallel: int)
         "Task[last]": {"seconds": 0.03, "require": "Job[between]"},
         "Task[free]": {"seconds": 0.04},
     }
-    found = document({"Job[between]": {}}, chain, parallel=parallel)
-    path = [found["calls"][number] for number in found["critical_path"]]
+    result = document({"Job[between]": {}}, chain, parallel=parallel)
+    path = [result["calls"][number] for number in result["critical_path"]]
     assert [call["first"] for call in path] == ["Job[first]", "Task[last]"]
     assert path[0]["started"] + path[0]["seconds"] <= path[1]["started"]
-    assert {call["worker"] for call in found["calls"]} <= set(range(1, parallel + 1))
-    assert [step["reference"] for step in found["steps"] if step["call"] is None] == []
+    assert {call["worker"] for call in result["calls"]} <= set(range(1, parallel + 1))
+    assert [step["reference"] for step in result["steps"] if step["call"] is None] == []
 
 
 def test_a_long_text_is_cut_and_no_part_of_a_secret_is_left() -> None:
     """A secret in the middle of the cut is masked first; the others are masked wherever they are."""
     secret = "correct horse battery staple"
     before, after = "x" * 49_990 + secret + "x" * 10, f"now {secret}"
-    found = document(
+    result = document(
         {"Job[a]": {"text": before, "token": secret, "seconds": 0.0}},
         {"Job[a]": {"text": after, "token": secret + "!", "seconds": 0.0}},
     )
-    changes = {change["attribute"]: change for change in found["steps"][0]["changes"]}
+    changes = {change["attribute"]: change for change in result["steps"][0]["changes"]}
     assert changes["text"]["is"] == "x" * 49_990 + "<sensitive"[:10] + f"\n… ({len(before)} characters)"
     assert changes["text"]["should"] == "now <sensitive>"
     assert (changes["token"]["is"], changes["token"]["should"]) == ("<sensitive>", "<sensitive>")
-    assert "horse" not in json.dumps(found)
+    assert "horse" not in json.dumps(result)

@@ -12,10 +12,10 @@ from resource_api.render.table import comma_separated, table
 def test_names_and_values_of_other_hosts_are_escaped_and_cut() -> None:
     """A terminal takes nothing in a header, a cell, or the line of what is left out as a command."""
     rows = [{"host": "web1", "ti\x1b[2Jtle": "x\x1b[31m", "n" * 100: 1, "\x1b]0;x": 2}]
-    header, values, left = table(rows, 20)
+    header, values, remaining = table(rows, 20)
     assert header == "host  ti\\x1b[2Jtle"
     assert values == "web1  x\\x1b[31m"
-    assert left == f"# not shown: {'n' * 39}…, \\x1b]0;x"
+    assert remaining == f"# not shown: {'n' * 39}…, \\x1b]0;x"
 
 
 def test_a_table_for_a_program_is_whole() -> None:

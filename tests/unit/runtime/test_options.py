@@ -109,7 +109,7 @@ def test_a_misspelt_option_or_import_is_found_by_a_type_checker(checker: tuple[s
     program.write_text(PROGRAM + "\n".join(WRONG) + "\n", encoding="utf-8")
     config = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "reportUnusedImport": False}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", *checker, program.name],
         cwd=tmp_path,
         env={**os.environ, "MYPYPATH": str(ROOT), "PYTHONPATH": str(ROOT)},
@@ -118,12 +118,12 @@ def test_a_misspelt_option_or_import_is_found_by_a_type_checker(checker: tuple[s
         check=False,
     )
     errors: dict[int, str] = {}
-    for line in done.stdout.splitlines():
-        if found := re.search(r"program\.py:(\d+)(?::\d+)?(?: -|:) error: ", line):
-            number = int(found[1])
+    for line in process.stdout.splitlines():
+        if match := re.search(r"program\.py:(\d+)(?::\d+)?(?: -|:) error: ", line):
+            number = int(match[1])
             errors[number] = errors.get(number, "") + line
     first = PROGRAM.count("\n") + 1
-    assert sorted(errors) == list(range(first, first + len(WRONG))), done.stdout
+    assert sorted(errors) == list(range(first, first + len(WRONG))), process.stdout
     for number, messages in enumerate(WRONG.values(), first):
         assert messages[CHECKERS.index(checker)] in errors[number]
 

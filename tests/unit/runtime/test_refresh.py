@@ -66,15 +66,15 @@ def test_an_import_records_nothing_that_is_not_declared(runtime: Runtime, tmp_pa
 def test_a_refresh_detects_drift_of_an_imported_resource(runtime: Runtime, tmp_path: Path) -> None:
     """It does so too when the imported value differed from the declared one; a secret stays sealed."""
     path = tmp_path / "file"
-    given = {"pw": Sensitive(SECRET)}
+    arguments = {"pw": Sensitive(SECRET)}
     path.write_text(f"pw={SECRET}, once")
-    import_resource(runtime, manifest(path), f"File[{path}]", None, given)
-    assert refresh(runtime, manifest(path), given) == []
+    import_resource(runtime, manifest(path), f"File[{path}]", None, arguments)
+    assert refresh(runtime, manifest(path), arguments) == []
     path.write_text(f"pw={SECRET}, and again")
-    assert refresh(runtime, manifest(path), given) == [f"File[{path}]"]
-    assert refresh(runtime, manifest(path), given) == []
+    assert refresh(runtime, manifest(path), arguments) == [f"File[{path}]"]
+    assert refresh(runtime, manifest(path), arguments) == []
     assert SECRET.encode() not in kept(tmp_path)
-    assert runtime.plan(manifest(path), given).drift == []
+    assert runtime.plan(manifest(path), arguments).drift == []
 
 
 def test_a_refresh_records_what_is_selected_and_under_noop_nothing(runtime: Runtime, tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ def test_a_refresh_records_what_is_selected_and_under_noop_nothing(runtime: Runt
     assert refresh(runtime, site, excludes=[second]) == [first]
     with pytest.raises(UsageError, match=r"--target File\[/z\] matches no resource"):
         refresh(runtime, site, targets=["File[/z]"])
-    other = "urn:resource:live::site::file::/z"
-    with pytest.raises(UsageError, match=f"--exclude: {other} is of project site, stack live"):
-        refresh(runtime, site, excludes=[other])
-    with pytest.raises(UsageError, match=f"{other} is of project site, stack live"):
-        import_resource(runtime, site, other, None)
+    another = "urn:resource:live::site::file::/z"
+    with pytest.raises(UsageError, match=f"--exclude: {another} is of project site, stack live"):
+        refresh(runtime, site, excludes=[another])
+    with pytest.raises(UsageError, match=f"{another} is of project site, stack live"):
+        import_resource(runtime, site, another, None)
     assert refresh(runtime, site, targets=["File"]) == [second]

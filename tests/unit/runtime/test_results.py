@@ -78,21 +78,21 @@ def test_repr_is_one_short_line(runtime: Runtime, tmp_path: Path) -> None:
 def test_no_form_shows_a_secret(runtime: Runtime, tmp_path: Path) -> None:
     """Neither a plan nor a report shows a sensitive value in any of its public forms."""
     site = manifest(tmp_path, 1, content="pw=${inputs.pw}") | {"inputs": {"pw": {"type": "Sensitive[String]"}}}
-    given = {"pw": Sensitive("hunter22 and more")}
-    for result in (runtime.plan(site, given), runtime.apply(site, given)):
+    arguments = {"pw": Sensitive("hunter22 and more")}
+    for result in (runtime.plan(site, arguments), runtime.apply(site, arguments)):
         for text in (str(result), repr(result), json.dumps(result.to_dict())):
             assert "hunter22" not in text
 
 
 def test_what_a_callback_receives_has_the_same_forms(runtime: Runtime, tmp_path: Path) -> None:
     """``on_plan`` receives the plan before anything is changed; its exception ends the run."""
-    seen: list[str] = []
+    observed: list[str] = []
 
     def refuse(plan: Plan) -> None:
-        seen.append(str(plan))
+        observed.append(str(plan))
         raise RuntimeError(repr(plan))
 
     with pytest.raises(RuntimeError, match="<Plan: 1 to create; 0 unchanged>"):
         runtime.apply(manifest(tmp_path, 1), on_plan=refuse)
-    assert len(seen) == 1
+    assert len(observed) == 1
     assert list(tmp_path.iterdir()) == []

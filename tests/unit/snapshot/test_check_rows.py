@@ -49,8 +49,8 @@ def test_every_row_is_found_by_its_name_in_any_order(names: list[Any], random: A
     """What was asked for and what was not; nothing is wrong with any."""
     rows: list[Resource] = [{"name": name, "port": port} for name, port in names]
     random.shuffle(rows)
-    asked = None if all_ else names[::2]
-    assert _find(ProviderFunctions(HOST, {}), asked, rows) == (
+    requested = None if all_ else names[::2]
+    assert _find(ProviderFunctions(HOST, {}), requested, rows) == (
         {(row["name"], row["port"]): row for row in rows},
         {},
         [],
@@ -60,9 +60,9 @@ def test_every_row_is_found_by_its_name_in_any_order(names: list[Any], random: A
 def test_two_rows_of_one_name_are_a_problem_of_that_name() -> None:
     """The others are found."""
     rows: list[Resource] = [{"name": name, "port": 1} for name in "aba"]
-    found, wrong, _ = _find(ProviderFunctions(HOST, {}), [("a", 1), ("b", 1)], rows)
+    result, wrong, _ = _find(ProviderFunctions(HOST, {}), [("a", 1), ("b", 1)], rows)
     assert wrong == {("a", 1): "get returned 'a, 1' more than once"}
-    assert found["b", 1] is rows[1]
+    assert result["b", 1] is rows[1]
 
 
 @pytest.mark.parametrize("row", [{"name": "a"}, {"name": "a", "port": [1]}])
@@ -76,18 +76,18 @@ def test_a_name_of_another_data_type_is_a_problem_of_the_name_that_was_meant() -
     """It is not taken for absence; below ``error`` the row is found under the name that was asked for."""
     rows: list[Resource] = [{"name": "a", "port": "1"}, {"name": "b", "port": "1"}]
     message = "get returned port must be an integer, not a string"
-    found, wrong, warnings = _find(ProviderFunctions(HOST, {}), [("a", 1)], rows)
+    result, wrong, warnings = _find(ProviderFunctions(HOST, {}), [("a", 1)], rows)
     assert (wrong, warnings) == ({("a", 1): message}, [])
     for strict, warned in (("warning", [message]), ("off", [])):
-        found, wrong, warnings = _find(ProviderFunctions(HOST, {}), [("a", 1)], rows, strict)
-        assert found["a", 1] == {"name": "a", "port": 1}
+        result, wrong, warnings = _find(ProviderFunctions(HOST, {}), [("a", 1)], rows, strict)
+        assert result["a", 1] == {"name": "a", "port": 1}
         assert (wrong, warnings) == ({}, warned)
 
 
 def test_a_name_of_another_data_type_that_the_type_has_too_is_another_name() -> None:
     """``1`` and ``'1'`` are two resources where both may be names."""
-    found, wrong, _ = _find(ProviderFunctions(CODE, {}), ["1"], [{"name": 1}])
-    assert (list(found), wrong) == ([1], {})
+    result, wrong, _ = _find(ProviderFunctions(CODE, {}), ["1"], [{"name": 1}])
+    assert (list(result), wrong) == ([1], {})
 
 
 def test_a_name_that_is_not_canonical_is_a_problem_of_the_canonical_name() -> None:
@@ -95,6 +95,6 @@ def test_a_name_that_is_not_canonical_is_a_problem_of_the_canonical_name() -> No
     rows: list[Resource] = [{"name": 7}, {"name": ""}, {"name": "A"}]
     _, wrong, _ = _find(CODES, ["a"], rows)
     assert wrong == {"a": "get returned the name A, which is not canonical; it should be a"}
-    found, _, warnings = _find(CODES, ["a"], rows, "warning")
-    assert found["a"] == {"name": "a"}
+    result, _, warnings = _find(CODES, ["a"], rows, "warning")
+    assert result["a"] == {"name": "a"}
     assert warnings == list(wrong.values())

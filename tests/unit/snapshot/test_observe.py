@@ -35,7 +35,7 @@ def test_records_are_scanned_for_late_changes_only_where_a_type_settles(settle: 
     attributes = {"name": Attribute("String", kind="namevar")}
     methods: dict[str, Any] = dict.fromkeys(("get", "set"), lambda *_: [])
     types = [TypeDefinition(name=name, attributes=attributes, settle=settle) for name in ("thing", "other")]
-    runtime = Runtime(registry_of(*((each, type("Things", (BaseProvider,), methods)) for each in types)))
+    runtime = Runtime(registry_of(*((item, type("Things", (BaseProvider,), methods)) for item in types)))
     catalog = runtime.compile({"resources": {"Thing[a]": {}, "Other[a]": {}}})
     records = Records({("thing", "b"): Record("thing", "b", "b", {}, {}, {})})
     prior = Prior(StackState("project", "stack", records=records), {}, {})

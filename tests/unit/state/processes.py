@@ -30,9 +30,9 @@ def run(code: str, *arguments: str, before: Sequence[str] = ()) -> subprocess.Co
 def calls(log: Path) -> list[tuple[str, int]]:
     """Return every call in a log of strace, with its number among calls of that name."""
     counts: dict[str, int] = {}
-    found = []
+    entries = []
     for line in log.read_text(encoding="utf-8").splitlines():
         if call := re.match(r"(?:\d+ +)?(\w+)\(", line):
             counts[call[1]] = counts.get(call[1], 0) + 1
-            found.append((call[1], counts[call[1]]))
-    return found
+            entries.append((call[1], counts[call[1]]))
+    return entries

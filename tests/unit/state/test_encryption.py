@@ -74,22 +74,22 @@ class Site:
         """Write rows like an attacker without the key: every checksum and tally is valid again."""
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
             for number, body in bodies.items():
-                made = database.make_row(number, json.dumps(body).encode())
-                connection.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", made)  # noqa: S608 - a name of ours
+                row = database.make_row(number, json.dumps(body).encode())
+                connection.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", row)  # noqa: S608 - a name of ours
             for number, text in connection.execute("SELECT id, body FROM stack").fetchall():
                 header = json.loads(text)
                 for name in _TABLES:
                     low, high = number << 40, (number + 1) << 40
                     query = f"SELECT checksum FROM {name} WHERE id >= ? AND id < ?"  # noqa: S608 - a name of ours
-                    found = [checksum for (checksum,) in connection.execute(query, (low, high))]
+                    result = [checksum for (checksum,) in connection.execute(query, (low, high))]
                     _, weights, top = header["tallies"][name]
                     plain = 0
-                    for checksum in found:
+                    for checksum in result:
                         plain ^= checksum
-                    header["tallies"][name] = [len(found), weights >> 64 << 64 | plain, top]
+                    header["tallies"][name] = [len(result), weights >> 64 << 64 | plain, top]
                 if header != json.loads(text):
-                    made = database.make_row(number, json.dumps(header).encode())
-                    connection.execute("INSERT OR REPLACE INTO stack VALUES (?, ?, ?)", made)
+                    row = database.make_row(number, json.dumps(header).encode())
+                    connection.execute("INSERT OR REPLACE INTO stack VALUES (?, ?, ?)", row)
 
 
 @pytest.fixture
@@ -107,9 +107,9 @@ class TestStorage:
         site.write(a="sesame", b="street")
         state = site.store().load(WEB)
         assert state.encrypted
-        found = [open_sealed(state.records["file", name].should) for name in ("/a", "/b")]
-        assert [each["token"] for each in found] == [Sensitive("sesame"), Sensitive("street")]
-        assert found[0]["list"] == [1, {"deep": Sensitive("sesame!")}]
+        result = [open_sealed(state.records["file", name].should) for name in ("/a", "/b")]
+        assert [item["token"] for item in result] == [Sensitive("sesame"), Sensitive("street")]
+        assert result[0]["list"] == [1, {"deep": Sensitive("sesame!")}]
         assert open_sealed(state.outputs) == {"password": Sensitive("output street")}
 
     def test_a_secret_is_compared_without_being_opened(self, site: Site) -> None:
@@ -125,9 +125,9 @@ class TestStorage:
         store = site.store()
         with store.lock("test", 0):
             store.commit(WEB, Commit([record(should={"x": digest_secret("sesame", store.load(WEB).salt)})]))
-        found = site.store().load(WEB).records[record().key].should["x"]
-        assert found == digest_secret("sesame", store.load(WEB).salt)
-        assert found.open() is None
+        result = site.store().load(WEB).records[record().key].should["x"]
+        assert result == digest_secret("sesame", store.load(WEB).salt)
+        assert result.open() is None
 
     def test_nothing_on_disk_shows_a_secret(self, site: Site, tmp_path: Path) -> None:
         """In the database, its log and its generations."""
@@ -150,11 +150,11 @@ class TestStorage:
         site.write(a="sesame")
         store = site.store()
         with store.lock("test", 0):
-            found = store.load(WEB).records["file", "/a"]
-            store.commit(WEB, Commit([found._replace(title="other")]))
+            result = store.load(WEB).records["file", "/a"]
+            store.commit(WEB, Commit([result._replace(title="other")]))
         moved = site.store().load(WEB).records["file", "/a"]
         assert open_sealed(moved.should)["token"] == Sensitive("sesame")
-        assert moved.should["token"].secret.text != found.should["token"].secret.text
+        assert moved.should["token"].secret.text != result.should["token"].secret.text
 
     def test_each_stack_has_a_data_key_of_its_own(self, site: Site) -> None:
         """One user's key opens all of them."""
@@ -426,6 +426,6 @@ class TestForging:
         one, two = (state.records["file", name].should["token"].secret for name in ("/a", "/b"))
         assert isinstance(one, EncryptedSecret)
         assert one.place[0] == "urn:resource:default::web::file::/a"
-        for text, where in ((one.text, two.place), (two.text, one.place), (one.text, (*one.place, "x"))):
+        for text, location in ((one.text, two.place), (two.text, one.place), (one.text, (*one.place, "x"))):
             with pytest.raises(StateError, match="altered without its key"):
-                Sealed("", EncryptedSecret(text, where, one.unlock)).open()
+                Sealed("", EncryptedSecret(text, location, one.unlock)).open()

@@ -77,10 +77,10 @@ class TestWrapping:
         key = keys.key_from_url(make("a"), {})
         wrapped = key.wrap(DATA_KEY)
         text = wrapped["wrapped"]
-        for place in range(0, len(text) - 2, 7):
-            other = "A" if text[place] != "A" else "B"
+        for number in range(0, len(text) - 2, 7):
+            second = "A" if text[number] != "A" else "B"
             with pytest.raises(ValueError, match=r".+"):
-                key.unwrap({**wrapped, "wrapped": text[:place] + other + text[place + 1 :]})
+                key.unwrap({**wrapped, "wrapped": text[:number] + second + text[number + 1 :]})
 
     def test_a_key_of_another_kind_is_a_usage_error(self, make: Callable[[str], str]) -> None:
         """The option is wrong, nothing is damaged."""
@@ -112,13 +112,13 @@ class TestFiles:
     def test_a_link_that_others_could_have_created_is_not_followed(self, tmp_path: Path) -> None:
         """A link of the caller is followed."""
         url = file_key(tmp_path, "a")
-        own, public = tmp_path / "own", tmp_path / "public"
-        own.symlink_to(tmp_path / "a")
+        path, public = tmp_path / "own", tmp_path / "public"
+        path.symlink_to(tmp_path / "a")
         public.mkdir(mode=0o777)
         public.chmod(0o777)
         (public / "link").symlink_to(tmp_path / "a")
         wrapped = keys.key_from_url(url, {}).wrap(DATA_KEY)
-        assert keys.key_from_url(f"file:{own}", {}).unwrap(wrapped) == DATA_KEY
+        assert keys.key_from_url(f"file:{path}", {}).unwrap(wrapped) == DATA_KEY
         with pytest.raises(UsageError, match="a symbolic link on the path"):
             keys.key_from_url(f"file:{public}/link", {}).unwrap(wrapped)
 
@@ -193,14 +193,14 @@ class TestAge:
 
     def test_only_recipients_open_it(self, tmp_path: Path) -> None:
         """The key that wraps it is always a recipient."""
-        mine, theirs, other = (age_key(tmp_path, name) for name in ("mine", "theirs", "other"))
+        mine, theirs, second = (age_key(tmp_path, name) for name in ("mine", "theirs", "other"))
         public = (tmp_path / "theirs").read_text(encoding="utf-8").splitlines()[0].removeprefix("# public key: ")
         (tmp_path / "team").write_text(f"# the team\n\n{public}\n", encoding="utf-8")
         wrapped = keys.key_from_url(f"{mine}?recipients={tmp_path}/team", {}).wrap(DATA_KEY)
         assert keys.key_from_url(mine, {}).unwrap(wrapped) == DATA_KEY
         assert keys.key_from_url(theirs, {}).unwrap(wrapped) == DATA_KEY
         with pytest.raises(ValueError, match=r".+"):
-            keys.key_from_url(other, {}).unwrap(wrapped)
+            keys.key_from_url(second, {}).unwrap(wrapped)
 
     def test_an_invalid_recipient_is_named(self, tmp_path: Path) -> None:
         """With its file."""
@@ -244,21 +244,21 @@ class TestCipher:
 
     def test_ciphertext_is_bound_to_its_place(self) -> None:
         """Another key or invalid base64 opens nothing either."""
-        mine, other = keys.Cipher(keys.generate_key()), keys.Cipher(keys.generate_key())
+        mine, cipher = keys.Cipher(keys.generate_key()), keys.Cipher(keys.generate_key())
         text = mine.encrypt(b"sesame", b"here")
         assert mine.decrypt(text, b"here") == b"sesame"
-        for key, given, bound in (
+        for key, arguments, bound in (
             (mine, text, b"there"),
-            (other, text, b"here"),
+            (cipher, text, b"here"),
             (mine, "?", b""),
             (mine, "", b"here"),
         ):
             with pytest.raises(ValueError, match=r".+"):
-                key.decrypt(given, bound)
+                key.decrypt(arguments, bound)
 
     def test_keys_for_two_purposes_differ(self) -> None:
         """Each has the length of a key."""
         key = keys.generate_key()
         derived = {keys.derive_key(key, "a"), keys.derive_key(key, "b"), key}
         assert len(derived) == 3
-        assert {len(each) for each in derived} == {keys.KEY_BYTES}
+        assert {len(item) for item in derived} == {keys.KEY_BYTES}

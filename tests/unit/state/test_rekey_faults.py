@@ -88,8 +88,8 @@ class EncryptedState:
     def points(self) -> list[tuple[str, int]]:
         """Return every call that changes something, with its number among calls of that name."""
         log = self.path.parent.with_name("log")
-        done = self.run(f"-o{log}")
-        assert done.returncode == 0, done.stderr
+        result = self.run(f"-o{log}")
+        assert result.returncode == 0, result.stderr
         return processes.calls(log)
 
     def opens(self, url: str) -> bool:
@@ -103,8 +103,8 @@ class EncryptedState:
         assert len(state.records) == 30
         assert store.check()
         for number in range(30 if self.before and url else 0):
-            found = open_sealed(state.records["file", f"/{number}"].should)
-            assert found == {"token": Sensitive(f"{SECRET}-{number}")}
+            result = open_sealed(state.records["file", f"/{number}"].should)
+            assert result == {"token": Sensitive(f"{SECRET}-{number}")}
         return True
 
 
@@ -117,17 +117,17 @@ def site(request: pytest.FixtureRequest) -> Iterator[EncryptedState]:
 
 def test_a_rekey_is_atomic(site: EncryptedState) -> None:
     """After a kill at any call exactly one key opens everything; a second rekey completes the change."""
-    found = site.points()
+    points = site.points()
     assert site.opens(site.after)
-    assert len(found) > POINTS
+    assert len(points) > POINTS
     outcomes = set()
-    for call, number in random.Random(4).sample(found, POINTS):  # noqa: S311 - the same sample each time
+    for call, number in random.Random(4).sample(points, POINTS):  # noqa: S311 - the same sample each time
         site.reset()
-        done = site.run(f"-einject={call}:signal=KILL:when={number}")
-        assert done.returncode in {-9, 137}, (call, number, done.stderr)
-        left = [file.read_bytes() for file in site.path.parent.iterdir()]
+        result = site.run(f"-einject={call}:signal=KILL:when={number}")
+        assert result.returncode in {-9, 137}, (call, number, result.stderr)
+        datas = [file.read_bytes() for file in site.path.parent.iterdir()]
         assert not any(
-            encoded in each for each in left for encoded in (SECRET.encode(), b64encode(SECRET.encode())[:16])
+            encoded in item for item in datas for encoded in (SECRET.encode(), b64encode(SECRET.encode())[:16])
         )
         before, after = site.opens(site.before), site.opens(site.after)
         assert before != after, (call, number)

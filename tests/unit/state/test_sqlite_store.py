@@ -55,7 +55,7 @@ def write(store: SqliteStore, *names: str, finish: bool = True) -> StackState:
 
 def files(path: Path) -> dict[str, bytes]:
     """Return every file in the database's directory with its content."""
-    return {each.name: each.read_bytes() for each in sorted(path.parent.iterdir())}
+    return {entry.name: entry.read_bytes() for entry in sorted(path.parent.iterdir())}
 
 
 class TestPermissions:
@@ -72,9 +72,9 @@ class TestPermissions:
                 path.parent.chmod(0o700)
             with store.lock("test", 0):
                 store.commit(WEB, Commit([record()]))
-                modes = {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
+                modes = {entry.name: entry.stat().st_mode & 0o777 for entry in path.parent.iterdir()}
             write(store, "/b")
-            modes |= {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
+            modes |= {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
         finally:
             os.umask(before)
         assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -86,14 +86,14 @@ class TestPermissions:
     def test_a_place_that_others_can_write_to_is_refused(self, store: SqliteStore, path: Path) -> None:
         """A directory or a file; the message contains the command to run."""
         write(store, "/a")
-        for each, mode in ((path.parent, 0o770), (path.parent, 0o707), (path, 0o620)):
-            kept = each.stat().st_mode
-            each.chmod(mode)
+        for item, mode in ((path.parent, 0o770), (path.parent, 0o707), (path, 0o620)):
+            st_mode = item.stat().st_mode
+            item.chmod(mode)
             with pytest.raises(StateError, match=r"others can write to it.*chmod go-w"):
                 store.load(WEB)
             with pytest.raises(StateError, match="others can write to it"), store.lock("test", 0):
                 pass
-            each.chmod(kept)
+            item.chmod(st_mode)
         assert store.load(WEB).serial == 1
 
     def test_a_directory_that_all_users_share_is_never_to_be_changed(self, tmp_path: Path) -> None:
@@ -104,19 +104,19 @@ class TestPermissions:
         with pytest.raises(StateError) as refused, SqliteStore(str(shared / "x.db")).lock("test", 0):
             pass
         assert "chmod" not in str(refused.value)
-        own = str(refused.value).partition("--state sqlite:")[2]
-        assert own == f"{shared}/resource-api/x.db"
-        with SqliteStore(own).lock("test", 0):
+        private = str(refused.value).partition("--state sqlite:")[2]
+        assert private == f"{shared}/resource-api/x.db"
+        with SqliteStore(private).lock("test", 0):
             pass
 
     def test_a_place_of_another_user_is_refused(self, store: SqliteStore, path: Path) -> None:
         """Its owner could change it."""
         write(store, "/a")
-        for each in (path, path.parent):
-            os.chown(each, 12345, -1)
+        for item in (path, path.parent):
+            os.chown(item, 12345, -1)
             with pytest.raises(StateError, match=r"belongs to another user.*; name another place with --state"):
                 store.load(WEB)
-            os.chown(each, 0, -1)
+            os.chown(item, 0, -1)
 
     def test_a_link_instead_of_the_database_is_refused(self, store: SqliteStore, path: Path) -> None:
         """State is not stored at the target of a link."""
@@ -131,8 +131,8 @@ class TestPermissions:
         """The directory, the reason of the system, and the option that names another place."""
         (tmp_path / "file").touch()
         unusable = SqliteStore(str(tmp_path / place / "state.db"))
-        why = r"(none|beneath): state cannot be used: .*; name another place with --state sqlite:PATH"
-        with pytest.raises(StateError, match=why), unusable.lock("test", 0):
+        reason = r"(none|beneath): state cannot be used: .*; name another place with --state sqlite:PATH"
+        with pytest.raises(StateError, match=reason), unusable.lock("test", 0):
             pass
 
     def test_reading_creates_nothing(self, store: SqliteStore, path: Path) -> None:
@@ -161,8 +161,8 @@ class TestPermissions:
             "import sys; from resource_api.state.open_store import open_store;"
             "open_store('sqlite:' + sys.argv[1]).stacks(); assert 'sqlite3' not in sys.modules"
         )
-        done = run(code, str(path))
-        assert done.returncode == 0, done.stderr
+        result = run(code, str(path))
+        assert result.returncode == 0, result.stderr
 
 
 class TestMissing:
@@ -183,11 +183,11 @@ class TestMissing:
             if how == "missing like its marker":
                 Path(f"{path}.marker").unlink()
         elif how == "another":
-            other = SqliteStore(str(path.parent.parent / "other" / "state.db"))
-            write(other, "/a")
-            write(other, "/a")
-            write(other, "/a")
-            shutil.copy(other.path, path)
+            sqlite_store = SqliteStore(str(path.parent.parent / "other" / "state.db"))
+            write(sqlite_store, "/a")
+            write(sqlite_store, "/a")
+            write(sqlite_store, "/a")
+            shutil.copy(sqlite_store.path, path)
         else:
             data = path.read_bytes()
             new = {
@@ -268,8 +268,8 @@ class TestDamage:
     def broken(self, data: bytes) -> Iterator[bytes]:
         """Yield the file with a flipped bit, with a block of zeros, and truncated."""
         chance = random.Random(7)  # noqa: S311 - the same each time
-        used = [offset for offset in range(len(data)) if data[offset]]
-        for offset in {*range(100), *chance.sample(used, 900), *chance.sample(range(len(data)), 100)}:
+        consumed = [offset for offset in range(len(data)) if data[offset]]
+        for offset in {*range(100), *chance.sample(consumed, 900), *chance.sample(range(len(data)), 100)}:
             yield data[:offset] + bytes([data[offset] ^ (1 << chance.randrange(8))]) + data[offset + 1 :]
         for offset in range(0, len(data), 512):
             yield data[:offset] + bytes(512) + data[offset + 512 :]
@@ -301,14 +301,14 @@ class TestDamage:
             "UPDATE ? SET checksum = 'x'",
             "UPDATE ? SET body = 7",
         ):
-            kept = path.read_bytes()
+            data = path.read_bytes()
             connection = sqlite3.connect(path)
             connection.execute(change.replace("?", table))
             connection.commit()
             connection.close()
             with pytest.raises(StateError, match="state recover"):
                 store.check()
-            path.write_bytes(kept)
+            path.write_bytes(data)
         assert store.check()
 
     def test_a_damaged_structure_is_not_written_into(self, store: SqliteStore, path: Path) -> None:
@@ -334,7 +334,7 @@ class TestDamage:
         chance = random.Random(7)  # noqa: S311 - the same each time
         copy = SqliteStore(str(path.parent.parent / "copy" / "state.db"))
         Path(copy.path).parent.mkdir(mode=0o700)
-        seen = set()
+        observed = set()
         for offset in [*range(32), *chance.sample(range(len(log)), 60)]:
             for broken in (log[:offset], log[:offset] + bytes([log[offset] ^ 4]) + log[offset + 1 :]):
                 for name, data in saved.items():
@@ -342,12 +342,12 @@ class TestDamage:
                         (Path(copy.path).parent / name).write_bytes(broken if name.endswith("-wal") else data)
                 Path(f"{copy.path}-shm").unlink(missing_ok=True)
                 try:
-                    found = content(copy.load(WEB))
+                    text = content(copy.load(WEB))
                 except StateError:
                     continue
-                assert found in states
-                seen.add(found)
-        assert len(seen) > 1
+                assert text in states
+                observed.add(text)
+        assert len(observed) > 1
 
 
 class TestGenerations:
@@ -359,10 +359,10 @@ class TestGenerations:
             write(store, f"/{number}")
         with store.lock("test", 0):
             store.finish_run(WEB, {"run": "nothing"})
-        names = sorted(each.name for each in path.parent.glob("state.db.[0-9]"))
+        names = sorted(entry.name for entry in path.parent.glob("state.db.[0-9]"))
         assert names == ["state.db.1", "state.db.2", "state.db.3"]
-        found = [line for line in store.check() if "intact, " in line]
-        assert [line.rpartition(" ")[2] for line in found] == ["5", "4", "3"]
+        result = [line for line in store.check() if "intact, " in line]
+        assert [line.rpartition(" ")[2] for line in result] == ["5", "4", "3"]
 
     @pytest.mark.parametrize("damaged", [0, 1, 2])
     def test_the_newest_intact_one_is_restored(self, store: SqliteStore, path: Path, damaged: int) -> None:
@@ -378,7 +378,7 @@ class TestGenerations:
         assert state.serial == 4 - damaged
         assert ("lost: project web, stack default" in report) == (damaged > 0)
         assert "state is damaged" in report
-        aside = next(each for each in path.parent.glob("state.db.damaged-*Z"))
+        aside = next(entry for entry in path.parent.glob("state.db.damaged-*Z"))
         assert aside.read_bytes() == content_before
         assert write(store, "/new").serial == state.serial + 1
         assert "nothing to recover" in "\n".join(store.recover(0))
@@ -495,8 +495,8 @@ class TestGenerations:
         write(store, "/a")
         old = path.read_bytes()
         write(store, "/b")
-        for each in (*path.parent.glob("state.db.[0-9]"), *path.parent.glob("state.db-*")):
-            each.unlink()
+        for item in (*path.parent.glob("state.db.[0-9]"), *path.parent.glob("state.db-*")):
+            item.unlink()
         path.write_bytes(old)
         report = "\n".join(store.recover(0))
         assert "at least up to serial 2" in report
@@ -516,9 +516,9 @@ class TestGenerations:
     def test_without_an_intact_copy_nothing_is_changed(self, store: SqliteStore, path: Path) -> None:
         """The message contains the commands to start again."""
         write(store, "/a")
-        for each in path.parent.glob("state.db*"):
-            if each.name in {"state.db", "state.db.1"}:
-                each.write_bytes(b"gone")
+        for entry in path.parent.glob("state.db*"):
+            if entry.name in {"state.db", "state.db.1"}:
+                entry.write_bytes(b"gone")
         before = {name: data for name, data in files(path).items() if name.partition("state.db")[2][:2] in {"", ".1"}}
         with pytest.raises(StateError, match="no intact generation is left"):
             store.recover(0)
@@ -547,7 +547,7 @@ for start in range(0, 100, 20):
         process = subprocess.Popen(
             [sys.executable, "-c", self.WRITER, str(path)], env={**os.environ, "PYTHONPATH": str(ROOT)}
         )
-        last, seen = 0, set()
+        last, observed = 0, set()
         with process:
             while process.poll() is None:
                 state = store.load(WEB)
@@ -555,10 +555,10 @@ for start in range(0, 100, 20):
                 assert state.outputs.get("count", 0) == state.serial
                 assert state.serial >= last
                 last = state.serial
-                seen.add(last)
+                observed.add(last)
         assert process.returncode == 0
         assert store.load(WEB).serial == 100
-        assert len(seen) > 3
+        assert len(observed) > 3
 
     def test_reading_changes_no_file(self, store: SqliteStore, path: Path) -> None:
         """The log that a killed writer left stays until the next writer."""
@@ -570,8 +570,8 @@ for start in range(0, 100, 20):
         Path(f"{path}-shm").unlink()
         for _ in range(2):
             assert SqliteStore(str(path)).load(WEB).serial == 1
-        now = files(path)
-        assert {name: now[name] for name in ("state.db", "state.db-wal")} == {
+        current = files(path)
+        assert {name: current[name] for name in ("state.db", "state.db-wal")} == {
             name: saved[name] for name in ("state.db", "state.db-wal")
         }
 

@@ -97,8 +97,8 @@ def points(path: Path) -> list[tuple[str, int]]:
     if path.parent.exists():
         shutil.copytree(path.parent, saved)
     log = path.parent.with_name("log")
-    done = traced(path, f"-o{log}")
-    assert done.returncode == 0, done.stderr
+    result = traced(path, f"-o{log}")
+    assert result.returncode == 0, result.stderr
     shutil.rmtree(path.parent)
     return processes.calls(log)
 
@@ -111,7 +111,7 @@ def reset(path: Path) -> None:
         shutil.copytree(saved, path.parent)
 
 
-def check(path: Path, done: subprocess.CompletedProcess[str]) -> None:
+def check(path: Path, result: subprocess.CompletedProcess[str]) -> None:
     """Check that everything reported is recorded, nothing is half written, and the next run works."""
     store = SqliteStore(str(path))
     state = store.load(WEB)
@@ -120,9 +120,9 @@ def check(path: Path, done: subprocess.CompletedProcess[str]) -> None:
     assert names in (old, [*old, "/new"])
     assert state.serial == len(names)
     assert store.check()
-    if "intended" in done.stdout and names == old:
+    if "intended" in result.stdout and names == old:
         assert [intent.name for intent in state.intents.values()] == ["/new"]
-    if "committed" in done.stdout:
+    if "committed" in result.stdout:
         assert names == [*old, "/new"]
     if names != old:
         assert not state.intents
@@ -131,22 +131,22 @@ def check(path: Path, done: subprocess.CompletedProcess[str]) -> None:
         store.finish_run(WEB, {"run": "after"})
 
 
-def sample(found: list[tuple[str, int]], count: int) -> list[tuple[str, int]]:
+def sample(result: list[tuple[str, int]], count: int) -> list[tuple[str, int]]:
     """Return at most ``count`` of the points, evenly spread, both ends included."""
-    step = max(1, (len(found) - 1) // (count - 1))
-    return [*found[::step], found[-1]]
+    step = max(1, (len(result) - 1) // (count - 1))
+    return [*result[::step], result[-1]]
 
 
 def test_a_kill_at_any_call_leaves_the_old_or_the_new(path: Path) -> None:
     """The state loads, contains everything that was reported, and the next run continues."""
-    found = points(path)
-    assert len(found) > 30
-    for call, number in sample(found, POINTS):
+    result = points(path)
+    assert len(result) > 30
+    for call, number in sample(result, POINTS):
         reset(path)
-        done = traced(path, "-o/dev/null", f"-einject={call}:signal=KILL:when={number}")
-        assert done.returncode in {-9, 137}, f"{call}#{number}: {done.returncode} {done.stderr}"
+        outcome = traced(path, "-o/dev/null", f"-einject={call}:signal=KILL:when={number}")
+        assert outcome.returncode in {-9, 137}, f"{call}#{number}: {outcome.returncode} {outcome.stderr}"
         try:
-            check(path, done)
+            check(path, outcome)
         except Exception as error:
             msg = f"killed at {call}#{number}"
             raise AssertionError(msg) from error
@@ -154,23 +154,23 @@ def test_a_kill_at_any_call_leaves_the_old_or_the_new(path: Path) -> None:
 
 def test_an_error_of_any_call_loses_nothing(path: Path) -> None:
     """The run succeeds, or ends with exit code 74 and a message; never with a traceback."""
-    found = [
+    result = [
         point for point in points(path) if point[0] in {"pwrite64", "write", "fsync", "fdatasync", "rename", "openat"}
     ]
-    assert len(found) > 20
+    assert len(result) > 20
     failed = 0
     # Every flush: the effect of a failed one may show only after a power cut.
-    flushes = [point for point in found if point[0] == "fdatasync"]
-    for index, (call, number) in enumerate(dict.fromkeys([*sample(found, POINTS), *flushes])):
+    flushes = [point for point in result if point[0] == "fdatasync"]
+    for index, (call, number) in enumerate(dict.fromkeys([*sample(result, POINTS), *flushes])):
         reset(path)
         errno = "EIO" if call in {"fsync", "fdatasync"} else ("ENOSPC", "EIO", "EROFS")[index % 3]
-        done = traced(path, "-o/dev/null", f"-einject={call}:error={errno}:when={number}")
-        assert done.returncode in {0, 74}, f"{call}#{number} {errno}: {done.returncode} {done.stderr}"
-        failed += done.returncode == 74
+        outcome = traced(path, "-o/dev/null", f"-einject={call}:error={errno}:when={number}")
+        assert outcome.returncode in {0, 74}, f"{call}#{number} {errno}: {outcome.returncode} {outcome.stderr}"
+        failed += outcome.returncode == 74
         try:
-            check(path, done)
+            check(path, outcome)
         except Exception as error:
-            msg = f"{errno} at {call}#{number}: {done.stderr}"
+            msg = f"{errno} at {call}#{number}: {outcome.stderr}"
             raise AssertionError(msg) from error
     assert failed
 
@@ -180,8 +180,8 @@ def test_intents_and_commits_are_on_disk_when_they_return(path: Path) -> None:
     """The log is flushed before the call returns, and survives a power cut."""
     log = path.parent.with_name("log")
     strace = ["strace", "-f", "-y", "-qq", "-etrace=write,fsync,fdatasync", f"-o{log}"]
-    done = processes.run(RUN, str(path), before=strace)
-    assert done.returncode == 0, done.stderr
+    result = processes.run(RUN, str(path), before=strace)
+    assert result.returncode == 0, result.stderr
     text = log.read_text()
     flushed, reported = r"f(?:data)?sync\(\d+<[^>]*state\.db-wal>", r"write\(1<[^>]*>, "
     assert re.search(rf"(?s){flushed}.*{reported}\"intended.*{flushed}.*{reported}\"committed", text), text
@@ -190,17 +190,17 @@ def test_intents_and_commits_are_on_disk_when_they_return(path: Path) -> None:
 @pytest.mark.parametrize("mode", power.MODES)
 def test_a_power_cut_loses_nothing_that_was_reported(tmp_path: Path, mode: int) -> None:
     """After the run, and at some of its flushes: everything reported as written is recorded."""
-    image, place = power.make_image(tmp_path), tmp_path / "mounted"
-    place.mkdir()
-    path = place / "state" / "state.db"
+    image, file = power.make_image(tmp_path), tmp_path / "mounted"
+    file.mkdir()
+    path = file / "state" / "state.db"
     for cut in ("", "fdatasync:signal=KILL:when=2", "fsync:signal=KILL:when=3", "fdatasync:signal=KILL:when=9"):
         with power.copied(image, "before") as disk:
-            with power.mounted(disk, place):
-                done = traced(path, "-o/dev/null", *([f"-einject={cut}"] if cut else []))
-                assert (done.returncode == 0) == (not cut), f"{cut}: {done.returncode} {done.stderr}"
-                power.cut(place, mode)
-            with power.copied(disk, "after") as after, power.mounted(after, place):
-                check(path, done)
+            with power.mounted(disk, file):
+                result = traced(path, "-o/dev/null", *([f"-einject={cut}"] if cut else []))
+                assert (result.returncode == 0) == (not cut), f"{cut}: {result.returncode} {result.stderr}"
+                power.cut(file, mode)
+            with power.copied(disk, "after") as after, power.mounted(after, file):
+                check(path, result)
 
 
 def in_private_mounts(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -243,8 +243,8 @@ with store.lock("test", 0):
 assert store.check()
 """
     script = 'mount -t tmpfs -o size=1500k none "$1"; head -c 800000 /dev/zero > "$1/filler"; "$2" -c "$3" "$1"'
-    done = in_private_mounts(script, str(tmp_path), sys.executable, fill)
-    assert done.returncode == 0, done.stderr
+    result = in_private_mounts(script, str(tmp_path), sys.executable, fill)
+    assert result.returncode == 0, result.stderr
 
 
 def test_a_full_disk_is_named_wherever_it_becomes_full(tmp_path: Path) -> None:
@@ -275,8 +275,8 @@ assert outcomes[-1] == "done", outcomes
 assert set(outcomes) == {"done", "the disk is full", "No space left on device"}, outcomes
 """
     script = 'mount -t tmpfs -o size=1500k,mode=700 none "$1"; "$2" -c "$3" "$1"'
-    done = in_private_mounts(script, str(tmp_path), sys.executable, attempt)
-    assert done.returncode == 0, done.stderr
+    result = in_private_mounts(script, str(tmp_path), sys.executable, attempt)
+    assert result.returncode == 0, result.stderr
 
 
 def test_a_read_only_place_can_be_read_and_not_written(tmp_path: Path) -> None:
@@ -299,5 +299,5 @@ except StateError as error:
     assert error.exit_code == 74 and "Read-only" in str(error), str(error)
 """
     script = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; "$2" -c "$3" "$1"'
-    done = in_private_mounts(script, str(tmp_path), sys.executable, read)
-    assert done.returncode == 0, done.stderr
+    result = in_private_mounts(script, str(tmp_path), sys.executable, read)
+    assert result.returncode == 0, result.stderr

@@ -134,7 +134,7 @@ class TestMarker:
         finally:
             os.umask(before)
         assert read_marker(path) == self.KNOWN._replace(creating=True)
-        assert [each.name for each in tmp_path.iterdir()] == ["state.db.marker"]
+        assert [entry.name for entry in tmp_path.iterdir()] == ["state.db.marker"]
         assert (tmp_path / "state.db.marker").stat().st_mode & 0o777 == 0o600
 
     def test_every_changed_byte_is_detected(self, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ class TestMarker:
         broken = [whole[:cut] for cut in range(len(whole) - 1)]
         broken += [whole[:i] + bytes([whole[i] ^ bit]) + whole[i + 1 :] for i in range(len(whole)) for bit in (1, 128)]
         shapes: list[object] = [[], {}, None, [1, 2], ["x", {}]]
-        broken += [json.dumps(each).encode() for each in shapes]
+        broken += [json.dumps(shape).encode() for shape in shapes]
         detected = 0
         for data in broken:
             file.write_bytes(data)

@@ -106,8 +106,8 @@ class TestHonest:
         deep.mkdir(parents=True)
         (deep / "x").write_bytes(b"x" * 100_000)
         subprocess.run(["tar", f"--format={form}", "-C", tmp_path / "in", "-czf", tmp_path / "t", "."], check=True)
-        found = unpacked((tmp_path / "t").read_bytes())
-        assert found == {"d" * 90: None, f"{'d' * 90}/{'e' * 90}": None, f"{'d' * 90}/{'e' * 90}/x": b"x" * 100_000}
+        result = unpacked((tmp_path / "t").read_bytes())
+        assert result == {"d" * 90: None, f"{'d' * 90}/{'e' * 90}": None, f"{'d' * 90}/{'e' * 90}/x": b"x" * 100_000}
 
     def test_directories_that_were_not_packed_are_implied(self) -> None:
         """They are yielded before their content."""
@@ -116,8 +116,8 @@ class TestHonest:
     def test_members_need_not_be_read(self) -> None:
         """A list of names does not require reading contents."""
         for form in PACKERS.values():
-            found = [member.name for member in archive_members.members(io.BytesIO(form(TREE)), LIMITS)]
-            assert found == list(TREE)
+            names = [member.name for member in archive_members.members(io.BytesIO(form(TREE)), LIMITS)]
+            assert names == list(TREE)
 
     @pytest.mark.parametrize(
         ("packed", "file", "directory"),
@@ -253,10 +253,10 @@ class TestHostile:
             "try: list(archive_members.members(open(sys.argv[1], 'rb'), Limits(1 << 40, 100)))\n"
             "except ResourceError as error: print(error)"
         )
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", program, raw], check=True, capture_output=True, text=True, timeout=30
         )
-        assert "its headers are too long" in done.stdout
+        assert "its headers are too long" in process.stdout
 
     @pytest.mark.parametrize("form", PACKERS)
     def test_a_truncated_archive_is_an_error(self, form: str) -> None:
@@ -265,10 +265,10 @@ class TestHostile:
         whole = unpacked(raw)
         for length in range(0, len(raw), 61):
             try:
-                found = unpacked(raw[:length])
+                result = unpacked(raw[:length])
             except ResourceError:
                 continue
-            assert found == whole
+            assert result == whole
 
     @given(st.binary(max_size=2000), st.sampled_from([b"", b"PK\x03\x04", b"\x1f\x8b\x08"]))
     def test_bytes_that_are_no_archive_are_refused(self, raw: bytes, start: bytes) -> None:
@@ -282,10 +282,10 @@ class TestHostile:
         raw = bytearray(PACKERS[form](TREE))
         raw[place % len(raw)] = byte
         try:
-            found = unpacked(bytes(raw))
+            result = unpacked(bytes(raw))
         except ResourceError:
             return
-        assert all(name and not name.startswith("/") and ".." not in name.split("/") for name in found)
+        assert all(name and not name.startswith("/") and ".." not in name.split("/") for name in result)
 
 
 def test_the_same_rules_hold_for_members_of_any_origin() -> None:

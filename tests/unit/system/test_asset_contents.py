@@ -41,10 +41,10 @@ def sha(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-def make(value: Any, place: Path | str = "/nowhere") -> Any:
-    """Build the contents in ``value`` for a manifest in the directory ``place``."""
+def make(value: Any, path: Path | str = "/nowhere") -> Any:
+    """Build the contents in ``value`` for a manifest in the directory ``path``."""
     assets = AssetReader()
-    return build_contents(value, lambda wish: assets(wish, f"{place}/site.yaml"))
+    return build_contents(value, lambda wish: assets(wish, f"{path}/site.yaml"))
 
 
 def unpacked(archive: Archive, limits: Limits = LIMITS) -> dict[str, Any]:
@@ -68,15 +68,15 @@ class TestSpelling:
 
     def test_contents_are_found_at_any_depth(self) -> None:
         """Lists and mappings are searched; all other values stay as they are."""
-        found = make({"a": [1, {"asset": {"text": "x"}}], "b": {"asset": {"text": "y"}, "c": 2}})
-        assert found == {"a": [1, Asset(sha(b"x"))], "b": {"asset": {"text": "y"}, "c": 2}}
+        result = make({"a": [1, {"asset": {"text": "x"}}], "b": {"asset": {"text": "y"}, "c": 2}})
+        assert result == {"a": [1, Asset(sha(b"x"))], "b": {"asset": {"text": "y"}, "c": 2}}
 
     def test_a_content_with_a_secret_is_a_secret(self) -> None:
         """Its digest is derived from the secret."""
-        found = make({"archive": {"files": {"a": {"asset": {"text": Sensitive("hunter2")}}}}})
-        assert isinstance(found, Sensitive)
-        assert str(found) == "<sensitive>"
-        assert isinstance(found.reveal(), Archive)
+        result = make({"archive": {"files": {"a": {"asset": {"text": Sensitive("hunter2")}}}}})
+        assert isinstance(result, Sensitive)
+        assert str(result) == "<sensitive>"
+        assert isinstance(result.reveal(), Archive)
 
     @pytest.mark.parametrize(
         ("spelt", "message"),
@@ -286,7 +286,7 @@ class TestUrls:
         with serving(Server) as base:
             assets = AssetReader()
             wish = {"asset": {"url": f"{base}/on", "sha256": sha(Server.body)}}
-            first, second = (build_contents(wish, lambda each: assets(each, "site.yaml")) for _ in range(2))
+            first, second = (build_contents(wish, lambda item: assets(item, "site.yaml")) for _ in range(2))
             assert Server.asked == []
             for asset in (first, second, first):
                 with asset.open() as stream:

@@ -40,15 +40,15 @@ def kept(store: Path, path: Path) -> Backup:
 @given(st.lists(COPIES, max_size=8))
 def test_the_newest_copies_that_fit_are_kept(found: list[Backup]) -> None:
     """The kept ones are the end of the list; one more would be too old, or too much."""
-    found.sort(key=lambda each: each.time)
+    found.sort(key=lambda item: item.time)
     rest = within_bounds(found, NOW)
     assert rest == found[len(found) - len(rest) :]
-    sizes = {each.sha256: each.size for each in found[::-1]}
-    assert all(NOW - each.time <= MAX_AGE for each in rest)
+    sizes = {value.sha256: value.size for value in found[::-1]}
+    assert all(NOW - entry.time <= MAX_AGE for entry in rest)
     if len(rest) < len(found):
         next_one = found[-len(rest) - 1]
-        seen = {each.sha256: each.size for each in (next_one, *rest)}
-        assert NOW - next_one.time > MAX_AGE or sum(seen.values()) > MAX_SIZE or sizes != seen
+        observed = {element.sha256: element.size for element in (next_one, *rest)}
+        assert NOW - next_one.time > MAX_AGE or sum(observed.values()) > MAX_SIZE or sizes != observed
 
 
 def test_a_content_is_stored_once_and_for_its_owner_alone(tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ def test_a_content_is_stored_once_and_for_its_owner_alone(tmp_path: Path) -> Non
     finally:
         os.umask(before)
     assert (first.sha256, first.path, len(list_backups(str(store)))) == (second.sha256, str(path), 2)
-    assert {each.stat().st_mode & 0o077 for each in (store, *store.rglob("*"))} == {0}
-    assert [each.read_text() for each in (store / "contents").iterdir()] == ["secret"]
+    assert {item.stat().st_mode & 0o077 for item in (store, *store.rglob("*"))} == {0}
+    assert [entry.read_text() for entry in (store / "contents").iterdir()] == ["secret"]
 
 
 def test_the_oldest_copies_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_the_oldest_copies_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for number in range(4):
         path.write_text(f"text{number}")
         kept(store, path)
-    assert sorted(each.read_text() for each in (store / "contents").iterdir()) == ["text2", "text3"]
+    assert sorted(entry.read_text() for entry in (store / "contents").iterdir()) == ["text2", "text3"]
     assert len(list_backups(str(store))) == 2
     path.write_text("x" * 11)
     with pytest.raises(ResourceError, match="no copy is kept of it: one run keeps at most"):
@@ -87,7 +87,7 @@ def test_half_a_line_in_the_index_hides_no_other_copy(tmp_path: Path) -> None:
     with (store / "index").open("a") as index:
         index.write('["/etc/motd", "0a0')
     kept(store, path)
-    assert [each.path for each in list_backups(str(store))] == [str(path)] * 2
+    assert [backup.path for backup in list_backups(str(store))] == [str(path)] * 2
 
 
 def test_a_damaged_copy_is_not_restored(tmp_path: Path) -> None:

@@ -113,8 +113,8 @@ def test_a_concurrent_write_is_not_lost(tmp_path: Path) -> None:
 
     def change(file: Lines) -> None:
         if disturbances:
-            with path.open("a") as other:
-                other.write(f"{disturbances.pop(0)}\n")
+            with path.open("a") as second:
+                second.write(f"{disturbances.pop(0)}\n")
         file.append("added")
 
     edit_lines(str(path), change, mode=0o644)

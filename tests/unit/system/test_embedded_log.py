@@ -34,9 +34,9 @@ class Records(logging.Handler):
 @pytest.fixture
 def name() -> Iterator[str]:
     """Return the name of a type that no other test uses, because loggers last as long as the process."""
-    made = f"kind_{uuid4().hex}"
-    yield made
-    logging.getLogger(f"resource_api.{made}").handlers.clear()
+    text = f"kind_{uuid4().hex}"
+    yield text
+    logging.getLogger(f"resource_api.{text}").handlers.clear()
 
 
 @pytest.fixture
@@ -57,10 +57,10 @@ def configured() -> Iterator[list[dict[str, Any]]]:
 
 def write(log: EmbeddedLog, name: str) -> list[int]:
     """Write a line of each level; return for which of them its fields were asked for."""
-    asked: list[int] = []
+    requested: list[int] = []
     for number, level in enumerate(LEVELS):
-        log.write(level, name, "text", name, lambda number=number: {"seconds": asked.append(number)})  # type: ignore[misc]
-    return asked
+        log.write(level, name, "text", name, lambda number=number: {"seconds": requested.append(number)})  # type: ignore[misc]
+    return requested
 
 
 @pytest.mark.parametrize(("level", "first"), [("DEBUG", 0), (25, 2), ("WARNING", 3), ("CRITICAL", 5)])

@@ -50,8 +50,8 @@ def trace(tmp_path: Path, program: str, *arguments: object, inject: str = "") ->
     """Return the system calls of a program; ``inject`` is an option of strace."""
     log = tmp_path.parent / f"{tmp_path.name}.strace"
     options = ["-y", "-o", str(log), "-e", f"trace={CALLS}", *(["-e", f"inject={inject}"] if inject else [])]
-    done = run(program, *arguments, strace=options)
-    assert done.returncode == 0, done.stderr
+    result = run(program, *arguments, strace=options)
+    assert result.returncode == 0, result.stderr
     return [line.split(maxsplit=1)[1] for line in log.read_text(encoding="utf-8").splitlines()]
 
 
@@ -95,9 +95,9 @@ class TestDurability:
             r"rename(at2?)?\(\d+<.*>, \"\.f\..*\", \d+<.*>, \"f\"",
             r"fsync\(\d+<" + re.escape(str(tmp_path)) + r">\)",
         ]
-        found = [next((n for n, call in enumerate(calls) if re.match(pattern, call)), -1) for pattern in patterns]
-        assert -1 not in found, list(zip(patterns, found, strict=True))
-        assert found == sorted(found)
+        result = [next((n for n, call in enumerate(calls) if re.match(pattern, call)), -1) for pattern in patterns]
+        assert -1 not in result, list(zip(patterns, result, strict=True))
+        assert result == sorted(result)
 
     @pytest.mark.process
     def test_a_thousand_files_wait_for_the_disk_a_few_times(self, tmp_path: Path) -> None:
@@ -216,8 +216,8 @@ class TestLeftovers:
     def test_a_killed_batch_is_cleaned_up_by_the_next(self, tmp_path: Path) -> None:
         """A kill at the rename leaves a temporary file, which the next change in the directory removes."""
         watch = ["-o", "/dev/null", "-e", "inject=renameat,rename,renameat2:signal=KILL"]
-        done = run("files.replace(sys.argv[1], b'x')", tmp_path / "f.conf", strace=watch)
-        assert done.returncode == -signal.SIGKILL
+        result = run("files.replace(sys.argv[1], b'x')", tmp_path / "f.conf", strace=watch)
+        assert result.returncode == -signal.SIGKILL
         assert len(left(tmp_path)) == 1
         assert list(tmp_path.glob("*.conf")) == []
         files.replace(f"{tmp_path}/g", b"")
@@ -227,26 +227,26 @@ class TestLeftovers:
         """A file of another user who can add one, of a running process, or with another pattern is not removed."""
         tmp_path.chmod(0o777)
         dead = ended_process()
-        kept = [f".f.{os.getppid()}.abc1{files.SUFFIX}", f"f{files.SUFFIX}"]
+        stored = [f".f.{os.getppid()}.abc1{files.SUFFIX}", f"f{files.SUFFIX}"]
         for name in (
-            *kept,
+            *stored,
             f".f.{dead}.abc1{files.SUFFIX}",
             f".g.{dead}.abc2{files.SUFFIX}",
         ):
             (tmp_path / name).touch()
         if os.geteuid() == 0:
             os.chown(tmp_path / f".g.{dead}.abc2{files.SUFFIX}", NOBODY, NOBODY)
-            kept.append(f".g.{dead}.abc2{files.SUFFIX}")
+            stored.append(f".g.{dead}.abc2{files.SUFFIX}")
         files.replace(f"{tmp_path}/f", b"")
-        assert names(tmp_path) == sorted([*kept, "f"])
+        assert names(tmp_path) == sorted([*stored, "f"])
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change an owner")
     def test_a_file_that_had_got_its_owner_is_removed(self, tmp_path: Path) -> None:
         """Where no other user can add one, every file of a dead process is a leftover."""
         dead = ended_process()
-        left = tmp_path / f".f.{dead}.abc1{files.SUFFIX}"
-        left.touch()
-        os.chown(left, NOBODY, NOBODY)
+        path = tmp_path / f".f.{dead}.abc1{files.SUFFIX}"
+        path.touch()
+        os.chown(path, NOBODY, NOBODY)
         files.replace(f"{tmp_path}/f", b"")
         assert names(tmp_path) == ["f"]
 
@@ -286,11 +286,11 @@ class TestRights:
         os.chown(path, 1, 2)
         path.chmod(0o4751)
         files.replace(str(path), b"new")
-        seen = path.stat()
-        assert (seen.st_uid, seen.st_gid, mode(path)) == (1, 2, 0o751)
+        status = path.stat()
+        assert (status.st_uid, status.st_gid, mode(path)) == (1, 2, 0o751)
         files.replace(str(path), b"new", mode=0o4755, gid=3)
-        seen = path.stat()
-        assert (seen.st_uid, seen.st_gid, mode(path)) == (1, 3, 0o4755)
+        status = path.stat()
+        assert (status.st_uid, status.st_gid, mode(path)) == (1, 3, 0o4755)
 
     @pytest.mark.process
     @root_only
@@ -333,10 +333,10 @@ class TestRights:
             watch = ["-o", "/dev/null", "-e", f"inject={call}:signal=KILL:when={when}"]
             program = "with files.Batch() as b: b.set_mode_owner(sys.argv[1], mode=0o640, uid=2, gid=2)"
             assert run(program, path, strace=watch).returncode == -signal.SIGKILL
-            seen = path.stat()
-            assert not (seen.st_gid == 2 and mode(path) & 0o020)
+            status = path.stat()
+            assert not (status.st_gid == 2 and mode(path) & 0o020)
             assert not mode(path) & ~0o664
-            assert (seen.st_uid, seen.st_gid) in {(1, 1), (2, 2)}
+            assert (status.st_uid, status.st_gid) in {(1, 1), (2, 2)}
 
     @pytest.mark.process
     @root_only
@@ -347,8 +347,8 @@ class TestRights:
         path.chmod(0o644)
         for call in ("write", "fchown", "fchmod"):
             watch = ["-o", "/dev/null", "-e", f"inject={call}:signal=KILL:when=1"]
-            done = run("files.replace(sys.argv[1], b'secret', mode=0o600, uid=1)", path, strace=watch)
-            assert done.returncode == -signal.SIGKILL
+            result = run("files.replace(sys.argv[1], b'secret', mode=0o600, uid=1)", path, strace=watch)
+            assert result.returncode == -signal.SIGKILL
             (name,) = left(tmp_path)
             assert mode(tmp_path / name) == 0o600
             (tmp_path / name).unlink()
@@ -421,17 +421,17 @@ class TestPlantedRights:
         return path
 
     @pytest.mark.process
-    @pytest.mark.parametrize("wanted", [{"uid": 0, "mode": 0o640}, {"uid": 0}], ids=["owner and mode", "owner"])
+    @pytest.mark.parametrize("expected", [{"uid": 0, "mode": 0o640}, {"uid": 0}], ids=["owner and mode", "owner"])
     @pytest.mark.parametrize("written", [True, False], ids=["new content", "old content"])
-    def test_they_end_with_a_new_owner(self, planted: Path, written: bool, wanted: dict[str, int]) -> None:  # noqa: FBT001 - a table
+    def test_they_end_with_a_new_owner(self, planted: Path, written: bool, expected: dict[str, int]) -> None:  # noqa: FBT001 - a table
         """With new content and without; the group gets no more than the ACL has granted it."""
         with files.Batch() as batch:
             if written:
-                batch.replace(str(planted), b"secret", **wanted)
+                batch.replace(str(planted), b"secret", **expected)
             else:
-                batch.set_mode_owner(str(planted), **wanted)
+                batch.set_mode_owner(str(planted), **expected)
         assert os.listxattr(planted) == []
-        assert mode(planted) == wanted.get("mode", 0o600)
+        assert mode(planted) == expected.get("mode", 0o600)
         assert run_as_nobody(f"open({str(planted)!r})", planted.parent).returncode != 0
 
     @pytest.mark.parametrize("written", [True, False], ids=["new content", "old content"])
@@ -439,11 +439,15 @@ class TestPlantedRights:
         """Also where the owner stays; with one of them alone the owner's ACL and attributes stay."""
         change = files.Batch.replace if written else files.Batch.set_mode_owner
         content = [b"new"] if written else []
-        for wanted, kept in (({"mode": 0o640}, True), ({"uid": NOBODY}, True), ({"uid": NOBODY, "mode": 0o640}, False)):
+        for expected, stored in (
+            ({"mode": 0o640}, True),
+            ({"uid": NOBODY}, True),
+            ({"uid": NOBODY, "mode": 0o640}, False),
+        ):
             with files.Batch() as batch:
-                change(batch, str(planted), *content, **wanted)
-            assert ("system.posix_acl_access" in os.listxattr(planted)) is kept
-            assert ("user.note" in os.listxattr(planted)) is kept
+                change(batch, str(planted), *content, **expected)
+            assert ("system.posix_acl_access" in os.listxattr(planted)) is stored
+            assert ("user.note" in os.listxattr(planted)) is stored
         assert "security.capability" not in os.listxattr(planted)
 
     @pytest.mark.parametrize("written", [True, False], ids=["new content", "old content"])
@@ -489,13 +493,13 @@ class TestPlantedRights:
         with files.Batch() as batch:
             batch.set_mode_owner(f"{tmp_path}/own", mode=0o755, uid=0)
             batch.set_mode_owner(f"{tmp_path}/kept", mode=0o755)
-            for place in ("own", "kept", "theirs"):
-                batch.make_directory(f"{tmp_path}/{place}/d", mode=0o750)
-                batch.replace(f"{tmp_path}/{place}/f", b"secret", mode=0o640)
+            for text in ("own", "kept", "theirs"):
+                batch.make_directory(f"{tmp_path}/{text}/d", mode=0o750)
+                batch.replace(f"{tmp_path}/{text}/f", b"secret", mode=0o640)
         assert os.listxattr(tmp_path / "own") == []
         assert len(os.listxattr(tmp_path / "kept")) == 2
-        for place in ("own", "kept", "theirs"):
-            assert os.listxattr(tmp_path / place / "d") == os.listxattr(tmp_path / place / "f") == []
+        for word in ("own", "kept", "theirs"):
+            assert os.listxattr(tmp_path / word / "d") == os.listxattr(tmp_path / word / "f") == []
         os.setxattr(tmp_path / "own", "system.posix_acl_default", rights_for_nobody())
         with files.Batch() as batch:
             batch.make_directory(f"{tmp_path}/own/e", mode=0o750)
@@ -552,9 +556,9 @@ class TestAttributes:
 class TestNewDirectories:
     """A new directory has its rights when it appears, and no other directory gets them."""
 
-    @pytest.mark.parametrize("wanted", [{"uid": NOBODY, "gid": NOBODY}, {"mode": 0o777}, {}], ids=str)
+    @pytest.mark.parametrize("expected", [{"uid": NOBODY, "gid": NOBODY}, {"mode": 0o777}, {}], ids=str)
     def test_a_directory_that_is_swapped_for_another_one_is_left_alone(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, int]
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: dict[str, int]
     ) -> None:
         """A neighbour moves what we make away, and another directory of ours to its place."""
         theirs, real = tmp_path / "theirs", os.mkdir
@@ -571,9 +575,9 @@ class TestNewDirectories:
 
         monkeypatch.setattr(os, "mkdir", swapping)
         with suppress(OSError), files.Batch() as batch:
-            batch.make_directory(f"{theirs}/new", **wanted)
-        (now,) = (path.stat() for path in theirs.iterdir() if path.stat().st_ino == secret.st_ino)
-        assert (now.st_mode, now.st_uid, now.st_gid) == (secret.st_mode, secret.st_uid, secret.st_gid)
+            batch.make_directory(f"{theirs}/new", **expected)
+        (status,) = (path.stat() for path in theirs.iterdir() if path.stat().st_ino == secret.st_ino)
+        assert (status.st_mode, status.st_uid, status.st_gid) == (secret.st_mode, secret.st_uid, secret.st_gid)
 
     @pytest.mark.process
     def test_it_appears_with_its_rights_and_nothing_is_left(self, tmp_path: Path) -> None:
@@ -585,8 +589,8 @@ class TestNewDirectories:
                 watch = ["-o", "/dev/null", "-e", f"inject={call}:signal=KILL:when={when}"]
                 run(program, tmp_path, strace=watch)
                 if (tmp_path / "d").exists():
-                    seen = (tmp_path / "d").stat()
-                    assert (seen.st_mode & 0o7777, seen.st_uid, seen.st_gid) == (0o750, 1, 1)
+                    status = (tmp_path / "d").stat()
+                    assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (0o750, 1, 1)
                     (tmp_path / "d").rmdir()
         assert run(program, tmp_path).returncode == 0
         assert names(tmp_path) == ["d"]
@@ -792,8 +796,8 @@ class TestSpecial:
         os.mkfifo(tmp_path / "fifo")
         started = time.monotonic()
         with Directories() as directories:
-            seen, content = files.stat_and_read(directories, f"{tmp_path}/fifo", LIMIT)
-        assert stat.S_ISFIFO(seen.st_mode)
+            observed, content = files.stat_and_read(directories, f"{tmp_path}/fifo", LIMIT)
+        assert stat.S_ISFIFO(observed.st_mode)
         assert content is None
         batch = files.Batch()
         for attempt in (

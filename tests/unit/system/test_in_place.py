@@ -30,13 +30,13 @@ NOBODY = 65534
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Path]:
     """Yield a file that another one is mounted over, as in a container."""
-    place, source = tmp_path / "etc" / "hosts", tmp_path / "outside"
-    place.parent.mkdir()
-    place.touch()
+    path, source = tmp_path / "etc" / "hosts", tmp_path / "outside"
+    path.parent.mkdir()
+    path.touch()
     source.write_bytes(OLD)
     with private_mounts():
-        bind(source, str(place))
-        yield place
+        bind(source, str(path))
+        yield path
 
 
 def append(lines: files.Lines) -> None:
@@ -55,7 +55,7 @@ class TestMountPoint:
         assert mounted.read_bytes() == OLD + b"10.0.0.6 db\n"
         after = mounted.stat()
         assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
-        assert [each.name for each in mounted.parent.iterdir()] == ["hosts"]
+        assert [path.name for path in mounted.parent.iterdir()] == ["hosts"]
 
     @pytest.mark.parametrize("content", [b"", b"short\n", OLD * 9000])
     def test_the_new_content_is_exact(self, mounted: Path, content: bytes) -> None:
@@ -82,8 +82,8 @@ class TestMountPoint:
             editor.start()
             time.sleep(0.3)
             assert mounted.read_bytes() == OLD
-            with mounted.open("ab") as other:
-                other.write(b"10.0.0.7 mail\n")
+            with mounted.open("ab") as second:
+                second.write(b"10.0.0.7 mail\n")
         editor.join()
         assert ended == [None]
         assert mounted.read_bytes() == OLD + b"10.0.0.7 mail\n10.0.0.6 db\n"
@@ -122,7 +122,7 @@ class TestMountPoint:
         with pytest.raises(PermissionError, match="other users can write to a directory on its path"):
             files.replace(str(mounted), b"new")
         assert mounted.read_bytes() == OLD
-        assert [each.name for each in mounted.parent.iterdir()] == ["hosts"]
+        assert [path.name for path in mounted.parent.iterdir()] == ["hosts"]
 
     def test_a_file_with_other_names_is_left_alone(self, mounted: Path, tmp_path: Path) -> None:
         """Their content would change too."""
@@ -139,22 +139,22 @@ class TestMountPoint:
             assert caught.value.errno == errno.EBUSY
             with pytest.raises(OSError, match="it is a mount point"):
                 batch.make_link(str(mounted), "elsewhere")
-        assert [each.name for each in mounted.parent.iterdir()] == ["hosts"]
+        assert [path.name for path in mounted.parent.iterdir()] == ["hosts"]
 
     @pytest.mark.process
     def test_a_full_disk_leaves_the_old_content(self, tmp_path: Path) -> None:
         """What was written already is taken back."""
-        place, small = tmp_path / "hosts", tmp_path / "small"
-        place.touch()
+        path, small = tmp_path / "hosts", tmp_path / "small"
+        path.touch()
         small.mkdir()
         with private_mounts():
             subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "ra-test", small], check=True)
             (small / "hosts").write_bytes(OLD)
-            bind(small / "hosts", str(place))
+            bind(small / "hosts", str(path))
             with pytest.raises(OSError, match="No space left") as caught:
-                files.replace(str(place), b"x" * 100_000)
+                files.replace(str(path), b"x" * 100_000)
             assert caught.value.errno == errno.ENOSPC
-            assert place.read_bytes() == OLD
+            assert path.read_bytes() == OLD
 
 
 def edit_in(path: Path) -> None:
@@ -176,10 +176,10 @@ class TestDirectoryWithoutWriteAccess:
 
     def run(self, path: Path, *wrapper: str) -> str:
         """Edit a file as another user, and return what is printed."""
-        done = subprocess.run(
+        process = subprocess.run(
             [*wrapper, sys.executable, "-c", self.PROGRAM, path], capture_output=True, text=True, check=True
         )
-        return done.stdout
+        return process.stdout
 
     @pytest.fixture
     def file(self) -> Iterator[Path]:

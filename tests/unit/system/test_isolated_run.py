@@ -17,12 +17,12 @@ def started_supervisor(delay: int) -> int:
     """Start a process that waits for another one, which ends with 7 when it gets SIGTERM; return its number."""
     if child := os.fork():
         return child
-    if not (taken := os.fork()):
+    if not (accepted := os.fork()):
         # In ten seconds the signal has come, or it never does.
         came = signal.sigtimedwait({signal.SIGTERM}, 10)
         os._exit(7 if came else 1)
     sum(range(delay))
-    os._exit(isolated_run.wait(taken))
+    os._exit(isolated_run.wait(accepted))
 
 
 def test_a_signal_is_passed_on_whenever_it_comes() -> None:

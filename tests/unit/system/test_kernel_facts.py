@@ -11,14 +11,18 @@ from resource_api.system import facts, kernel_facts
 
 def test_interfaces_have_the_addresses_that_psutil_finds() -> None:
     """Each interface has an address of each family, one of those that it has."""
-    known: dict[str, dict[str, set[str]]] = {}
+    declared: dict[str, dict[str, set[str]]] = {}
     for name, addresses in psutil.net_if_addrs().items():
-        for each in addresses:
-            family = {socket.AF_INET: "ip", socket.AF_INET6: "ip6"}.get(each.family, "mac")
-            known.setdefault(name, {}).setdefault(family, set()).add(each.address.partition("%")[0])
-    found = kernel_facts.interfaces()
-    assert {name: set(entry) for name, entry in found.items()} == {name: set(entry) for name, entry in known.items()}
-    assert all(address in known[name][family] for name, entry in found.items() for family, address in entry.items())
+        for item in addresses:
+            family = {socket.AF_INET: "ip", socket.AF_INET6: "ip6"}.get(item.family, "mac")
+            declared.setdefault(name, {}).setdefault(family, set()).add(item.address.partition("%")[0])
+    interfaces = kernel_facts.interfaces()
+    assert {name: set(entry) for name, entry in interfaces.items()} == {
+        name: set(entry) for name, entry in declared.items()
+    }
+    assert all(
+        address in declared[name][family] for name, entry in interfaces.items() for family, address in entry.items()
+    )
 
 
 def test_processors_and_memory_are_those_of_psutil() -> None:
@@ -44,6 +48,6 @@ def test_the_ipv6_address_is_a_lasting_one_of_the_widest_scope() -> None:
 
 def test_the_host_is_what_an_inventory_says_and_this_machine_otherwise() -> None:
     """``${host.name}`` has a meaning everywhere."""
-    given = {"name": "web1", "groups": ["web"], "address": "10.0.0.1"}
-    assert facts.Facts(given).host == given
+    arguments = {"name": "web1", "groups": ["web"], "address": "10.0.0.1"}
+    assert facts.Facts(arguments).host == arguments
     assert facts.Facts().host == {"name": socket.gethostname(), "groups": [], "address": socket.gethostname()}

@@ -151,9 +151,9 @@ def test_bound_fields_are_in_every_event_of_the_block() -> None:
             log.write("notice", "", "own", phase="verify")
         log.write("notice", "", "outside")
 
-    inside, own, outside = logged(write)
+    inside, private, outside = logged(write)
     assert inside.fields == {"run": "1", "phase": "apply", "status": "success"}
-    assert own.fields["phase"] == "verify"
+    assert private.fields["phase"] == "verify"
     assert outside.fields == {}
 
 
@@ -171,8 +171,8 @@ def test_threads_of_a_pool_have_the_bound_fields_and_keep_theirs() -> None:
             for _ in range(2):
                 pool.next()
 
-    found = {event.subject: event.fields for event in logged(write)}
-    assert found == {"a": {"run": "1", "reference": "a"}, "b": {"run": "1", "reference": "b"}}
+    entries = {event.subject: event.fields for event in logged(write)}
+    assert entries == {"a": {"run": "1", "reference": "a"}, "b": {"run": "1", "reference": "b"}}
 
 
 def test_a_thread_of_its_own_has_the_fields_of_the_context_that_it_runs_in() -> None:
@@ -292,15 +292,15 @@ def test_each_event_is_one_json_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "shown"),
+    ("level", "output"),
     [("debug", "Debug"), ("info", "Info"), ("notice", "Notice"), ("warning", "Warning"), ("err", "Error")],
 )
-def test_a_line_begins_with_its_level(level: str, shown: str) -> None:
+def test_a_line_begins_with_its_level(level: str, output: str) -> None:
     """With the subject and without; a colour is around the whole line."""
-    assert line(LogEvent(level, "Widget[a]", "made")) == f"{shown}: Widget[a]: made"
-    assert line(LogEvent(level, "", "made")) == f"{shown}: made"
+    assert line(LogEvent(level, "Widget[a]", "made")) == f"{output}: Widget[a]: made"
+    assert line(LogEvent(level, "", "made")) == f"{output}: made"
     coloured = line(LogEvent(level, "", "made"), color=True)
-    assert coloured.removesuffix("\x1b[0m").endswith(f"{shown}: made")
+    assert coloured.removesuffix("\x1b[0m").endswith(f"{output}: made")
 
 
 def test_control_characters_are_escaped_in_text_only() -> None:

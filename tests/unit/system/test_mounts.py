@@ -73,11 +73,11 @@ def test_nothing_behind_a_bind_mount_is_touched(tmp_path: Path, declared: dict[s
             subprocess.run(["git", "-C", top, "remote", "add", "origin", source], check=True)
         elif key.startswith("Python_venv"):
             (top / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.11.2\n")
-        given = json.loads(json.dumps(attributes).replace("SOURCE", str(source)))
-        why = reason(run({key.replace("TOP", str(top)): given})[0])
+        document = json.loads(json.dumps(attributes).replace("SOURCE", str(source)))
+        error = reason(run({key.replace("TOP", str(top)): document})[0])
         assert (real / "precious").read_text() == "precious"
         assert (real / "precious").stat().st_mode == before.st_mode
-        assert key.startswith("Tidy") or "mounted" in why, why
+        assert key.startswith("Tidy") or "mounted" in error, error
 
 
 def test_a_file_that_is_a_mount_point_is_a_border(tmp_path: Path) -> None:

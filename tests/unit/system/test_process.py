@@ -69,30 +69,30 @@ both = pytest.mark.usefixtures("_started")
 
 def run(invocation: Invocation, seconds: float = 20) -> tuple[int | None, bytes, bytes]:
     """Run a program to its end; return exit code, stdout and stderr."""
-    said = {STDOUT: b"", STDERR: b""}
+    message = {STDOUT: b"", STDERR: b""}
     with Process(invocation) as running:
         for stream, chunk in running.chunks(patience(seconds)):
-            said[stream] += chunk
+            message[stream] += chunk
     if running.failure is not None:
         raise running.failure
-    return running.exit_code, said[STDOUT], said[STDERR]
+    return running.exit_code, message[STDOUT], message[STDERR]
 
 
 def state(pid: int) -> str:
     """Return the state of a process; ``-`` when there is none."""
-    found = process_tree.row(pid)
-    return found.state if found else "-"
+    row = process_tree.row(pid)
+    return row.state if row else "-"
 
 
 def pids(directory: Path, count: int) -> list[int]:
     """Wait until ``count`` processes have written their numbers into ``directory``, and return them."""
     until = time.monotonic() + 10
     while time.monotonic() < until:
-        found = [path.read_text().strip() for path in directory.glob("*.pid")]
-        if len(found) == count and all(found):
-            return [int(text) for text in found]
+        result = [path.read_text().strip() for path in directory.glob("*.pid")]
+        if len(result) == count and all(result):
+            return [int(text) for text in result]
         time.sleep(0.01)
-    msg = f"{count} processes were to start, {len(found)} did"
+    msg = f"{count} processes were to start, {len(result)} did"
     raise AssertionError(msg)
 
 
@@ -239,9 +239,9 @@ def test_a_descendant_started_during_the_stop_ends_too(tmp_path: Path) -> None:
 @both
 def test_a_daemon_survives_its_program(tmp_path: Path, daemon: str) -> None:
     """A service that a program started stays, even while another program is being stopped."""
-    with pytest.raises(LimitError), Process(shell("trap '' TERM; sleep 30; sleep 31")) as other:  # noqa: PT012 - the program runs meanwhile
+    with pytest.raises(LimitError), Process(shell("trap '' TERM; sleep 30; sleep 31")) as process:  # noqa: PT012 - the program runs meanwhile
         assert run(shell(f"{daemon}/before.pid", str(tmp_path)))[0] == 0
-        stopping = threading.Thread(target=other.stop, args=(0.7,))
+        stopping = threading.Thread(target=process.stop, args=(0.7,))
         stopping.start()
         time.sleep(0.2)
         assert run(shell(f"{daemon}/during.pid", str(tmp_path)))[0] == 0
@@ -249,7 +249,7 @@ def test_a_daemon_survives_its_program(tmp_path: Path, daemon: str) -> None:
         stopping.join()
         raise LimitError
     time.sleep(0.1)
-    assert other.exit_code == -signal.SIGKILL
+    assert process.exit_code == -signal.SIGKILL
     assert [state(pid) for pid in alive] == ["S", "S"]
 
 
@@ -302,7 +302,7 @@ def test_an_interrupt_at_any_moment_of_a_start_ends_the_program() -> None:
                 with Process(shell("sleep 30; :")):
                     time.sleep(10)
             timer.join()
-            assert [each for each in children() if each.state not in "ZX" and each not in before] == []
+            assert [item for item in children() if item.state not in "ZX" and item not in before] == []
     finally:
         signal.signal(signal.SIGUSR1, former)
 
@@ -411,8 +411,8 @@ resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 print(attempt(), gc.isenabled(), len(os.listdir("/proc/self/fd")) - before)
 """
     command = [sys.executable, "-c", script, str(READING)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path.cwd())
-    *descriptors, forked, collecting, leaked = done.stdout.split()
+    process = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path.cwd())
+    *descriptors, forked, collecting, leaked = process.stdout.split()
     assert (forked, collecting, leaked) == ("11", "True", "0" if READING else "7")
     assert set(descriptors) <= {"24", "0"}
     assert "24" in descriptors
@@ -432,8 +432,8 @@ for line in shell.lines("-c", "yes 'a line of some forty characters, more or les
     size += len(line) + 1
 print(size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
-    size, growth = map(int, done.stdout.split())
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    size, growth = map(int, process.stdout.split())
     assert size in (1 << 28, (1 << 28) + 1)
     assert growth < 20_000
 
@@ -450,9 +450,9 @@ echo = Command("echo")
 print(sorted({"sh", "asyncio", "subprocess"} & set(sys.modules)))
 print(echo("canary").stdout.strip(), glob.glob is original, "sh" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
-    assert done.stdout.splitlines() == ["[]", "canary True True"]
-    assert done.stderr == ""
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    assert process.stdout.splitlines() == ["[]", "canary True True"]
+    assert process.stderr == ""
 
 
 @both
@@ -511,9 +511,9 @@ def test_many_threads_run_programs_at_once() -> None:
     def work(number: int) -> None:
         for turn in range(5):
             text = f"{number}-{turn}"
-            found = run(shell('printf %s "$1"; printf %s "$1" >&2', text))
-            if found != (0, text.encode(), text.encode()):
-                wrong.append(found)
+            result = run(shell('printf %s "$1"; printf %s "$1" >&2', text))
+            if result != (0, text.encode(), text.encode()):
+                wrong.append(result)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -609,5 +609,5 @@ def test_a_program_outlives_the_thread_that_has_started_it() -> None:
     thread.start()
     thread.join()
     with started[0] as running:
-        said = b"".join(chunk for _, chunk in running.chunks(patience(20)))
-    assert (running.exit_code, said) == (0, b"done\n")
+        text = b"".join(chunk for _, chunk in running.chunks(patience(20)))
+    assert (running.exit_code, text) == (0, b"done\n")

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOUCHES: dict[str, Callable[[Path], Any]] = {
-    "open": lambda place: place.write_text("x"),
-    "append": lambda place: place.open("a"),
-    "create": lambda place: os.open(place, os.O_CREAT | os.O_WRONLY),
-    "mkdir": lambda place: place.mkdir(),
-    "remove": lambda place: place.with_name("there").unlink(),
-    "rename": lambda place: place.with_name("there").rename(place),
-    "chmod": lambda place: place.with_name("there").chmod(0o600),
-    "link": lambda place: place.symlink_to("there"),
-    "tree": lambda place: shutil.rmtree(place.parent),
+    "open": lambda value: value.write_text("x"),
+    "append": lambda value: value.open("a"),
+    "create": lambda value: os.open(value, os.O_CREAT | os.O_WRONLY),
+    "mkdir": lambda value: value.mkdir(),
+    "remove": lambda value: value.with_name("there").unlink(),
+    "rename": lambda value: value.with_name("there").rename(value),
+    "chmod": lambda value: value.with_name("there").chmod(0o600),
+    "link": lambda value: value.symlink_to("there"),
+    "tree": lambda value: shutil.rmtree(value.parent),
     "run": lambda _: subprocess.run(["true"], check=False),
     "shell": lambda _: os.system("true"),  # noqa: S605 - never started
     "fork": lambda _: os.fork(),
@@ -45,7 +45,7 @@ def test_changes_of_the_system_are_refused(touch: Callable[[Path], Any], tmp_pat
     (tmp_path / "there").write_text("here")
     with pytest.raises(PermissionError, match="a component must not change the system"), read_only("a component"):
         touch(tmp_path / "new")
-    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("there", "here")]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("there", "here")]
 
 
 def test_reading_is_allowed(tmp_path: Path) -> None:
@@ -68,4 +68,4 @@ def test_the_sandbox_is_limited_to_its_block_and_thread(tmp_path: Path) -> None:
         with pytest.raises(PermissionError, match="a policy must not change the system"):
             (tmp_path / "x").write_text("x")
     (tmp_path / "after").write_text("x")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["after", "thread"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["after", "thread"]

@@ -80,8 +80,8 @@ def test_all_tasks_that_were_begun_have_ended_with_the_pool() -> None:
     assert sorted(ended) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("taken", [True, False])
-def test_a_task_that_outlasts_the_grace_period_is_abandoned(monkeypatch: pytest.MonkeyPatch, *, taken: bool) -> None:
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_task_that_outlasts_the_grace_period_is_abandoned(monkeypatch: pytest.MonkeyPatch, *, accepted: bool) -> None:
     """While its result is waited for, and while the pool ends."""
     monkeypatch.setattr(thread_pool, "GRACE", 0.1)
     reached: list[str] = []
@@ -94,7 +94,7 @@ def test_a_task_that_outlasts_the_grace_period_is_abandoned(monkeypatch: pytest.
     with pytest.raises(Abandoned), ThreadPool(1) as pool:  # noqa: PT012 - the block is the subject
         pool.start(partial(call, pool))
         pool.start_grace_period()
-        if taken:
+        if accepted:
             pool.next()
     time.sleep(0.6)
     assert reached == []

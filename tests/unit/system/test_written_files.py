@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
     """Return one member of an archive."""
-    found = tarfile.TarInfo(name)
-    found.type, found.linkname, found.size = kind, target, 4 if kind == tarfile.REGTYPE else 0
-    return found
+    tar_info = tarfile.TarInfo(name)
+    tar_info.type, tar_info.linkname, tar_info.size = kind, target, 4 if kind == tarfile.REGTYPE else 0
+    return tar_info
 
 
 def keep(data: bytes, directory: Path) -> None:
@@ -46,13 +46,13 @@ def test_nothing_is_written_elsewhere(tmp_path: Path, members: list[tarfile.TarI
     outside.write_text("kept")
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w") as archive:
-        for each in members:
-            each.linkname = each.linkname.replace("{outside}", str(outside))
-            archive.addfile(each, io.BytesIO(b"gone") if each.isreg() else None)
+        for item in members:
+            item.linkname = item.linkname.replace("{outside}", str(outside))
+            archive.addfile(item, io.BytesIO(b"gone") if item.isreg() else None)
     with pytest.raises(LayerError):
         keep(raw.getvalue(), tmp_path / "kept")
     assert outside.read_text() == "kept"
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["kept", "outside"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "outside"]
 
 
 def test_what_is_no_archive_is_an_error(tmp_path: Path) -> None:

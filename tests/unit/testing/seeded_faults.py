@@ -582,8 +582,8 @@ def harness(home: Path, example: str, config: dict[str, Any]) -> Harness:
     name, present, changed, listed = TESTED[example]
     registry = Registry.from_path(home)
     registry.provider(name)
-    others = similar_resources(registry.type(name), present)
-    examples = Examples(present, {**present, **changed}, others, config=config, listing_size=listed, slowest_get=0.3)
+    resources = similar_resources(registry.type(name), present)
+    examples = Examples(present, {**present, **changed}, resources, config=config, listing_size=listed, slowest_get=0.3)
     return Harness(registry, name, examples)
 
 
@@ -592,7 +592,7 @@ def laws() -> list[str]:
     classes = list(reversed(ProviderCompliance.__mro__))
     return list(
         dict.fromkeys(
-            name for each in classes for name in vars(each) if name.startswith("test_") and "hostile" not in name
+            name for item in classes for name in vars(item) if name.startswith("test_") and "hostile" not in name
         )
     )
 
@@ -632,15 +632,15 @@ def shown(message: str) -> str:
 
 def rows(text: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the faults of the page: what, and (law, message)."""
-    for what, law, message in re.findall(r"^\| (.+?) \| `(\w+)` \| (.+) \|$", text, re.MULTILINE):
-        yield what, (law, message.replace("\\|", "|").strip("`"))
+    for subject, law, message in re.findall(r"^\| (.+?) \| `(\w+)` \| (.+) \|$", text, re.MULTILINE):
+        yield subject, (law, message.replace("\\|", "|").strip("`"))
 
 
-def page(found: Mapping[str, tuple[str, str]]) -> str:
+def page(mapping: Mapping[str, tuple[str, str]]) -> str:
     """Return the page of all faults, with what was found for each."""
     caught = [
-        f"| {what} | `{law}` | `{shown(message).replace('|', chr(92) + '|').replace('`', chr(39))}` |"
-        for what, (law, message) in found.items()
+        f"| {name} | `{law}` | `{shown(message).replace('|', chr(92) + '|').replace('`', chr(39))}` |"
+        for name, (law, message) in mapping.items()
     ]
-    tolerated = [f"| {what} | {reason} |" for what, reason in TOLERATED.items()]
+    tolerated = [f"| {key} | {reason} |" for key, reason in TOLERATED.items()]
     return "\n".join([HEAD, *caught, MIDDLE, *tolerated, ""])

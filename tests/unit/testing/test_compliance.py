@@ -251,8 +251,8 @@ class Keeping(Memory):
     """A deletion deletes nothing."""
 
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
-        kept = {name: change for name, change in changes.items() if change.should["ensure"] == "present"}
-        super().set(context, kept, noop=noop)
+        stored = {name: change for name, change in changes.items() if change.should["ensure"] == "present"}
+        super().set(context, stored, noop=noop)
 
 
 class Curious(Memory):
@@ -395,12 +395,12 @@ class Racing(Memory):
     """``set`` reads all resources, changes its own, and writes all."""
 
     def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
-        store, own = type(self).stored, type("Own", (Memory,), {"stored": dict(type(self).stored)})()
-        own.set(context, changes, noop=noop)
+        store, private = type(self).stored, type("Own", (Memory,), {"stored": dict(type(self).stored)})()
+        private.set(context, changes, noop=noop)
         time.sleep(0.001)
-        for name in own.stored.keys() ^ store.keys():
+        for name in private.stored.keys() ^ store.keys():
             store.pop(name, None)
-        store.update(own.stored)
+        store.update(private.stored)
 
 
 class Careless(Memory):
@@ -632,10 +632,10 @@ def harness(provider: type[Any] = Placed, examples: Examples = EXAMPLES, law: st
     """Return a harness for a provider with a memory of its own; its type may lag where the ``law`` is about that."""
     name = "memory_run" if issubclass(provider, MemoryRun) else "memory"
     marks: list[str] = []
-    own = type("Provider", (provider,), {"stored": {}, "marks": marks, "calls": []})
+    private = type("Provider", (provider,), {"stored": {}, "marks": marks, "calls": []})
     definition = copy(TYPES[name])
     definition.settle = 1 if law in OF_LAG else 0
-    registry = registry_of((definition, own))
+    registry = registry_of((definition, private))
     return Harness(registry, name, RUN._replace(world=lambda: list(marks)) if name == "memory_run" else examples)
 
 
@@ -751,8 +751,11 @@ def test_a_failed_clean_up_is_reported() -> None:
 def test_similar_names_are_of_the_data_type() -> None:
     """Without a similar name that the data type accepts there are no other resources."""
     key = Registry.from_path().type("apt_key")
-    assert [each["name"] for each in similar_resources(TYPES["memory"], {"name": "a", "size": 1})] == ["a-2", "a-3"]
-    assert [each["id"] for each in similar_resources(key, {"id": "0123456789"})] == ["01234567892", "01234567893"]
+    assert [resource["name"] for resource in similar_resources(TYPES["memory"], {"name": "a", "size": 1})] == [
+        "a-2",
+        "a-3",
+    ]
+    assert [item["id"] for item in similar_resources(key, {"id": "0123456789"})] == ["01234567892", "01234567893"]
     assert similar_resources(key, {"id": "a" * 40}) == []
     file = Registry.from_path().type("file")
     for path, expected in (("/tmp/a.d/b.tar.gz", "/tmp/a.d/b-2.tar.gz"), ("/tmp/a.d/.b", "/tmp/a.d/.b-2")):  # noqa: S108
@@ -784,8 +787,8 @@ def guide(pytester: pytest.Pytester) -> Path:
 def test_the_example_of_the_guide_obeys_every_law(pytester: pytest.Pytester) -> None:
     """No law fails, their number is that of the guide, nothing is left behind."""
     guide(pytester)
-    done = run(pytester, "--basetemp=left")
-    done.assert_outcomes(passed=24, skipped=18)
+    result = run(pytester, "--basetemp=left")
+    result.assert_outcomes(passed=24, skipped=18)
     assert "as a separate test, 24 for this type" in GUIDE.read_text(encoding="utf-8")
     assert list(pytester.path.glob("left/**/ra-test*")) == []
 
@@ -797,12 +800,12 @@ def test_the_fault_of_the_guide_is_detected(pytester: pytest.Pytester) -> None:
     code, line = provider.read_text(), '            if "text" in resource:\n    '
     assert line in code
     provider.write_text(code.replace(line, ""))
-    done = run(pytester)
-    done.assert_outcomes(failed=2, passed=22, skipped=18)
-    done.stdout.fnmatch_lines(
+    result = run(pytester)
+    result.assert_outcomes(failed=2, passed=22, skipped=18)
+    result.stdout.fnmatch_lines(
         ["*canonicalize failed: KeyError: 'text'*", "*FAILED *_only_the_name*", "*FAILED *_is_idempotent*"]
     )
-    assert "compile_catalog" not in done.stdout.str()
+    assert "compile_catalog" not in result.stdout.str()
 
 
 @pytest.mark.process
@@ -855,9 +858,9 @@ def test_a_type_with_isolation_obeys_every_law(pytester: pytest.Pytester) -> Non
             "        Path(name).write_text", f"{code}        Path(name).write_text"
         )
     )
-    done = run(pytester, "-k", "worker")
-    done.assert_outcomes(failed=1)
-    done.stdout.fnmatch_lines(["*in a worker the apply fails:*"])
+    result = run(pytester, "-k", "worker")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*in a worker the apply fails:*"])
 
 
 @pytest.mark.process
@@ -865,20 +868,20 @@ def test_after_a_failed_foundation_the_other_laws_are_not_checked(pytester: pyte
     """One failure is reported instead of many; the others name the law to mend first."""
     provider = guide(pytester) / "providers" / "greeting.py"
     provider.write_text(provider.read_text().replace('"path": name, ', ""))
-    done = run(pytester, "-rs")
-    done.assert_outcomes(failed=1, passed=2, errors=1, skipped=39)
-    done.stdout.fnmatch_lines(["*not checked: mend test_get_honours_the_declaration first*"])
+    result = run(pytester, "-rs")
+    result.assert_outcomes(failed=1, passed=2, errors=1, skipped=39)
+    result.stdout.fnmatch_lines(["*not checked: mend test_get_honours_the_declaration first*"])
 
 
 @pytest.mark.process
 def test_a_law_that_fails_in_pytest_leaves_nothing_behind(pytester: pytest.Pytester) -> None:
     """The clean-up also follows a failing test that the author wrote."""
-    place = guide(pytester)
-    with (place / "test_greeting.py").open("a", encoding="utf-8") as file:
+    path = guide(pytester)
+    with (path / "test_greeting.py").open("a", encoding="utf-8") as file:
         file.write("\n    def test_of_mine(self, harness, present):\n")
         file.write("        harness.apply(present)\n        assert 0, present\n")
-    done = run(pytester, "-k", "mine", "--basetemp=left")
-    done.assert_outcomes(failed=1)
+    result = run(pytester, "-k", "mine", "--basetemp=left")
+    result.assert_outcomes(failed=1)
     assert list(pytester.path.glob("left/**/ra-test*")) == []
 
 
@@ -887,6 +890,6 @@ def test_a_class_without_an_example_fails(pytester: pytest.Pytester) -> None:
     """Every law reports the missing fixture."""
     header = "from resource_api.testing import ProviderCompliance\n\n\n"
     pytester.makepyfile(f"{header}class TestMine(ProviderCompliance):\n    type_name = 'host'\n")
-    done = run(pytester)
-    done.assert_outcomes(errors=len(LAWS))
-    done.stdout.fnmatch_lines(["*TestMine must define the fixture 'present'*"])
+    result = run(pytester)
+    result.assert_outcomes(errors=len(LAWS))
+    result.stdout.fnmatch_lines(["*TestMine must define the fixture 'present'*"])

@@ -31,9 +31,9 @@ NAMED: Final = sorted(
 @pytest.fixture(scope="module")
 def systems() -> Iterator[Systems]:
     """Provide the systems that the examples manage."""
-    found = Systems()
-    yield found
-    found.stop()
+    result = Systems()
+    yield result
+    result.stop()
 
 
 @pytest.mark.parametrize("fault", CAUGHT, ids=lambda fault: re.sub(r"\W+", "-", fault.what).strip("-"))
@@ -41,10 +41,10 @@ def test_a_fault_is_reported(fault: Fault, systems: Systems, capfd: pytest.Captu
     """The law that the page names fails with the message that the page shows, which fits on a screen."""
     example = fault.file.partition("/")[0]
     law, message = ROWS[fault.what]
-    found = report(fault, law, systems.config(example), capfd)
-    assert stable(law, found) == stable(law, message), found
-    assert len(found.splitlines()) <= LINES
-    assert len(found) <= CHARACTERS
+    result = report(fault, law, systems.config(example), capfd)
+    assert stable(law, result) == stable(law, message), result
+    assert len(result.splitlines()) <= LINES
+    assert len(result) <= CHARACTERS
 
 
 @pytest.mark.parametrize(("example", "law"), NAMED)
@@ -58,8 +58,8 @@ def test_the_examples_have_no_fault(
 def test_the_page_lists_every_fault() -> None:
     """The page has each fault, in the order of the table, and the reason for each that is tolerated."""
     text = PAGE.read_text(encoding="utf-8")
-    assert [what for what, _ in seeded_faults.rows(text)] == [fault.what for fault in CAUGHT]
-    assert all(f"| {what} | {reason} |" in text for what, reason in TOLERATED.items())
+    assert [subject for subject, _ in seeded_faults.rows(text)] == [fault.what for fault in CAUGHT]
+    assert all(f"| {name} | {reason} |" in text for name, reason in TOLERATED.items())
     assert len(CAUGHT) >= 55
 
 
@@ -75,11 +75,11 @@ if WRITE:
     @pytest.mark.timeout(1200)
     def test_write_the_page(systems: Systems, capfd: pytest.CaptureFixture[str]) -> None:
         """For each fault the first law that fails, in the order in which an author sees them, is written."""
-        found: dict[str, tuple[str, str]] = {}
+        entries: dict[str, tuple[str, str]] = {}
         for fault in CAUGHT:
             for law in (LOADING, *seeded_faults.laws()):
                 if message := report(fault, law, systems.config(fault.file.partition("/")[0]), capfd):
-                    found[fault.what] = law, message
+                    entries[fault.what] = law, message
                     break
-        PAGE.write_text(seeded_faults.page(found), encoding="utf-8")
-        assert found.keys() == {fault.what for fault in CAUGHT}
+        PAGE.write_text(seeded_faults.page(entries), encoding="utf-8")
+        assert entries.keys() == {fault.what for fault in CAUGHT}

@@ -26,11 +26,11 @@ TYPES: Final = {"part": ["refreshable"], "tool": [], "errand": ["imperative"]}
 
 def plan(resources: Mapping[str, Any], exists: Mapping[str, int] | None = None, **options: Any) -> ExecutionPlan:
     """Return the plan of ``resources``; ``exists``: the size of each part that exists, by name."""
-    found = exists or {}
+    result = exists or {}
 
     class Provider(BaseProvider):
         def get(self, _context: Context) -> list[dict[str, Any]]:
-            return [{"name": name, "size": size, "serial": f"S-{name}"} for name, size in found.items()]
+            return [{"name": name, "size": size, "serial": f"S-{name}"} for name, size in result.items()]
 
         def set(self, _context: Context, _changes: Mapping[str, Change]) -> None:
             """Change nothing."""

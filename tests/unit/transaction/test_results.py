@@ -61,12 +61,12 @@ def test_what_waits_for_an_interrupted_operation_is_skipped_for_the_interrupt() 
     table = Table(chain)
     table.results.skip(table.runs[1], INTERRUPTED)
     assert table.results.skip_if_blocked(table.runs[2])
-    assert [(each.error, each.cause) for each in table.results.reports] == [(INTERRUPTED, "")] * 2
+    assert [(report.error, report.cause) for report in table.results.reports] == [(INTERRUPTED, "")] * 2
     table = Table(chain)
     table.results.fail(table.runs[0], "broken")
     table.results.skip(table.runs[1], HALTED)
     assert table.results.skip_if_blocked(table.runs[2])
-    assert [each.cause for each in table.results.reports] == ["", "Part[a]", "Part[a]"]
+    assert [item.cause for item in table.results.reports] == ["", "Part[a]", "Part[a]"]
     assert table.results.reports[2].error == "skipped because Part[a] failed"
 
 

@@ -19,8 +19,8 @@ def _names(operations: Iterable[Operation]) -> list[str]:
 
 def test_side_by_side_a_segment_is_all_of_a_type_that_waits_for_nothing_else() -> None:
     """The order of the manifest does not count, relationships do."""
-    made = plan({"Part[a]": {}, "Tool[b]": {}, "Part[c]": {}, "Part[d]": {"require": "Tool[b]"}}, parallel=2)
-    schedule = Schedule(made)
+    created = plan({"Part[a]": {}, "Tool[b]": {}, "Part[c]": {}, "Part[d]": {"require": "Tool[b]"}}, parallel=2)
+    schedule = Schedule(created)
     parts, tools = schedule.take(), schedule.take()
     assert [_names(parts), _names(tools)] == [["Part[a]", "Part[c]"], ["Tool[b]"]]
     assert schedule.take() == []
@@ -35,5 +35,5 @@ def test_side_by_side_a_segment_is_all_of_a_type_that_waits_for_nothing_else() -
 
 def test_neighbours_of_different_types_without_a_relationship_are_unrelated() -> None:
     """They are in order only because the manifest is."""
-    made = plan({"Part[a]": {}, "Tool[b]": {}, "Part[c]": {"require": "Tool[b]"}})
-    assert [_names(pair) for pair in unrelated_neighbours(made)] == [["Part[a]", "Tool[b]"]]
+    created = plan({"Part[a]": {}, "Tool[b]": {}, "Part[c]": {"require": "Tool[b]"}})
+    assert [_names(pair) for pair in unrelated_neighbours(created)] == [["Part[a]", "Tool[b]"]]

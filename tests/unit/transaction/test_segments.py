@@ -30,14 +30,14 @@ def test_a_segment_is_a_run_of_consecutive_operations_of_one_type(
     resources: Mapping[str, Any], segments: list[str]
 ) -> None:
     """A relationship does not split it; a timeout, an imperative type, and a value that its own call would yield do."""
-    found = ["".join(str(operation.step.reference)[-2] for operation in each) for each in in_order(plan(resources))]
-    assert found == segments
+    texts = ["".join(str(operation.step.reference)[-2] for operation in item) for item in in_order(plan(resources))]
+    assert texts == segments
 
 
 def test_calls_are_of_about_the_same_size_and_keep_chains_together() -> None:
     """What waits for another is in its call, after it."""
-    made = plan({"Part[a]": {}, "Part[b]": {"require": "Part[a]"}, "Part[c]": {}, "Part[d]": {}})
-    calls = split_calls([OperationRun(operation) for operation in made.operations], made.waits, 2)
+    created = plan({"Part[a]": {}, "Part[b]": {"require": "Part[a]"}, "Part[c]": {}, "Part[d]": {}})
+    calls = split_calls([OperationRun(operation) for operation in created.operations], created.waits, 2)
     assert [[str(run.step.reference) for run in call] for call in calls] == [
         ["Part[a]", "Part[b]"],
         ["Part[c]", "Part[d]"],

@@ -32,7 +32,7 @@ class Provider(BaseProvider):
         for name in names:
             path = Path(name)
             reads = path.read_text(encoding="utf-8").splitlines()
-            _put(_loaded(path), "".join(Path(each).read_text(encoding="utf-8") for each in reads))
+            _put(_loaded(path), "".join(Path(read).read_text(encoding="utf-8") for read in reads))
 
 
 def _loaded(path: Path) -> Path:

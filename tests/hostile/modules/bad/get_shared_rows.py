@@ -6,7 +6,7 @@ from json_store import JsonStore
 class Provider(JsonStore):
     def get(self, context):
         row = {}
-        for each in super().get(context):
+        for item in super().get(context):
             row.clear()
-            row.update(each)
+            row.update(item)
             yield row

@@ -6,7 +6,7 @@ from json_store import JsonStore
 class Text(str):
     __slots__ = ()
 
-    def __eq__(self, other):
+    def __eq__(self, second):
         return True
 
     __hash__ = str.__hash__

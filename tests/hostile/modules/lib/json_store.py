@@ -32,18 +32,18 @@ class JsonStore(BaseProvider):
             self._put(name, should)
 
     def _put(self, name: Any, should: Mapping[str, Any]) -> None:
-        things = self._load()
+        objects = self._load()
         if should.get("ensure") == "absent":
-            things.pop(name, None)
+            objects.pop(name, None)
         else:
-            kept = {key: _plain(value) for key, value in should.items() if key not in {"name", "ensure", "secret"}}
-            things[name] = {**things.get(name, {}), **kept}
-        self._path("json").write_text(json.dumps(things), encoding="utf-8")
+            stored = {key: _plain(value) for key, value in should.items() if key not in {"name", "ensure", "secret"}}
+            objects[name] = {**objects.get(name, {}), **stored}
+        self._path("json").write_text(json.dumps(objects), encoding="utf-8")
 
     def _load(self) -> dict[Any, Any]:
         path = self._path("json")
-        found: dict[Any, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        return found
+        document: dict[Any, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return document
 
     def _called(self, method: str, names: list[Any]) -> None:
         with self._path("calls").open("a", encoding="utf-8") as file:

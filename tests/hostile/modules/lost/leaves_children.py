@@ -8,7 +8,7 @@ from json_store import JsonStore
 class Provider(JsonStore):
     def set(self, context, changes):
         super().set(context, changes)
-        for seconds, own in (("3.61", True), ("3.62", False)):
+        for seconds, private in (("3.61", True), ("3.62", False)):
             subprocess.Popen(
-                ["sleep", seconds], start_new_session=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                ["sleep", seconds], start_new_session=private, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )

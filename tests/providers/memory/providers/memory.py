@@ -58,5 +58,5 @@ class Provider(BaseProvider):
         """Do nothing: what is in memory is effective at once."""
 
     def _row(self, name: str, change: Change) -> dict[str, Any]:
-        kept = {key: value for key, value in change.should.items() if key != "force"}
-        return {"serial": len(self.stored), **self.stored.get(name, {}), **kept}
+        stored = {key: value for key, value in change.should.items() if key != "force"}
+        return {"serial": len(self.stored), **self.stored.get(name, {}), **stored}

@@ -18,21 +18,21 @@ class Provider(BaseProvider):
 
     def canonicalize(self, context: Context, resources: list[Resource]) -> list[Resource]:
         """Record which gauges to look up, and warn of loud ones."""
-        for each in resources:
-            if each.get("ensure") == "latest":
-                self._wanted.add(each["name"])
-            if each.get("about") == "loud":
-                context.warning(each["name"], message="is loud")
+        for resource in resources:
+            if resource.get("ensure") == "latest":
+                self._wanted.add(resource["name"])
+            if resource.get("about") == "loud":
+                context.warning(resource["name"], message="is loud")
         return resources
 
     def get(self, context: Context, names: Any = None) -> Iterator[Resource]:  # noqa: ARG002 - not filtered
         """Return every gauge."""
-        things = self._things()
-        if message := things.pop("says", None):
+        objects = self._things()
+        if message := objects.pop("says", None):
             context.warning("gauges", message=message)
-        if raised := things.pop("raises", None):
+        if raised := objects.pop("raises", None):
             raise ValueError(raised)
-        for name, row in things.items():
+        for name, row in objects.items():
             yield {"name": name, "ensure": "present", **row, **({"newest": "1"} if name in self._wanted else {})}
 
     def insync(
@@ -51,5 +51,5 @@ class Provider(BaseProvider):
         return Path(os.environ["BENCH"], "gauge.json")
 
     def _things(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._path().read_text(encoding="utf-8"))
-        return found
+        document: dict[str, Any] = json.loads(self._path().read_text(encoding="utf-8"))
+        return document

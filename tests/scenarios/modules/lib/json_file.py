@@ -25,10 +25,10 @@ class JsonFile:
         rows = {key: value for key, value in {**self.rows(), name: row}.items() if value is not None}
         self._path("json").write_text(json.dumps(rows), encoding="utf-8")
 
-    def note(self, method: str, what: Any) -> None:
+    def note(self, method: str, subject: Any) -> None:
         """Note a call."""
         with self._path("calls").open("a", encoding="utf-8") as file:
-            file.write(json.dumps([method, what]) + "\n")
+            file.write(json.dumps([method, subject]) + "\n")
 
     def _path(self, suffix: str) -> Path:
         return Path(os.environ["BENCH"], f"{self._kind}.{suffix}")

@@ -20,10 +20,10 @@ class Provider(BaseProvider):
     def due(self, context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:  # noqa: ARG002
         """Return whether the widget of ``awaits`` exists."""
         FILE.note("due", name)
-        wanted = should.get("awaits")
-        if wanted is None:
+        expected = should.get("awaits")
+        if expected is None:
             return True
-        return (True, f"{wanted} is there") if wanted in JsonFile("widget").rows() else False
+        return (True, f"{expected} is there") if expected in JsonFile("widget").rows() else False
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Run an errand."""

@@ -26,14 +26,14 @@ class Provider(SimpleProvider):
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
         """Create a resource."""
         self._refuse(context, name)
-        kept = {key: value for key, value in should.items() if key not in {"name", "ensure", "force"}}
-        FILE.put(name, {**kept, "serial": f"S-{name}"})
+        stored = {key: value for key, value in should.items() if key not in {"name", "ensure", "force"}}
+        FILE.put(name, {**stored, "serial": f"S-{name}"})
 
     def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
         """Update a resource."""
         self._refuse(context, name)
-        kept = {key: value for key, value in should.items() if key not in {"name", "ensure", "force"}}
-        FILE.put(name, {**FILE.rows()[name], **kept})
+        stored = {key: value for key, value in should.items() if key not in {"name", "ensure", "force"}}
+        FILE.put(name, {**FILE.rows()[name], **stored})
 
     def delete(self, context: Context, name: str) -> None:
         """Delete a resource."""
