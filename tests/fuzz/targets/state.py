@@ -21,7 +21,8 @@ from resource_api.runtime.environment import read_saved_plan
 from resource_api.state import export
 from resource_api.state.encryption.envelope import DataKey
 from resource_api.state.encryption.keys import key_from_url
-from resource_api.state.sqlite.recovery import _digest, read_marker
+from resource_api.state.sqlite.cache import _digest
+from resource_api.state.sqlite.recovery import read_marker
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from tests.fuzz import things
