@@ -114,6 +114,30 @@ GOOD: Final = """
 resources: {}
 ---
 inputs:
+  all: {default: {a: {size: 1, "on": true}, b: {size: 2}}}
+  web: {default: true}
+resources:
+  Widget[one-${each.key}]:
+    for_each: ${inputs.all}
+    when: {each.value.on: {exists: true}, each.index: {lt: 5}}
+    size: ${each.value.size}
+    alias: alias-${each.key}
+    tag: ["${each.key}"]
+  Widget[two-${each.key}]: {for_each: [x, 1, 2.5], when: "${inputs.web}", require: "Widget[one-*]"}
+  Widget[three-${each.key}]: {for_each: {}, when: true}
+  Widget[four]: {when: {facts.os.family: {not: [x, y]}, facts.os.release.full: {ge: "0.1", lt: "9999"}}}
+  Widget[five]: {when: {any: [{inputs.web: true}, false, "${inputs.web}"], not: {facts.kernel: {matches: /^x$/}}}}
+  Widget[six]: {when: null, for_each: null}
+  Widget[seven]: {when: {values.v: null, "values.m['a b'][0]": 1, "inputs.all[values.k].size": 1}}
+values: {v: null, m: {a b: [1]}, k: a}
+outputs:
+  a: {value: 1, when: {facts.os.family: [x, null, true]}}
+  b: {value: 1, sensitive: true, when: null}
+  c: {value: 1, when: true, other: 1}
+  d: {value: 1}
+  e: {when: not a condition}
+---
+inputs:
   on: {type: Boolean, default: true}
   n: {type: Integer, default: 3}
   word: {default: info}
@@ -244,6 +268,56 @@ outputs: null
 
 BAD: Final = """
 resorces: {}
+---
+resources: {"Widget[${each.key}]": {for_each: text}}
+---
+resources: {"Widget[${each.key}]": {for_each: 3}}
+---
+defaults: {Widget: {for_each: [a]}}
+---
+defaults: {Widget: {when: true}}
+---
+resources: {"Widget[a]": {when: Linux}}
+---
+resources: {"Widget[a]": {when: []}}
+---
+resources: {"Widget[a]": {when: {}}}
+---
+resources: {"Widget[a]": {when: {os.family: x}}}
+---
+resources: {"Widget[a]": {when: "${Widget[b].size}"}}
+---
+resources: {"Widget[a]": {when: {"Widget[b].size": 3}}}
+---
+resources: {"Widget[a]": {when: {facts.kernel: []}}}
+---
+resources: {"Widget[a]": {when: {facts.kernel: {}}}}
+---
+resources: {"Widget[a]": {when: {facts.kernel: {is: x}}}}
+---
+resources: {"Widget[a]": {when: {facts.kernel: {matches: x}}}}
+---
+resources: {"Widget[a]": {when: {facts.kernel: {ge: [1]}}}}
+---
+resources: {"Widget[a]": {when: {facts.kernel: {exists: 1}}}}
+---
+resources: {"Widget[a]": {when: {facts.kernel: [[x]]}}}
+---
+resources: {"Widget[a]": {when: {any: {facts.kernel: x}}}}
+---
+resources: {"Widget[a]": {when: {any: []}}}
+---
+resources: {"Widget[a]": {when: {not: x}}}
+---
+resources: {"Widget[${each.key}]": {for_each: [a], when: {each.name: a}}}
+---
+outputs: {a: {value: 1, when: x}}
+---
+include: [{when: true}]
+---
+include: [{file: a.yaml, if: true}]
+---
+include: [{file: a.yaml, when: x}]
 ---
 project: 3
 ---
