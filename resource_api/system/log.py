@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from resource_api.model.codec import plain
 from resource_api.model.report import LogEvent
+from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import map_leaves
@@ -152,7 +153,7 @@ class Log:
         try:
             with self._lock:
                 self._methods[level](text, level=level, subject=subject, **fields)
-        except LogBusyError:
+        except (LogBusyError, ResourceAPIError):  # the latter ends a provider's call at its time limit
             raise
         except Exception:  # noqa: BLE001 - a full log never stops a run
             if not self._failed:

@@ -15,6 +15,7 @@ import structlog
 from structlog.processors import JSONRenderer
 
 from resource_api.model.report import LOG_FIELDS, LogEvent
+from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.values import UNKNOWN, Sensitive
 from resource_api.system.log import (
     ForwardedLog,
@@ -126,6 +127,17 @@ def test_a_processor_that_raises_is_shown_once(capsys: pytest.CaptureFixture[str
         log.write("notice", "", "text")
         log.write("notice", "", "text")
     assert capsys.readouterr().err.count("OSError: the log is full") == 2
+
+
+def test_a_time_limit_that_passes_during_a_line_ends_the_call() -> None:
+    """The error that is raised inside the call is no failure of the log."""
+
+    def end(*_arguments: object) -> object:
+        msg = "timed out after 1 s"
+        raise ResourceError(msg)
+
+    with pytest.raises(ResourceError, match="timed out"):
+        Log("notice", [end]).write("notice", "", "text")
 
 
 def test_a_signal_during_the_import_of_structlog_is_reported() -> None:
