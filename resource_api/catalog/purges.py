@@ -12,7 +12,7 @@ from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
@@ -28,7 +28,10 @@ class PurgeRule(NamedTuple):
     #: The type, for the provider instance that lists it.
     definition: TypeDefinition
     at_most: int
-    exceptions: Sequence[str]
+    #: Titles that stay.
+    exceptions: Collection[str]
+    #: Tests of references, for the patterns among the exceptions.
+    patterns: Sequence[Callable[[str], bool]]
     #: Attribute → the test of its value.
     where: Mapping[str, Test]
     position: FilePosition
@@ -47,10 +50,8 @@ class PurgeRule(NamedTuple):
             if test_failure(test, row.get(name), name):
                 return False
         title = self.definition.title_of(row)
-        head = capitalize_type(self.definition.name)
-        return not any(
-            title == pattern or matcher(f"{head}[{pattern}]")(f"{head}[{title}]") for pattern in self.exceptions
-        )
+        name = f"{capitalize_type(self.definition.name)}[{title}]"
+        return not (title in self.exceptions or any(matches(name) for matches in self.patterns))
 
 
 def purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Sequence[PurgeRule]:
@@ -66,7 +67,8 @@ def purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) ->
             continue
         _check_attributes(purge, definition, diagnostics)
         tests = {name: parse_test(test) for name, test in purge.where.items()}
-        rule = PurgeRule(definition, purge.at_most, purge.exceptions, tests, purge.origin.place())
+        patterns = [matcher(f"{capitalize_type(purge.type)}[{pattern}]") for pattern in purge.exceptions]
+        rule = PurgeRule(definition, purge.at_most, purge.exceptions, patterns, tests, purge.origin.place())
         first = rules.setdefault(definition.instance, rule)
         if first is not rule:
             message = f"{capitalize_type(purge.type)} is purged twice; first at {first.position}"

@@ -66,6 +66,7 @@ class Purging:
         self._store = store
         self._log: Log = snapshot.providers.run.log
         self._removed = removed_names(catalog)
+        self._undeclared = {record.key: record for record in prior.undeclared}
         #: The states of the other stacks, or None before they are needed.
         self._states: Sequence[tuple[StackName, StackState]] | None = None
         self._deferred = DeferredInstances(catalog.instances, prior.instances, snapshot.providers)
@@ -99,9 +100,8 @@ class Purging:
             for name, row in rows.items()
             if name not in kept_names and str(Reference(head, rule.definition.title_of(row))) not in self._removed
         }
-        if strays:
-            strays = {name: row for name, row in strays.items() if name not in self._recorded_elsewhere(rule, strays)}
-        return [self._record(rule.definition, name, row) for name, row in strays.items()]
+        elsewhere = self._recorded_elsewhere(rule, strays) if strays else ()
+        return [self._record(rule.definition, name, row) for name, row in strays.items() if name not in elsewhere]
 
     def _listed(self, rule: PurgeRule) -> Rows:
         """Return the existing resources that a rule includes, by name; none where the type cannot be listed yet."""
@@ -173,8 +173,7 @@ class Purging:
     def _record(self, definition: TypeDefinition, name: Name, row: Values) -> Record:
         """Return the record of a resource, or of an unrecorded one a record of what was listed."""
         key = definition.instance, name
-        undeclared = next((record for record in self._prior.undeclared if record.key == key), None)
-        recorded = undeclared or self._prior.state.records.get(key)
+        recorded = self._undeclared.get(key) or self._prior.state.records.get(key)
         provider = split_instance(definition.instance)[1]
         return recorded or Record(definition.name, name, definition.title_of(row), {}, {}, row, provider=provider)
 
