@@ -70,7 +70,7 @@ class CallError(Exception):
         self.code = code
 
 
-class Endpoint(NamedTuple):
+class PluginAddress(NamedTuple):
     """The address of a program: a network, ``unix`` or ``tcp``; with TLS its certificate, and ours in PEM."""
 
     network: str
@@ -110,7 +110,7 @@ class Endpoint(NamedTuple):
 class Channel:
     """A connection for one call at a time; a thread that calls meanwhile opens a channel of its own."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: PluginAddress) -> None:
         """Connect. Raise ``OSError`` or ``CallError``."""
         self._socket = endpoint.connect()
         config = H2Configuration(client_side=True, header_encoding="utf-8", validate_inbound_headers=False)

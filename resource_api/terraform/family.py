@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import threading
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, UnknownType, UntrustedCode
-from resource_api.model.values.values import reveal
 from resource_api.terraform import provider as providers
 from resource_api.terraform import types
 from resource_api.terraform.plugin_process import PluginError, PluginProcess
@@ -117,12 +114,6 @@ class Family:
             self._configured.clear()
             while self._running:
                 self._running.popitem()[1].close()
-
-
-def config_key(config: Mapping[str, Any]) -> str:
-    """Return the digest of a configuration with its secrets."""
-    text = json.dumps(reveal(dict(config)), sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def register_families(registry: Registry, manifest: Manifest, log: Log) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
-from resource_api.terraform.channel import CallError, Channel, Endpoint
+from resource_api.terraform.channel import CallError, Channel, PluginAddress
 from resource_api.terraform.messages import METHODS, Message, decode, encode
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class PluginProcess:
         self._tail.append(text)
         self._log(level, text)
 
-    def _await_handshake(self) -> tuple[Endpoint, int]:
+    def _await_handshake(self) -> tuple[PluginAddress, int]:
         """Return where the program listens, and its version of the protocol."""
         end = time.monotonic() + HANDSHAKE_LIMIT
         while True:
@@ -194,7 +194,7 @@ class _Errors:
             raise PluginError(msg) from error
 
 
-def parse_handshake(line: str) -> tuple[Endpoint, int]:
+def parse_handshake(line: str) -> tuple[PluginAddress, int]:
     """Return the endpoint and the version in the handshake of a program. Raise ``PluginError`` for another protocol.
 
     Examples:
@@ -212,7 +212,7 @@ def parse_handshake(line: str) -> tuple[Endpoint, int]:
     except ValueError:
         msg = "names a certificate in its handshake that is damaged"
         raise PluginError(msg) from None
-    return Endpoint(network, address, certificate), versions[version]
+    return PluginAddress(network, address, certificate), versions[version]
 
 
 def parse_log_line(line: str) -> tuple[str, str]:

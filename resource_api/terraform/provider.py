@@ -7,10 +7,11 @@ rebuilt from attributes. The program alone decides what differs: its plan answer
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from resource_api.model.provider_functions import Planned
 from resource_api.model.values.errors import CannotList, Problem, ResourceError
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Resource
     from resource_api.provider.context import Context
-    from resource_api.terraform.family import Family
     from resource_api.terraform.messages import Message
+    from resource_api.terraform.plugin_process import PluginProcess
     from resource_api.terraform.schema import SchemaField
 
 #: The version of Terraform whose protocol this is, for providers that ask.
@@ -40,10 +41,42 @@ _UNCONFIGURED: Final = frozenset({"validate", "validate_data", "check_config", "
 _STOP_LIMIT: Final = 5.0
 
 
+def config_key(config: Mapping[str, Any]) -> str:
+    """Return the digest of a configuration with its secrets."""
+    text = json.dumps(reveal(dict(config)), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Program(Protocol):
+    """The program of a provider: its schema, and its processes by configuration."""
+
+    @property
+    def name(self) -> str:
+        """The name of the provider in the manifest."""
+
+    @property
+    def schema(self) -> Message:
+        """The schemas of the program. Raise ``DefinitionError`` where it cannot be asked."""
+
+    @property
+    def config_fields(self) -> Mapping[str, SchemaField]:
+        """The fields of the provider's configuration."""
+
+    @property
+    def plans_destruction(self) -> bool:
+        """Whether the provider is to plan deletions too."""
+
+    def process(self, key: str | None = None) -> PluginProcess:
+        """Return the process of a configuration; None: any that runs. Raise ``PluginError``."""
+
+    def configure(self, key: str, call: Callable[[], object]) -> None:
+        """Call ``call``, which configures the process of a configuration, unless that was done."""
+
+
 class _Session(BaseProvider):
     """The calls of a program, with its configuration."""
 
-    family: ClassVar[Family]
+    family: ClassVar[Program]
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,8 +100,6 @@ class _Session(BaseProvider):
             raise ResourceError(msg) from error
 
     def _configure(self, context: Context, config: Mapping[str, Any]) -> None:
-        from resource_api.terraform.family import config_key
-
         self._key = config_key(config)
         value = _config_value(self.family.config_fields, config)
         fields = {"terraform_version": _TERRAFORM_VERSION, "config": value, "client_capabilities": _CAPABILITIES}
