@@ -72,8 +72,8 @@ class Family:
 
     def definition(self, name: str) -> TypeDefinition:
         """Return a type. Raise ``DefinitionError``."""
-        if name == self.name:
-            schema = self.schema
+        schema = self.schema
+        if name == self.name and (schema["data_source_schemas"] or schema["functions"]):
             return types.function_type(name, schema["data_source_schemas"], schema["functions"], self.config_fields)
         if name not in self.schema["resource_schemas"]:
             msg = f"the Terraform provider {self.name} ({self.path}) has no resource '{name}'"

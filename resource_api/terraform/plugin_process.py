@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import ResourceAPIError
@@ -164,13 +164,13 @@ class PluginProcess:
     def close(self) -> None:
         """Ask the program to end, kill it with its children after two seconds, and remove its socket."""
         if hasattr(self, "version") and not self._process.has_ended():
-            with suppress(CallError, OSError):
-                Channel(self._endpoint).call("/plugin.GRPCController/Shutdown", b"", _SHUTDOWN_LIMIT)
+            with suppress(CallError, OSError), closing(Channel(self._endpoint)) as channel:
+                channel.call("/plugin.GRPCController/Shutdown", b"", _SHUTDOWN_LIMIT)
             self._reader.join(_SHUTDOWN_LIMIT)
         self._process.stop(0)
         self._reader.join(_SHUTDOWN_LIMIT)
-        for channel in self._channels:
-            channel.close()
+        for opened in self._channels:
+            opened.close()
         self._process.__exit__(None, None, None)
         shutil.rmtree(self._directory, ignore_errors=True)
 

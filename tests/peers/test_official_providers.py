@@ -1,0 +1,120 @@
+"""Official programs of Terraform providers, in Go, of three generations of their SDK: null, lxd and vsphere.
+
+They come in wheels, which are installed into an environment of their own below ``.peers``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from resource_api.model.type_definition import TypeDefinition
+from resource_api.terraform.family import Family
+from tests import command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ENVIRONMENT: Final = command.ROOT / ".peers" / "terraform"
+pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+
+
+@cache
+def program(name: str) -> Path:
+    """Return the program of a provider, installed at first."""
+    programs = list(ENVIRONMENT.glob(f"lib/terraform-provider-{name}_v*"))
+    if not programs:
+        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
+        pip = [str(ENVIRONMENT / "bin" / "pip"), "--disable-pip-version-check", "install", "-q"]
+        subprocess.run([*pip, f"terraform-{name}-provider-wrapper"], check=True, capture_output=True)
+        programs = list(ENVIRONMENT.glob(f"lib/terraform-provider-{name}_v*"))
+    return programs[0]
+
+
+@pytest.fixture
+def family(request: pytest.FixtureRequest) -> Iterator[Family]:
+    """Return the types of the provider that a test names."""
+    made = Family(request.param, str(program(request.param)), lambda _level, _text: None)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(("family", "count"), [("null", 1), ("lxd", 10), ("vsphere", 39)], indirect=["family"])
+def test_every_resource_of_a_provider_is_a_type(family: Family, count: int) -> None:
+    """Each definition is valid, and so are the data sources and the configuration."""
+    names = sorted(family.schema["resource_schemas"])
+    assert len(names) == count
+    functions = [family.name] if family.schema["data_source_schemas"] else []
+    assert all(isinstance(family.definition(name), TypeDefinition) for name in [*names, *functions])
+
+
+class Site:
+    """A directory with a manifest and a state."""
+
+    def __init__(self, home: Path) -> None:
+        """Keep everything below ``home``."""
+        self.home = home
+        self.environment = command.environment_of(home, RESOURCE_API_STATE=f"sqlite:{home}/state.db")
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """Run a command; return its exit code and all output."""
+        ended = command.run(arguments, cwd=self.home, env=self.environment, text=True, timeout=60)
+        return ended.returncode, ended.stdout + ended.stderr
+
+    def write(self, name: str, resources: str, config: str = "{}") -> None:
+        """Write a manifest with a provider and these resources."""
+        entry = f'  "{name}": {{path: {program(name)}, config: {config}}}\n'
+        (self.home / "site.yaml").write_text(f"providers:\n{entry}resources:\n{resources}")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Return a new directory."""
+    return Site(tmp_path)
+
+
+def test_the_whole_life_of_null_resources(site: Site) -> None:
+    """Create, a silent second run, replace with what depends on it, destroy; no program is left."""
+    resources = (
+        "  Null_resource[one]: {triggers: {a: x}}\n  Null_resource[two]: {triggers: {id: '${Null_resource[one].id}'}}\n"
+    )
+    site.write("null", resources)
+    assert "Plan: 2 to create" in site.run("plan", "site.yaml")[1]
+    assert "2 created" in site.run("apply", "site.yaml")[1]
+    assert "2 unchanged" in site.run("apply", "site.yaml", "--parallel", "4")[1]
+    site.write("null", resources.replace("a: x", "a: y"))
+    assert "(the provider replaces for triggers)" in site.run("plan", "site.yaml")[1]
+    assert "2 replaced" in site.run("apply", "site.yaml")[1]
+    code, text = site.run("import", "site.yaml", "Null_resource[two]", "1")
+    assert (code, text) == (0, text)
+    assert "2 deleted" in site.run("destroy", "site.yaml", "--yes")[1]
+    running = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout
+    assert str(program("null")) not in running
+
+
+def test_vsphere_checks_its_resources_with_their_place(site: Site) -> None:
+    """Its own check of a disk is a problem of ``validate`` at the line of the attribute."""
+    machine = (
+        "  Vsphere_virtual_machine[vm]:\n    name: x\n    resource_pool_id: p\n"
+        "    disk: [{label: a, unit_number: 99, size: 1}]\n    network_interface: [{network_id: n}]\n"
+    )
+    site.write("vsphere", machine, "{user: a, password: b, vsphere_server: 127.0.0.1}")
+    code, text = site.run("validate", "site.yaml")
+    assert code == 65
+    assert "site.yaml:7:5: Vsphere_virtual_machine[vm]: " in text
+    assert "expected disk.0.unit_number to be in the range (0 - 59), got 99" in text
+
+
+def test_a_provider_without_its_service_fails_with_its_words(site: Site) -> None:
+    """Vsphere is configured with the first call of a run: nothing listens there."""
+    site.write(
+        "vsphere", "  Vsphere_folder[f]: {path: a, type: vm}\n", "{user: a, password: b, vsphere_server: 127.0.0.1}"
+    )
+    code, text = site.run("apply", "site.yaml")
+    assert code == 1
+    assert "127.0.0.1" in text
