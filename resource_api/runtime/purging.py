@@ -175,7 +175,9 @@ class Purging:
         key = definition.instance, name
         recorded = self._undeclared.get(key) or self._prior.state.records.get(key)
         provider = split_instance(definition.instance)[1]
-        return recorded or Record(definition.name, name, definition.title_of(row), {}, {}, row, provider=provider)
+        return recorded or Record(
+            definition.name, name, definition.title_of(row), inputs={}, should={}, is_=row, provider=provider
+        )
 
     def _with_orphans(self, strays: Sequence[tuple[Record, PurgeRule]]) -> tuple[Catalog, Prior]:
         """Return the catalog and the match with orphans; one that ``--prune`` deletes too stays that one step."""

@@ -343,11 +343,11 @@ def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = Fals
         return PlanDocument(
             list(_steps(saved["steps"], registry, _read_after(saved["steps"]) if verbose else {})),
             Summary(**saved["summary"]),
-            [_drift(row) for row in saved["drift"]],
-            [_output(name, row, saved["unknown"]) for name, row in saved["output_changes"].items()],
-            [(row["stack"], row["output"]) for row in saved.get("stacks", ())],
-            [(row["reference"], row["of"]) for row in saved.get("only_if_failed", ())],
-            [(row["reference"], row["why"]) for row in saved.get("left_out", ()) if verbose],
+            drift=[_drift(row) for row in saved["drift"]],
+            output_changes=[_output(name, row, saved["unknown"]) for name, row in saved["output_changes"].items()],
+            stack_outputs=[(row["stack"], row["output"]) for row in saved.get("stacks", ())],
+            failure_handlers=[(row["reference"], row["of"]) for row in saved.get("only_if_failed", ())],
+            left_out=[(row["reference"], row["why"]) for row in saved.get("left_out", ()) if verbose],
         )
     except (LookupError, TypeError, ValueError) as error:  # a text that is no reference, or no encoded value
         raise _not_as_saved(path, str(error)) from error

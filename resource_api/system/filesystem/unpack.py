@@ -106,8 +106,9 @@ class UnpackRecord(NamedTuple):
             _checked(name): MemberState(str(kind), int(mode), str(content))
             for name, kind, mode, content in document["members"]
         }
-        mode, uid, gid = (None if document[key] is None else int(document[key]) for key in ("mode", "uid", "gid"))
-        return cls(str(document["sha256"]), mode, uid, gid, members, frozenset(map(_checked, document["made"])))
+        numbers = {key: None if document[key] is None else int(document[key]) for key in ("mode", "uid", "gid")}
+        created = frozenset(map(_checked, document["made"]))
+        return cls(str(document["sha256"]), **numbers, members=members, created=created)
 
     def write(self, path: str) -> None:
         """Write the record of the directory at ``path``; it is durable on return. Raise ``OSError``."""
