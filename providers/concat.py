@@ -67,7 +67,7 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the files in ``names``."""
-        return protected_file.read_all(context, names, "fragments", _described)
+        return protected_file.read_all(context, names, "fragments", lambda content: {"checksum": files.sha256(content)})
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites: the directory, owner and group, the fragments, the program that checks."""
@@ -165,10 +165,6 @@ def _may_be_read_by_all(should: Mapping[str, Any]) -> bool:
     """Return whether everybody may read each fragment and the declared texts."""
     modes = (os.stat(path).st_mode for path in _fragments(should))  # noqa: PTH116 - a text
     return not secret_attributes(should, *MADE_OF) and all(mode & READABLE for mode in modes)
-
-
-def _described(content: bytes) -> Resource:
-    return {"checksum": files.sha256(content)}
 
 
 def _listed(value: Any) -> list[str]:

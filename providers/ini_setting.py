@@ -155,7 +155,7 @@ def _written(
 
 def _lines_of(should: Mapping[str, Any], dialect: ini_lines.Dialect) -> list[str]:
     """Return the lines of a value. Raise ``ResourceError`` for more than one where no program reads indented ones."""
-    value = _text(should["value"]).split("\n")
+    value = str(reveal(should["value"])).split("\n")
     if dialect == "backslash" and ini_lines.BACKSLASH.search(value[-1]):
         msg = "a value that ends with a backslash cannot be written here: it would continue in the next line"
         raise ResourceError(msg)
@@ -264,7 +264,3 @@ def _canonical_value(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     return "\n".join(filter(None, map(str.strip, str(value).split("\n"))))
-
-
-def _text(value: Any) -> str:
-    return str(reveal(value))

@@ -142,7 +142,7 @@ class Provider(BaseProvider):
             links = [
                 (_canonical(name), _canonical(needed))
                 for name, texts in requirements
-                for needed in _required_names(texts)
+                for needed in (requirement.name for requirement in _requirements(texts))
             ]
             yield from _caused(venv, list(packages), versions, links)
 
@@ -388,11 +388,6 @@ def _version(text: Any) -> Any:
         return Version(str(text))
     except InvalidVersion:
         return text
-
-
-def _required_names(texts: Iterable[str]) -> list[str]:
-    """Return the names in requirements, also of optional ones."""
-    return [requirement.name for requirement in _requirements(texts)]
 
 
 def _broken(present: Mapping[str, Package], versions: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:

@@ -64,7 +64,9 @@ class Provider(BaseProvider):
 
         Keys of one file that share a comment and a type can be neither read nor changed.
         """
-        targets = _usual_targets() if names is None else dict.fromkeys(name[1:3] for name in names)
+        # Of users who share a home only the first.
+        usual = [(TARGET, user) for user in ssh_files.users()] if names is None else ()
+        targets = dict.fromkeys(usual if names is None else (name[1:3] for name in names))
         requested = frozenset(names or ())
         for target in targets:
             try:
@@ -241,11 +243,6 @@ def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
                 )
                 rows.append({**row, **overriding})
     return keys
-
-
-def _usual_targets() -> Iterable[tuple[str, str]]:
-    """Return the default target with each user; of users who share a home only the first."""
-    return [(TARGET, user) for user in ssh_files.users()]
 
 
 def _check_owner(path: str, target: str, user: str) -> None:

@@ -9,7 +9,7 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.overlay import written_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from resource_api.provider.context import Activity, ActivityDisplay
@@ -96,12 +96,11 @@ def _changes(before: Mapping[str, Written], after: Mapping[str, Written]) -> Ite
 def _call(activity: Any, changes: Sequence[PathChange]) -> RecordedCall:
     """Return the record of a call; an activity other than a call has a subject only."""
     runs = getattr(activity, "runs", ())
-    declared = {str(run.step.reference): DeclaredPaths(_path(run.name), _paths(run.should.values())) for run in runs}
+    declared = {
+        str(run.step.reference): DeclaredPaths(_path(run.name), list(filter(None, map(_path, run.should.values()))))
+        for run in runs
+    }
     return RecordedCall(list(declared) or [activity.subject], declared, changes)
-
-
-def _paths(values: Iterable[object]) -> list[str]:
-    return [path for value in values if (path := _path(value))]
 
 
 def _path(value: object) -> str:

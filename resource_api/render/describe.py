@@ -274,7 +274,7 @@ def _config(name: str, attribute: Attribute, *, expressions: bool) -> Item:
     default = [", default ", _Code(_default(attribute))] if attribute.has_default else []
     needed = ", mandatory" if attribute.mandatory and not default else ""
     words = datatype_words(attribute, expressions=expressions)
-    return [f"{name} (", *words, *default, f"{needed}): {_one_line(attribute.docs)}"]
+    return [f"{name} (", *words, *default, f"{needed}): {' '.join(cleandoc(attribute.docs).split())}"]
 
 
 def _function(name: str, function: Function, *, mixed: bool) -> Item:
@@ -287,10 +287,6 @@ def _function(name: str, function: Function, *, mixed: bool) -> Item:
     summary = " ".join(" ".join(docs).split())
     head = [f"{name}(", *inputs, ") gives ", _Code(function.datatype.text), f"{pure}: {summary}"]
     return [*head, *(_Example("\n".join(lines)) for lines in examples)]
-
-
-def _one_line(docs: str) -> str:
-    return " ".join(cleandoc(docs).split())
 
 
 def relationships(definition: TypeDefinition) -> list[Item]:

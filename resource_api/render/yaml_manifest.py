@@ -103,7 +103,8 @@ def _attributes(
         value = row.get(name)
         if value is None or is_secret(value):
             continue
-        if attribute.kind == "read_only" or _holds_content(value):
+        # Of an asset or an archive only the digest is known.
+        if attribute.kind == "read_only" or any(isinstance(part, Content) for _, part in leaves(value)):
             comments.append(f"    # {spelling(name)}: {_comment(value)}")
         elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == title):
             continue
@@ -143,11 +144,6 @@ def _value_problem(value: object) -> str:
         keys = (character_problem(str(key), key=True) for key in value)
         return next(filter(None, keys), "") or _value_problem(list(value.values()))
     return next(filter(None, map(_value_problem, value)), "") if isinstance(value, list) else ""
-
-
-def _holds_content(value: object) -> bool:
-    """Return whether a value is or contains an asset or an archive: only its digest is known."""
-    return any(isinstance(part, Content) for _, part in leaves(value))
 
 
 def _comment(value: object) -> str:
