@@ -219,7 +219,7 @@ def writing(file: str, text: str) -> str:
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def workspace() -> Iterator[Path]:
     """Yield a private directory whose path contains nothing that any output escapes."""
     path = Path(tempfile.gettempdir()) / f"ra-test-{token_hex(8)}"
     path.mkdir(mode=0o700)
@@ -240,30 +240,30 @@ fi
 
 
 @pytest.fixture
-def _hosts(request: pytest.FixtureRequest, place: Path) -> Iterator[None]:
+def _hosts(request: pytest.FixtureRequest, workspace: Path) -> Iterator[None]:
     """Start the hosts of a page, which the configuration of ssh in ``place`` knows."""
     expected = HOSTS.get(request.getfixturevalue("name"), {})
     if not expected:
         yield
         return
-    (place / "server").mkdir()
-    (place / ".ssh").mkdir(mode=0o700)
-    with started_server(place / "server", place) as server:
-        server.known_hosts(place / ".ssh" / "known_hosts")
+    (workspace / "server").mkdir()
+    (workspace / ".ssh").mkdir(mode=0o700)
+    with started_server(workspace / "server", workspace) as server:
+        server.known_hosts(workspace / ".ssh" / "known_hosts")
         lines = []
         for name, address in expected.items():
             server.profile(address, _OWN_FILES)
             lines.append(f"Host {name}\n  HostName {address}\n  Port {server.port}\n  IdentityFile {server.identity}\n")
-        (place / ".ssh" / "config").write_text("".join(lines))
+        (workspace / ".ssh" / "config").write_text("".join(lines))
         yield
 
 
 @pytest.mark.timeout(240)  # a page may run tests of its own
 @pytest.mark.usefixtures("_hosts")
 @pytest.mark.parametrize("name", NAMES)
-def test_the_commands_of_a_page_print_what_it_shows(name: str, place: Path) -> None:
+def test_the_commands_of_a_page_print_what_it_shows(name: str, workspace: Path) -> None:
     """All commands of a page run in one session, in their order, and its Python code runs."""
-    terminal = Terminal(place)
+    terminal = Terminal(workspace)
     if name in HOSTS:
         del terminal.environment["RESOURCE_API_STATE"]  # the state of a host is its own
     steps: list[Typed] = []

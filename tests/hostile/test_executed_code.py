@@ -30,7 +30,7 @@ BOTH_WAYS = (
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def workspace(tmp_path: Path) -> Path:
     """Return a directory of root that every user can enter, and in which a sentinel appears if a spy is executed."""
     for parent in (tmp_path, *tmp_path.parents[:-2]):
         parent.chmod(0o755)
@@ -70,9 +70,9 @@ def plant(directory: Path, observed: Path, neighbour: Path | None = None) -> Non
         ("perl -e 1", False),
     ],
 )
-def test_what_lies_in_the_directory_of_a_command(place: Path, command: str, *, shell: bool) -> None:
+def test_what_lies_in_the_directory_of_a_command(workspace: Path, command: str, *, shell: bool) -> None:
     """It is refused with path, owner and mode unless a declared user executes it, or it is trusted."""
-    source, path = place / "source", place / "seen"
+    source, path = workspace / "source", workspace / "seen"
     source.mkdir()
     plant(source, path)
     declared = {"command": command, "shell": shell, "cwd": str(source)}
@@ -103,9 +103,9 @@ def test_what_lies_in_the_directory_of_a_command(place: Path, command: str, *, s
     ],
 )
 @pytest.mark.parametrize("type_name", ["exec", "wait_for", "assert"])
-def test_what_a_command_names(place: Path, command: str | list[str], type_name: str) -> None:
+def test_what_a_command_names(workspace: Path, command: str | list[str], type_name: str) -> None:
     """A script or a source that belongs to another user is not executed, whichever type runs the command."""
-    source, path = place / "source", place / "seen"
+    source, path = workspace / "source", workspace / "seen"
     source.mkdir()
     plant(source, path, source / "Makefile")
     shutil.chown(source / "script", "nobody")
@@ -124,9 +124,9 @@ def planned(resources: dict[str, Any]) -> list[str]:
     return [step.error for step in plan.steps]
 
 
-def test_the_plan_refuses_a_command_as_its_run_would(place: Path) -> None:
+def test_the_plan_refuses_a_command_as_its_run_would(workspace: Path) -> None:
     """With path, owner and mode, where the command is due; not where an earlier step may change who owns the path."""
-    source, path = place / "source", place / "seen"
+    source, path = workspace / "source", workspace / "seen"
     source.mkdir()
     plant(source, path)
     declared: dict[str, Any] = {"command": "make", "cwd": str(source)}
@@ -142,9 +142,9 @@ def test_the_plan_refuses_a_command_as_its_run_would(place: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o2775, 0o1777, 0o757])
-def test_a_directory_of_a_team_is_others(place: Path, mode: int) -> None:
+def test_a_directory_of_a_team_is_others(workspace: Path, mode: int) -> None:
     """A group with members, and everybody, may put something there."""
-    source = place / "source"
+    source = workspace / "source"
     source.mkdir()
     shutil.chown(source, group="games")
     source.chmod(mode)
@@ -163,14 +163,14 @@ def test_a_directory_of_a_team_is_others(place: Path, mode: int) -> None:
         {"command": "true", "cwd": "/tmp"},  # noqa: S108 - as in manifests
     ],
 )
-def test_what_executes_nothing_of_others_runs(place: Path, declared: dict[str, Any]) -> None:
+def test_what_executes_nothing_of_others_runs(workspace: Path, declared: dict[str, Any]) -> None:
     """Data of others may be read and written, and sources of root may be built."""
-    file, directory = place / "own", place / "other"
+    file, directory = workspace / "own", workspace / "other"
     file.mkdir()
     directory.mkdir()
-    plant(file, place / "seen", file / "data")
+    plant(file, workspace / "seen", file / "data")
     shutil.chown(file / "data", "root")
-    plant(directory, place / "never")
+    plant(directory, workspace / "never")
     names = {"OWN": str(file), "NEIGHBOUR": str(directory)}
 
     def named(text: str) -> str:
@@ -183,12 +183,12 @@ def test_what_executes_nothing_of_others_runs(place: Path, declared: dict[str, A
         for key, value in declared.items()
     }
     assert reason(run({"Exec[it]": arguments})[0]) == ""
-    assert not (place / "never").exists()
+    assert not (workspace / "never").exists()
 
 
-def test_variables_that_name_code(place: Path) -> None:
+def test_variables_that_name_code(workspace: Path) -> None:
     """Programs of a shell are searched in directories of others no more than modules of Python."""
-    second = directory_of_nobody(place)
+    second = directory_of_nobody(workspace)
     for variable in ("PYTHONPATH", "PATH", "LD_PRELOAD"):
         declared = {"command": "true", "shell": True, "environment": {variable: f"{second}:/usr/bin"}}
         assert "belongs to nobody" in reason(run({"Exec[it]": declared})[0])
@@ -232,11 +232,11 @@ def _source(venv: Path, observed: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_path_file, _library, _searched, _source])
-def test_an_environment_of_python(place: Path, environment: Path, change: Callable[[Path, Path], None]) -> None:
+def test_an_environment_of_python(workspace: Path, environment: Path, change: Callable[[Path, Path], None]) -> None:
     """Root's pip imports nothing of others, and builds no source of theirs."""
-    venv, path = Path(shutil.copytree(environment, place / "venv", symlinks=True)), place / "seen"
+    venv, path = Path(shutil.copytree(environment, workspace / "venv", symlinks=True)), workspace / "seen"
     change(venv, path)
-    source = {"source": str(place / "source")} if change is _source else {}
+    source = {"source": str(workspace / "source")} if change is _source else {}
     declared = {"Python_package[pk]": {"virtualenv": str(venv), **source}}
     (warning,) = warned(declared)
     assert "belongs to nobody" in warning
@@ -246,9 +246,9 @@ def test_an_environment_of_python(place: Path, environment: Path, change: Callab
     assert not path.exists()
 
 
-def test_an_environment_that_is_made_again(place: Path, environment: Path) -> None:
+def test_an_environment_that_is_made_again(workspace: Path, environment: Path) -> None:
     """Python executes packages that are there already while it installs pip."""
-    venv, path = Path(shutil.copytree(environment, place / "venv", symlinks=True)), place / "seen"
+    venv, path = Path(shutil.copytree(environment, workspace / "venv", symlinks=True)), workspace / "seen"
     _path_file(venv, path)
     for link in (venv / "bin").glob("python*"):
         link.unlink()

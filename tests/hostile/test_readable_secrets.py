@@ -21,7 +21,7 @@ WARNING: Final = "Warning: everybody can read these inputs, and there is a secre
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     """Return a directory that everybody can enter, with a manifest."""
     with TemporaryDirectory(prefix="resource-api-", dir="/opt") as name:
         path = Path(name)
@@ -43,24 +43,24 @@ def warned(path: Path, *arguments: str) -> list[str]:
     [("stacks/default.yaml", ()), ("given.yaml", ("--inputs", "given.yaml")), ("value", ("-i", "secret=@value"))],
 )
 def test_inputs_with_a_secret_that_everybody_can_read_are_a_warning(
-    place: Path, file: str, arguments: tuple[str, ...]
+    directory: Path, file: str, arguments: tuple[str, ...]
 ) -> None:
     """Those of the stack, of a file, and a single one; without the right to read them there is none."""
-    path = place / file
+    path = directory / file
     path.write_text("the-secret-itself" if file == "value" else "secret: the-secret-itself\n")
     path.chmod(0o644)
-    assert warned(place, *arguments) == [file]
+    assert warned(directory, *arguments) == [file]
     path.chmod(0o640)
-    assert warned(place, *arguments) == []
+    assert warned(directory, *arguments) == []
     path.chmod(0o644)
-    place.chmod(0o750)
-    assert warned(place, *arguments) == []
+    directory.chmod(0o750)
+    assert warned(directory, *arguments) == []
 
 
-def test_inputs_without_a_secret_may_be_read_by_everybody(place: Path) -> None:
+def test_inputs_without_a_secret_may_be_read_by_everybody(directory: Path) -> None:
     """What counts is whether the secret is in the file."""
-    (place / "plain.yaml").write_text("plain: another text\n")
-    (place / "plain.yaml").chmod(0o644)
-    (place / "secret").write_text("the-secret-itself")
-    (place / "secret").chmod(0o600)
-    assert warned(place, "--inputs", "plain.yaml", "-i", "secret=@secret") == []
+    (directory / "plain.yaml").write_text("plain: another text\n")
+    (directory / "plain.yaml").chmod(0o644)
+    (directory / "secret").write_text("the-secret-itself")
+    (directory / "secret").chmod(0o600)
+    assert warned(directory, "--inputs", "plain.yaml", "-i", "secret=@secret") == []

@@ -43,7 +43,7 @@ def fstab() -> Iterator[Path]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def mount_point(tmp_path: Path) -> Path:
     """Return a mount point whose name needs an escape."""
     (tmp_path / "a b").mkdir()
     return tmp_path / "a b"
@@ -61,28 +61,28 @@ def options(path: Path) -> str:
     return process.stdout.strip()
 
 
-def test_a_file_system_is_mounted_and_has_an_entry(place: Path, fstab: Path) -> None:
+def test_a_file_system_is_mounted_and_has_an_entry(mount_point: Path, fstab: Path) -> None:
     """mount(8) reads the same entry; a second run changes nothing; absent leaves no trace."""
-    name = f"Mount[{place}]"
+    name = f"Mount[{mount_point}]"
     assert run({name: SMALL})[0].summary.created == 1
-    assert "size=64k" in options(place)
-    line = f"\ntmpfs\t{place}\ttmpfs\tsize=64k\t0\t0".replace("a b", "a\\040b")
+    assert "size=64k" in options(mount_point)
+    line = f"\ntmpfs\t{mount_point}\ttmpfs\tsize=64k\t0\t0".replace("a b", "a\\040b")
     assert fstab.read_bytes() == OTHERS + line.encode()
     assert run({name: SMALL})[0].summary.unchanged == 1
-    subprocess.run(["umount", place], check=True)
-    subprocess.run(["mount", place], check=True)
+    subprocess.run(["umount", mount_point], check=True)
+    subprocess.run(["mount", mount_point], check=True)
     assert run({name: {"ensure": "absent"}})[0].summary.deleted == 1
-    assert (str(place) in mounts(), fstab.read_bytes()) == (False, OTHERS)
+    assert (str(mount_point) in mounts(), fstab.read_bytes()) == (False, OTHERS)
 
 
 @pytest.mark.parametrize("spelling", ["{}/", "/{}", "{}//", "/.{}"])
-def test_an_entry_in_another_spelling_is_the_entry(place: Path, fstab: Path, spelling: str) -> None:
+def test_an_entry_in_another_spelling_is_the_entry(mount_point: Path, fstab: Path, spelling: str) -> None:
     """It is read, listed and left as it is, changed in its line, and removed."""
-    written = spelling.format(str(place).replace(" ", "\\040"))
+    written = spelling.format(str(mount_point).replace(" ", "\\040"))
     line = f"tmpfs  {written} tmpfs size=64k".encode()
     fstab.write_bytes(OTHERS + b"\n" + line + b"\n# end\n")
-    subprocess.run(["mount", place], check=True)
-    name = f"Mount[{place}]"
+    subprocess.run(["mount", mount_point], check=True)
+    name = f"Mount[{mount_point}]"
     assert run({name: SMALL})[0].summary.unchanged == 1
     assert fstab.read_bytes() == OTHERS + b"\n" + line + b"\n# end\n"
     assert run({name: {**SMALL, "options": "size=128k"}})[0].summary.updated == 1
@@ -101,11 +101,13 @@ def test_an_entry_in_another_spelling_is_the_entry(place: Path, fstab: Path, spe
         ("//server/share", "//server/share"),
     ],
 )
-def test_a_device_in_another_spelling_is_the_device(place: Path, fstab: Path, written: str, declared: str) -> None:
+def test_a_device_in_another_spelling_is_the_device(
+    mount_point: Path, fstab: Path, written: str, declared: str
+) -> None:
     """Nothing is to be changed."""
-    line = f"{written} {place}\tauto noauto\n".replace("a b\t", "a\\040b\t").encode()
+    line = f"{written} {mount_point}\tauto noauto\n".replace("a b\t", "a\\040b\t").encode()
     fstab.write_bytes(line)
-    assert run({f"Mount[{place}]": {"ensure": "present", "device": declared}})[0].summary.unchanged == 1
+    assert run({f"Mount[{mount_point}]": {"ensure": "present", "device": declared}})[0].summary.unchanged == 1
     assert fstab.read_bytes() == line
 
 
@@ -130,89 +132,89 @@ def test_a_file_can_be_mounted_over_a_file(tmp_path: Path) -> None:
         ("present", "mounted", True),
     ],
 )
-def test_a_state_leads_to_another(place: Path, first: str, then: str, *, mounted: bool) -> None:
+def test_a_state_leads_to_another(mount_point: Path, first: str, then: str, *, mounted: bool) -> None:
     """What is only present stays as it is."""
-    name = f"Mount[{place}]"
+    name = f"Mount[{mount_point}]"
     run({name: {**SMALL, "ensure": first}})
     run({name: {"ensure": then}})
-    assert (str(place) in mounts()) is mounted
+    assert (str(mount_point) in mounts()) is mounted
     assert run({name: {**SMALL, "ensure": then}})[0].summary.unchanged == 1
 
 
-def test_changed_options_remount_and_a_changed_device_mounts_anew(place: Path, tmp_path: Path) -> None:
+def test_changed_options_remount_and_a_changed_device_mounts_anew(mount_point: Path, tmp_path: Path) -> None:
     """Files survive the first, not the second; ``remounts: false`` never remounts."""
-    name = f"Mount[{place}]"
+    name = f"Mount[{mount_point}]"
     run({name: SMALL})
-    (place / "file").touch()
+    (mount_point / "file").touch()
     run({name: {**SMALL, "options": "size=128k,nosuid"}})
-    assert (place / "file").exists()
-    assert {"size=128k", "nosuid"} <= set(options(place).split(","))
+    assert (mount_point / "file").exists()
+    assert {"size=128k", "nosuid"} <= set(options(mount_point).split(","))
     run({name: {**SMALL, "remounts": False}})
-    assert not (place / "file").exists()
-    assert "nosuid" not in options(place)
+    assert not (mount_point / "file").exists()
+    assert "nosuid" not in options(mount_point)
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "there").touch()
     run({name: {"device": str(tmp_path / "source"), "fstype": "none", "options": "bind"}})
-    assert (place / "there").exists()
-    assert mounts().count(str(place)) == 1
+    assert (mount_point / "there").exists()
+    assert mounts().count(str(mount_point)) == 1
 
 
-def test_drift_is_mended(place: Path, fstab: Path) -> None:
+def test_drift_is_mended(mount_point: Path, fstab: Path) -> None:
     """Somebody has unmounted it, or removed the entry."""
-    name = f"Mount[{place}]"
+    name = f"Mount[{mount_point}]"
     run({name: SMALL})
-    subprocess.run(["umount", place], check=True)
+    subprocess.run(["umount", mount_point], check=True)
     assert run({name: SMALL})[0].summary.updated == 1
     fstab.write_bytes(OTHERS)
     _, lines = run({name: SMALL})
     assert any("has no entry in /etc/fstab" in line for line in lines), lines
     assert fstab.read_bytes() != OTHERS
-    assert mounts().count(str(place)) == 1
+    assert mounts().count(str(mount_point)) == 1
 
 
-def test_what_is_mounted_by_hand_is_unmounted_where_it_is_to_be_absent(place: Path) -> None:
+def test_what_is_mounted_by_hand_is_unmounted_where_it_is_to_be_absent(mount_point: Path) -> None:
     """Without an entry too, and all layers of it."""
     for _ in range(2):
-        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], check=True)
-    assert run({f"Mount[{place}]": {"ensure": "absent"}})[0].summary.deleted == 1
-    assert str(place) not in mounts()
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", mount_point], check=True)
+    assert run({f"Mount[{mount_point}]": {"ensure": "absent"}})[0].summary.deleted == 1
+    assert str(mount_point) not in mounts()
 
 
-def test_what_cannot_be_mounted_or_unmounted_keeps_its_entry_as_it_was(place: Path, fstab: Path) -> None:
+def test_what_cannot_be_mounted_or_unmounted_keeps_its_entry_as_it_was(mount_point: Path, fstab: Path) -> None:
     """A failed mount has no entry, and a busy one keeps it."""
-    report, _ = run({f"Mount[{place}]": {"device": "/dev/ra-test-none", "fstype": "ext4"}})
+    report, _ = run({f"Mount[{mount_point}]": {"device": "/dev/ra-test-none", "fstype": "ext4"}})
     assert "/dev/ra-test-none" in reason(report)
     assert fstab.read_bytes() == OTHERS
-    run({f"Mount[{place}]": SMALL})
+    run({f"Mount[{mount_point}]": SMALL})
     before = fstab.read_bytes()
-    with (place / "open").open("w"):
-        assert "busy" in reason(run({f"Mount[{place}]": {"ensure": "absent"}})[0])
+    with (mount_point / "open").open("w"):
+        assert "busy" in reason(run({f"Mount[{mount_point}]": {"ensure": "absent"}})[0])
     assert fstab.read_bytes() == before
 
 
-def test_the_mount_point_is_no_place_of_another_user(tmp_path: Path, place: Path) -> None:
+def test_the_mount_point_is_no_place_of_another_user(tmp_path: Path, mount_point: Path) -> None:
     """A link is not followed, and nothing is mounted where others could put one."""
     link, shared = tmp_path / "link", tmp_path / "shared"
-    link.symlink_to(place)
-    assert reason(run({f"Mount[{link}]": SMALL})[0]) == f"it is reached through a symbolic link; declare {place}"
+    link.symlink_to(mount_point)
+    assert reason(run({f"Mount[{link}]": SMALL})[0]) == f"it is reached through a symbolic link; declare {mount_point}"
     (shared / "point").mkdir(parents=True)
     shared.chmod(0o777)
     assert "other users can write" in reason(run({f"Mount[{shared}/point]": SMALL})[0])
     assert warned({f"Mount[{tmp_path}/none]": SMALL}) == [f"the directory '{tmp_path}/none' does not exist"]
 
 
-def test_a_refresh_remounts(place: Path, tmp_path: Path) -> None:
+def test_a_refresh_remounts(mount_point: Path, tmp_path: Path) -> None:
     """With the options of the entry."""
     resources = {
-        f"Mount[{place}]": {**SMALL, "subscribe": f"File[{tmp_path}/f]"},
+        f"Mount[{mount_point}]": {**SMALL, "subscribe": f"File[{tmp_path}/f]"},
         f"File[{tmp_path}/f]": {"content": "1"},
     }
     run(resources)
-    subprocess.run(["mount", "-o", "remount,ro,size=256k", place], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,size=256k", mount_point], check=True)
     resources[f"File[{tmp_path}/f]"]["content"] = "2"
     _, lines = run(resources)
-    assert f"notice: Mount[{place}]: Remounted" in lines
-    assert "size=64k" in options(place)
+    assert f"notice: Mount[{mount_point}]: Remounted" in lines
+    assert "size=64k" in options(mount_point)
 
 
 @pytest.mark.parametrize(
@@ -253,14 +255,17 @@ class TestMount(ProviderCompliance):
         return "only root writes /etc/fstab, and mounts"
 
 
-def test_what_is_declared_below_a_mount_keeps_it_mounted(place: Path) -> None:
+def test_what_is_declared_below_a_mount_keeps_it_mounted(mount_point: Path) -> None:
     """Unmounting would put it out of reach; the directory itself stays where it is."""
-    run({f"Mount[{place}]": SMALL})
-    unmounted = {f"Mount[{place}]": {"ensure": "absent"}}
-    report, _ = run({**unmounted, f"File[{place}/x]": {"content": "a"}})
-    reason = {str(step.reference): step.error for step in report.steps}[f"Mount[{place}]"]
-    assert f"would also hide File[{place}/] and all below it, which File[{place}/x] declares as present" in reason
-    assert str(place) in mounts()
-    report, _ = run({**unmounted, f"File[{place}]": {"ensure": "directory"}})
+    run({f"Mount[{mount_point}]": SMALL})
+    unmounted = {f"Mount[{mount_point}]": {"ensure": "absent"}}
+    report, _ = run({**unmounted, f"File[{mount_point}/x]": {"content": "a"}})
+    reason = {str(step.reference): step.error for step in report.steps}[f"Mount[{mount_point}]"]
+    assert (
+        f"would also hide File[{mount_point}/] and all below it, which File[{mount_point}/x] declares as present"
+        in reason
+    )
+    assert str(mount_point) in mounts()
+    report, _ = run({**unmounted, f"File[{mount_point}]": {"ensure": "directory"}})
     assert [step.error for step in report.steps if step.error] == []
-    assert str(place) not in mounts()
+    assert str(mount_point) not in mounts()

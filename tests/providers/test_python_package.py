@@ -26,7 +26,7 @@ TYPE = Registry.from_path().type("python_package")
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[Path]:
+def venv_directory() -> Iterator[Path]:
     """Return a directory of our own with wheels: all above /tmp is open to others."""
     path = Path(mkdtemp(prefix="ra-test-", dir="/srv" if os.geteuid() == 0 else Path.home()))
     path.chmod(0o755)
@@ -39,12 +39,13 @@ def place() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def venv(place: Path) -> Path:
+def venv(venv_directory: Path) -> Path:
     """Return an environment that uses the pip of the system, as one of its own takes seconds."""
     subprocess.run(
-        ["/usr/bin/python3", "-m", "venv", "--without-pip", "--system-site-packages", place / "venv"], check=True
+        ["/usr/bin/python3", "-m", "venv", "--without-pip", "--system-site-packages", venv_directory / "venv"],
+        check=True,
     )
-    return place / "venv"
+    return venv_directory / "venv"
 
 
 @pytest.fixture(autouse=True)

@@ -121,7 +121,7 @@ class Shell:
 
 
 @pytest.fixture
-def place(bench: Bench) -> Bench:
+def shell_bench(bench: Bench) -> Bench:
     """Yield a bench with a manifest that was applied, whose titles are hostile."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
     title = HOSTILE.replace("'", "''")
@@ -142,9 +142,9 @@ def place(bench: Bench) -> Bench:
 
 
 @pytest.fixture(params=["bash", "zsh", "fish"])
-def shell(request: pytest.FixtureRequest, place: Bench) -> Iterator[Shell]:
+def shell(request: pytest.FixtureRequest, shell_bench: Bench) -> Iterator[Shell]:
     """Yield each shell."""
-    shell = Shell(request.param, place)
+    shell = Shell(request.param, shell_bench)
     yield shell
     shell.close()
 
@@ -174,7 +174,7 @@ _CASES: Final[Sequence[tuple[str, list[str]]]] = [
 ]
 
 
-def test_tab_completes_names_and_executes_nothing(shell: Shell, place: Bench) -> None:
+def test_tab_completes_names_and_executes_nothing(shell: Shell, shell_bench: Bench) -> None:
     """The command gets the whole name, however it is quoted and whatever is in it."""
     wrong = []
     for typed, expected in _CASES:
@@ -184,7 +184,7 @@ def test_tab_completes_names_and_executes_nothing(shell: Shell, place: Bench) ->
         if line != typed.rstrip("\t") and line.endswith(" ") == expected[-1].endswith(("=", "[")):
             wrong.append((typed, line))
     assert not wrong, "\n".join(map(repr, wrong))
-    assert not place.home.joinpath("pwned").exists()
+    assert not shell_bench.home.joinpath("pwned").exists()
     assert b"\x1b[31m\ty" not in shell.shown
 
 

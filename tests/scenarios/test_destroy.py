@@ -21,21 +21,21 @@ TWO: Final = "resources: {'Widget[a]': {}, 'Widget[b]': {require: 'Widget[a]'}}"
 
 
 @pytest.fixture
-def kept(bench: Bench) -> Bench:
+def recorded(bench: Bench) -> Bench:
     """Return the bench with state."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     return bench
 
 
 @pytest.fixture
-def asking(kept: Bench) -> Iterator[Callable[..., Terminal]]:
+def asking(recorded: Bench) -> Iterator[Callable[..., Terminal]]:
     """Return a function that starts ``destroy`` on a terminal and waits for its question."""
     terminals: list[Terminal] = []
 
     def start(*options: str) -> Terminal:
         terminal = Terminal(columns=200)
         terminals.append(terminal)
-        terminal.run(kept, "destroy", "site.yaml", *options)
+        terminal.run(recorded, "destroy", "site.yaml", *options)
         terminal.until(lambda lines: "[no]:" in lines[-1])
         return terminal
 
@@ -44,69 +44,69 @@ def asking(kept: Bench) -> Iterator[Callable[..., Terminal]]:
         terminal.__exit__()
 
 
-def test_while_it_asks_no_other_run_changes_what_it_has_shown(kept: Bench, asking: Callable[..., Terminal]) -> None:
+def test_while_it_asks_no_other_run_changes_what_it_has_shown(recorded: Bench, asking: Callable[..., Terminal]) -> None:
     """An apply by another controller is told who holds the lock; what is deleted then is what was shown."""
-    assert kept.apply(A).code == 0
+    assert recorded.apply(A).code == 0
     terminal = asking()
     text = "\n".join(terminal.screen.lines)
     assert "- Widget[a]" in text
     assert "Plan: 1 to delete" in text
     assert "Delete 1 resource of project site, stack default?" in text
-    second = kept.write("other.yaml", TWO)
-    refused = kept.run("apply", second, "--project", "site")
+    second = recorded.write("other.yaml", TWO)
+    refused = recorded.run("apply", second, "--project", "site")
     assert refused.code == 75
     assert f"pid {terminal.pid} (" in refused.err
     assert "has been running 'destroy' since " in refused.err
     terminal.type("yes\n")
     assert terminal.end()[0] == 0
-    assert kept.things("widget") == {}
-    assert kept.run("apply", second, "--project", "site").code == 0
-    assert sorted(kept.things("widget")) == ["a", "b"]
+    assert recorded.things("widget") == {}
+    assert recorded.run("apply", second, "--project", "site").code == 0
+    assert sorted(recorded.things("widget")) == ["a", "b"]
 
 
-def test_who_waits_for_the_lock_gets_it_after_the_answer(kept: Bench, asking: Callable[..., Terminal]) -> None:
+def test_who_waits_for_the_lock_gets_it_after_the_answer(recorded: Bench, asking: Callable[..., Terminal]) -> None:
     """Two destructions that ask, one after the other: the second one shows what the first one has left."""
-    assert kept.apply(A).code == 0
+    assert recorded.apply(A).code == 0
     terminal = asking()
     with Terminal(columns=200) as second:
-        second.run(kept, "destroy", "site.yaml", "--lock-timeout", "30")
+        second.run(recorded, "destroy", "site.yaml", "--lock-timeout", "30")
         terminal.type("no\n")
         assert terminal.end()[0] == 1
         second.until(lambda lines: "[no]:" in lines[-1])
         second.type("yes\n")
         assert second.end()[0] == 0
-    assert kept.things("widget") == {}
+    assert recorded.things("widget") == {}
 
 
 @pytest.mark.parametrize(("answer", "code"), [("no\n", 1), ("y\n", 1), ("YES\n", 1), ("\n", 1), ("\x04", 1)])
 def test_every_other_answer_than_yes_leaves_everything(
-    kept: Bench, asking: Callable[..., Terminal], answer: str, code: int
+    recorded: Bench, asking: Callable[..., Terminal], answer: str, code: int
 ) -> None:
     """It is said, the exit code is 1, and the lock is free."""
-    assert kept.apply(A).code == 0
+    assert recorded.apply(A).code == 0
     terminal = asking()
     terminal.type(answer)
     ended, lines = terminal.end()
     assert (ended, lines[-1]) == (code, "Nothing is deleted.")
-    assert "a" in kept.things("widget")
-    assert kept.apply(TWO).code == 0
+    assert "a" in recorded.things("widget")
+    assert recorded.apply(TWO).code == 0
 
 
-def test_an_interrupt_at_the_question_leaves_everything(kept: Bench, asking: Callable[..., Terminal]) -> None:
+def test_an_interrupt_at_the_question_leaves_everything(recorded: Bench, asking: Callable[..., Terminal]) -> None:
     """The exit code is that of the signal, and the lock is free."""
-    assert kept.apply(A).code == 0
+    assert recorded.apply(A).code == 0
     terminal = asking()
     os.kill(terminal.pid, signal.SIGINT)
     assert terminal.end()[0] == 130
-    assert "a" in kept.things("widget")
-    assert kept.apply(TWO).code == 0
+    assert "a" in recorded.things("widget")
+    assert recorded.apply(TWO).code == 0
 
 
-def test_the_question_names_project_stack_and_numbers(kept: Bench, asking: Callable[..., Terminal]) -> None:
+def test_the_question_names_project_stack_and_numbers(recorded: Bench, asking: Callable[..., Terminal]) -> None:
     """What is deleted, and what is only forgotten because it was there before us."""
-    kept.put("widget", old={}, older={})
+    recorded.put("widget", old={}, older={})
     manifest = "project: web\nresources: {'Widget[old]': {}, 'Widget[older]': {}, 'Widget[a]': {}, 'Widget[b]': {}}"
-    assert kept.apply(manifest, "--stack", "live").code == 0
+    assert recorded.apply(manifest, "--stack", "live").code == 0
     terminal = asking("--stack", "live")
     assert "Delete 2 resources and forget 2 of project web, stack live?" in terminal.screen.lines[-1]
     terminal.type("no\n")
@@ -117,61 +117,61 @@ def test_the_question_names_project_stack_and_numbers(kept: Bench, asking: Calla
     assert terminal.end()[0] == 1
 
 
-def test_where_nothing_would_be_done_nothing_is_asked(kept: Bench) -> None:
+def test_where_nothing_would_be_done_nothing_is_asked(recorded: Bench) -> None:
     """The run ends by itself."""
-    kept.write("site.yaml", A)
+    recorded.write("site.yaml", A)
     with Terminal(columns=200) as terminal:
-        terminal.run(kept, "destroy", "site.yaml")
+        terminal.run(recorded, "destroy", "site.yaml")
         code, lines = terminal.end()
     assert (code, "[no]" in "\n".join(lines)) == (0, False)
 
 
 @pytest.mark.parametrize("how", ["plan --destroy", "destroy"])
-def test_a_saved_destruction_does_what_it_shows(kept: Bench, how: str) -> None:
+def test_a_saved_destruction_does_what_it_shows(recorded: Bench, how: str) -> None:
     """It deletes nothing itself, asks nothing, and ``apply`` carries it out without the manifest."""
-    assert kept.apply(TWO).code == 0
+    assert recorded.apply(TWO).code == 0
     command, *option = how.split()
-    result = kept.run(command, "site.yaml", *option, "-o", "gone.json")
+    result = recorded.run(command, "site.yaml", *option, "-o", "gone.json")
     assert (result.code, "Plan: 2 to delete; 0 unchanged." in result.out) == (0, True), result
-    assert sorted(kept.things("widget")) == ["a", "b"]
-    assert "Plan: 2 to delete; 0 unchanged." in kept.run("show", "gone.json").out
-    (kept.home / "site.yaml").unlink()
-    applied = kept.run("apply", "gone.json")
+    assert sorted(recorded.things("widget")) == ["a", "b"]
+    assert "Plan: 2 to delete; 0 unchanged." in recorded.run("show", "gone.json").out
+    (recorded.home / "site.yaml").unlink()
+    applied = recorded.run("apply", "gone.json")
     assert (applied.code, applied.out.splitlines()[-1].split(": ")[1]) == (0, "2 deleted, 0 unchanged."), applied
-    assert kept.things("widget") == {}
-    assert kept.run("history", "--json").document[-1]["command"] == "destroy"
-    again = kept.run("apply", "gone.json")
+    assert recorded.things("widget") == {}
+    assert recorded.run("history", "--json").document[-1]["command"] == "destroy"
+    again = recorded.run("apply", "gone.json")
     assert (again.code, "stale" in again.err) == (65, True)
 
 
-def test_a_saved_destruction_of_a_part_leaves_the_rest(kept: Bench) -> None:
+def test_a_saved_destruction_of_a_part_leaves_the_rest(recorded: Bench) -> None:
     """The selection is saved with it."""
-    assert kept.apply(TWO).code == 0
-    assert kept.run("plan", "site.yaml", "--destroy", "--target", "Widget[b]", "-o", "gone.json").code == 0
-    assert kept.run("apply", "gone.json").code == 0
-    assert list(kept.things("widget")) == ["a"]
+    assert recorded.apply(TWO).code == 0
+    assert recorded.run("plan", "site.yaml", "--destroy", "--target", "Widget[b]", "-o", "gone.json").code == 0
+    assert recorded.run("apply", "gone.json").code == 0
+    assert list(recorded.things("widget")) == ["a"]
 
 
 @pytest.mark.parametrize("change", ["another", "other"])
-def test_a_saved_destruction_that_would_delete_anything_else_is_stale(kept: Bench, change: str) -> None:
+def test_a_saved_destruction_that_would_delete_anything_else_is_stale(recorded: Bench, change: str) -> None:
     """Something was added, or one of the resources is another now: nothing is touched."""
-    assert kept.apply(A).code == 0
-    assert kept.run("destroy", "site.yaml", "-o", "gone.json").code == 0
+    assert recorded.apply(A).code == 0
+    assert recorded.run("destroy", "site.yaml", "-o", "gone.json").code == 0
     if change == "another":
-        assert kept.run("apply", kept.write("two.yaml", TWO), "--project", "site").code == 0
+        assert recorded.run("apply", recorded.write("two.yaml", TWO), "--project", "site").code == 0
     else:
-        kept.put("widget", a={"size": 3})
-    before = kept.things("widget")
-    result = kept.run("apply", "gone.json")
-    assert (result.code, "the plan is stale" in result.err, kept.things("widget")) == (65, True, before)
+        recorded.put("widget", a={"size": 3})
+    before = recorded.things("widget")
+    result = recorded.run("apply", "gone.json")
+    assert (result.code, "the plan is stale" in result.err, recorded.things("widget")) == (65, True, before)
 
 
-def test_a_saved_destruction_is_one_document_with_json(kept: Bench) -> None:
+def test_a_saved_destruction_is_one_document_with_json(recorded: Bench) -> None:
     """That of a plan, from both commands; the steps are those that are carried out."""
-    assert kept.apply(TWO).code == 0
-    one = kept.run("plan", "site.yaml", "--destroy", "--json").document
-    document = kept.run("destroy", "site.yaml", "-o", "gone.json", "--json").document
-    saved = json.loads((kept.home / "gone.json").read_text(encoding="utf-8"))
+    assert recorded.apply(TWO).code == 0
+    one = recorded.run("plan", "site.yaml", "--destroy", "--json").document
+    document = recorded.run("destroy", "site.yaml", "-o", "gone.json", "--json").document
+    saved = json.loads((recorded.home / "gone.json").read_text(encoding="utf-8"))
     assert one["steps"] == document["steps"] == saved["steps"]
     assert [(step["reference"], step["action"]) for step in one["steps"]] == [
         ("Widget[b]", "delete"),
@@ -179,16 +179,16 @@ def test_a_saved_destruction_is_one_document_with_json(kept: Bench) -> None:
     ]
 
 
-def test_a_destruction_of_a_program_is_saved(kept: Bench) -> None:
+def test_a_destruction_of_a_program_is_saved(recorded: Bench) -> None:
     """What is embedded is what the program has declared, its configured providers with it; it is not executed again."""
-    program = kept.write(
+    program = recorded.write(
         "site.py", "INPUTS = {'n': {'type': 'String'}}\n\ndef manifest(m):\n    m.widget(m.inputs.n)\n"
     )
-    assert kept.run("apply", program, "-i", "n=a").code == 0
-    assert kept.run("destroy", program, "-i", "n=a", "-o", "gone.json").code == 0
+    assert recorded.run("apply", program, "-i", "n=a").code == 0
+    assert recorded.run("destroy", program, "-i", "n=a", "-o", "gone.json").code == 0
     program.write_text("raise SystemExit('executed')\n", encoding="utf-8")
-    assert kept.run("apply", "gone.json").code == 0
-    assert kept.things("widget") == {}
+    assert recorded.run("apply", "gone.json").code == 0
+    assert recorded.things("widget") == {}
 
 
 @pytest.mark.parametrize(
@@ -202,29 +202,31 @@ def test_a_destruction_of_a_program_is_saved(kept: Bench) -> None:
         ("destroy site.yaml -out=gone.json", "write -o gone.json or --out gone.json"),
     ],
 )
-def test_what_does_not_go_with_a_saved_destruction_is_wrong_usage(kept: Bench, arguments: str, message: str) -> None:
+def test_what_does_not_go_with_a_saved_destruction_is_wrong_usage(
+    recorded: Bench, arguments: str, message: str
+) -> None:
     """Nothing is saved, and nothing is deleted."""
-    assert kept.apply(A).code == 0
-    result = kept.run(*arguments.split())
+    assert recorded.apply(A).code == 0
+    result = recorded.run(*arguments.split())
     assert (result.code, message in result.err) == (64, True), result
-    assert not (kept.home / "gone.json").exists()
-    assert "a" in kept.things("widget")
+    assert not (recorded.home / "gone.json").exists()
+    assert "a" in recorded.things("widget")
 
 
-def test_a_destruction_that_cannot_be_done_cannot_be_applied(kept: Bench) -> None:
+def test_a_destruction_that_cannot_be_done_cannot_be_applied(recorded: Bench) -> None:
     """What is protected is said in the plan, which is refused as a whole."""
-    assert kept.apply("resources: {'Widget[a]': {lifecycle: {protect: true}}, 'Widget[b]': {}}").code == 0
-    assert kept.run("destroy", "site.yaml", "-o", "gone.json").code == 1
-    result = kept.run("apply", "gone.json")
+    assert recorded.apply("resources: {'Widget[a]': {lifecycle: {protect: true}}, 'Widget[b]': {}}").code == 0
+    assert recorded.run("destroy", "site.yaml", "-o", "gone.json").code == 1
+    result = recorded.run("apply", "gone.json")
     assert (result.code, "not applicable" in result.err) == (65, True)
-    assert sorted(kept.things("widget")) == ["a", "b"]
+    assert sorted(recorded.things("widget")) == ["a", "b"]
 
 
-def test_a_noop_destruction_takes_no_lock(kept: Bench, asking: Callable[..., Terminal]) -> None:
+def test_a_noop_destruction_takes_no_lock(recorded: Bench, asking: Callable[..., Terminal]) -> None:
     """It shows what would be done while another one asks."""
-    assert kept.apply(A).code == 0
+    assert recorded.apply(A).code == 0
     terminal = asking()
-    result = kept.run("destroy", "site.yaml", "--noop")
+    result = recorded.run("destroy", "site.yaml", "--noop")
     assert (result.code, "Plan: 1 to delete" in result.out) == (0, True), result
     terminal.type("no\n")
     assert terminal.end()[0] == 1

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def kept(bench: Bench) -> Bench:
+def recorded(bench: Bench) -> Bench:
     """Return the bench with state, in which three widgets are recorded as ours."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     assert bench.apply("project: p\nresources: {'Widget[a]': {}, 'Widget[b]': {}, 'Widget[c]': {}}").code == 0
@@ -25,36 +25,36 @@ def _program(bench: Bench, constants: str, body: str = "m.widget('a')") -> str:
 
 
 @pytest.mark.parametrize("title", ["b", "${inputs.n}"])
-def test_what_is_removed_is_forgotten(kept: Bench, title: str) -> None:
+def test_what_is_removed_is_forgotten(recorded: Bench, title: str) -> None:
     """``--prune`` deletes the other one only."""
-    result = kept.run("apply", _program(kept, f"REMOVED = ['Widget[{title}]']"), "--prune")
-    assert (result.code, sorted(kept.things("widget"))) == (0, ["a", "b"]), result
-    assert kept.run("state", "list").out == "Widget[a]\n"
+    result = recorded.run("apply", _program(recorded, f"REMOVED = ['Widget[{title}]']"), "--prune")
+    assert (result.code, sorted(recorded.things("widget"))) == (0, ["a", "b"]), result
+    assert recorded.run("state", "list").out == "Widget[a]\n"
 
 
 @pytest.mark.parametrize("values", ["[%s]", "(%s,)", "list([%s])"])
-def test_what_has_moved_is_ours_under_the_new_name(kept: Bench, values: str) -> None:
+def test_what_has_moved_is_ours_under_the_new_name(recorded: Bench, values: str) -> None:
     """Nothing is deleted with ``--prune``, because the new one is the old one."""
     moves = ", ".join(f"{{'from': 'Widget[{old}]', 'to': 'Widget[{old}2]'}}" for old in "abc")
-    program = _program(kept, f"MOVED = {values % moves}", "[m.widget(n) for n in ('a2', 'b2', 'c2')] and None")
-    kept.write("things/widget.json", "{}")
-    result = kept.run("apply", program, "--prune", "--json")
+    program = _program(recorded, f"MOVED = {values % moves}", "[m.widget(n) for n in ('a2', 'b2', 'c2')] and None")
+    recorded.write("things/widget.json", "{}")
+    result = recorded.run("apply", program, "--prune", "--json")
     assert result.code == 0, result
-    output = kept.run("state", "show", "Widget[a2]").out
+    output = recorded.run("state", "show", "Widget[a2]").out
     assert "owned: true" in output
-    assert kept.run("state", "list").out.split() == ["Widget[a2]", "Widget[b2]", "Widget[c2]"]
+    assert recorded.run("state", "list").out.split() == ["Widget[a2]", "Widget[b2]", "Widget[c2]"]
 
 
-def test_values_are_read_and_can_be_used(kept: Bench) -> None:
+def test_values_are_read_and_can_be_used(recorded: Bench) -> None:
     """In the other constants as in YAML, and by ``m.values``."""
     program = _program(
-        kept,
+        recorded,
         "VALUES = {'word': 'red ${inputs.n}', 'sizes': [1, 2]}\nDEFAULTS = {'Widget': {'colour': '${values.word}'}}",
         "m.widget('a', size=m.values.sizes[1]); m.output('word', m.text('{0}!', m.values['word']))",
     )
-    result = kept.run("apply", program)
+    result = recorded.run("apply", program)
     assert (result.code, result.out.splitlines()[0]) == (0, "word: red b!"), result
-    assert (kept.things("widget")["a"]["size"], kept.things("widget")["a"]["colour"]) == (2, "red b")
+    assert (recorded.things("widget")["a"]["size"], recorded.things("widget")["a"]["colour"]) == (2, "red b")
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,16 @@ def test_values_are_read_and_can_be_used(kept: Bench) -> None:
         ("VALUES = {'x y': 1}", "3:11: 'x y' cannot be the name of a value"),
     ],
 )
-def test_what_is_wrong_in_a_constant_is_said_with_its_line(kept: Bench, constants: str, message: str) -> None:
+def test_what_is_wrong_in_a_constant_is_said_with_its_line(recorded: Bench, constants: str, message: str) -> None:
     """Nothing is touched."""
-    result = kept.run("apply", _program(kept, constants), "--prune")
+    result = recorded.run("apply", _program(recorded, constants), "--prune")
     assert (result.code, f"site.py:{message}" in result.err) == (65, True), result.err
-    assert sorted(kept.things("widget")) == ["a", "b", "c"]
+    assert sorted(recorded.things("widget")) == ["a", "b", "c"]
 
 
-def test_every_constant_that_is_not_read_is_told_at_once(kept: Bench) -> None:
+def test_every_constant_that_is_not_read_is_told_at_once(recorded: Bench) -> None:
     """Not one after the other."""
-    result = kept.run("validate", _program(kept, "RESOURCES = {}\nOUTPUTS = {}"))
+    result = recorded.run("validate", _program(recorded, "RESOURCES = {}\nOUTPUTS = {}"))
     assert [line.split(" ")[1] for line in result.lines] == ["RESOURCES", "OUTPUTS"], result.err
 
 
@@ -114,20 +114,20 @@ def build(m):
         ("", "2:1: INPUTS is not read; give it to COMPONENT as inputs, or give it another name"),
     ],
 )
-def test_a_constant_of_a_component_is_given_to_it_or_is_an_error(kept: Bench, constant: str, message: str) -> None:
+def test_a_constant_of_a_component_is_given_to_it_or_is_an_error(recorded: Bench, constant: str, message: str) -> None:
     """Nothing reads it otherwise, and nothing is touched."""
     arguments = "INPUTS" if constant else "{}"
-    kept.write("modules/components/both.py", _COMPONENT.format(inputs=arguments, constant=constant))
-    result = kept.apply("project: p\nresources: {'Both[x]': {}}", "--prune")
+    recorded.write("modules/components/both.py", _COMPONENT.format(inputs=arguments, constant=constant))
+    result = recorded.apply("project: p\nresources: {'Both[x]': {}}", "--prune")
     assert (result.code, f"components/both.py:{message}" in result.err) == (65, True), result.err
-    kept.write("modules/components/both.py", _COMPONENT.format(inputs="INPUTS", constant=""))
-    assert kept.apply("project: p\nresources: {'Both[x]': {}}").code == 0
-    assert sorted(kept.things("widget")) == ["a", "b", "c", "d"]
+    recorded.write("modules/components/both.py", _COMPONENT.format(inputs="INPUTS", constant=""))
+    assert recorded.apply("project: p\nresources: {'Both[x]': {}}").code == 0
+    assert sorted(recorded.things("widget")) == ["a", "b", "c", "d"]
 
 
-def test_an_answer_of_a_function_takes_no_name_of_a_value(kept: Bench) -> None:
+def test_an_answer_of_a_function_takes_no_name_of_a_value(recorded: Bench) -> None:
     """``m.invoke`` names its answers itself, and ``VALUES`` may call one too."""
-    kept.write(
+    recorded.write(
         "modules/types/adder.py",
         """
         from resource_api import Attribute, Function, TypeDefinition
@@ -136,7 +136,7 @@ def test_an_answer_of_a_function_takes_no_name_of_a_value(kept: Bench) -> None:
         )
         """,
     )
-    kept.write(
+    recorded.write(
         "modules/providers/adder.py",
         """
         class Provider:
@@ -145,10 +145,10 @@ def test_an_answer_of_a_function_takes_no_name_of_a_value(kept: Bench) -> None:
         """,
     )
     program = _program(
-        kept,
+        recorded,
         "VALUES = {'twice-1': 7, 'twice-2': {'invoke': 'twice', 'with': {'n': 20}}}",
         "m.widget('a', size=m.invoke('twice', n=3)); [m.output(n, m.values[n]) for n in m.values] and None",
     )
-    result = kept.run("apply", program)
+    result = recorded.run("apply", program)
     assert (result.code, result.out.splitlines()[:2]) == (0, ["twice-1: 7", "twice-2: 40"]), result
-    assert kept.things("widget")["a"]["size"] == 6
+    assert recorded.things("widget")["a"]["size"] == 6

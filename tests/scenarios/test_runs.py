@@ -30,7 +30,7 @@ resources:
 
 
 @pytest.fixture
-def kept(bench: Bench) -> Path:
+def runs_directory(bench: Bench) -> Path:
     """Keep state in the bench's directory; return where runs are kept."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
     bench.put("daemon", d={"name": "d", "ensure": "running"})
@@ -43,18 +43,18 @@ def ids(bench: Bench) -> list[str]:
     return [run["run"] for run in bench.run("history", "--json").document]
 
 
-def test_only_a_run_that_did_something_is_kept(bench: Bench, kept: Path) -> None:
+def test_only_a_run_that_did_something_is_kept(bench: Bench, runs_directory: Path) -> None:
     """Readable by its owner alone; a run without changes and a noop leave nothing."""
     bench.apply(SITE, "--noop")
-    assert not kept.exists()
+    assert not runs_directory.exists()
     bench.apply(SITE)
     bench.apply(SITE)
-    (file,) = kept.iterdir()
-    assert (kept.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
+    (file,) = runs_directory.iterdir()
+    assert (runs_directory.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
     assert [run["kept"] for run in bench.run("history", "--json").document] == [True, False]
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("runs_directory")
 def test_the_history_is_that_of_all_projects(bench: Bench) -> None:
     """Each run with its project where there are several; ``--project`` selects one."""
     bench.apply(SITE)
@@ -87,11 +87,11 @@ def test_without_state_nothing_is_kept(bench: Bench) -> None:
     assert (result.code, result.err) == (64, "Error: nothing is recorded yet\n")
 
 
-def test_a_report_shows_failures_first(bench: Bench, kept: Path) -> None:
+def test_a_report_shows_failures_first(bench: Bench, runs_directory: Path) -> None:
     """With their places, then what was skipped, what changed, and the longest chain of calls."""
     bench.apply(SITE)
     assert bench.apply(FAILING).code == 1
-    assert kept.exists()
+    assert runs_directory.exists()
     lines = bench.run("report").out.splitlines()
     titles = [line for line in lines if line.endswith(": 1")]
     assert titles == ["Failed: 1", "Skipped: 1"]
@@ -103,10 +103,10 @@ def test_a_report_shows_failures_first(bench: Bench, kept: Path) -> None:
     assert any(line.startswith("Longest chain of calls: ") for line in lines)
 
 
-def test_the_document_of_a_run_has_what_its_stream_had(bench: Bench, kept: Path) -> None:
+def test_the_document_of_a_run_has_what_its_stream_had(bench: Bench, runs_directory: Path) -> None:
     """Steps with changes, outcomes and calls; who refreshed whom."""
     ends = bench.stream(SITE).ends()
-    assert kept.exists()
+    assert runs_directory.exists()
     document = bench.run("report", "--format", "json").document
     assert {step["reference"] for step in document["steps"]} == ends.keys()
     for step in document["steps"]:
@@ -118,11 +118,11 @@ def test_the_document_of_a_run_has_what_its_stream_had(bench: Bench, kept: Path)
     assert document["notifications"] == [{"from": "Widget[a]", "to": "Daemon[d]"}]
 
 
-def test_two_runs_are_compared_by_reference_and_attribute(bench: Bench, kept: Path) -> None:
+def test_two_runs_are_compared_by_reference_and_attribute(bench: Bench, runs_directory: Path) -> None:
     """What only one of them did, and what both did differently; equal runs have no difference."""
     bench.apply(SITE)
     bench.apply(FAILING)
-    assert kept.exists()
+    assert runs_directory.exists()
     first, second = ids(bench)
     document = bench.run("history", "diff", first, second, "--json").document
     assert [item["reference"] for item in document["only_in_a"]] == ["Daemon[d]"]
@@ -135,26 +135,28 @@ def test_two_runs_are_compared_by_reference_and_attribute(bench: Bench, kept: Pa
     assert "The same" in bench.run("history", "diff", second, second).out
 
 
-def test_an_unknown_run_is_an_error_that_says_where_to_look(bench: Bench, kept: Path) -> None:
+def test_an_unknown_run_is_an_error_that_says_where_to_look(bench: Bench, runs_directory: Path) -> None:
     """And one whose file is gone still has its line in the history."""
     bench.apply(SITE)
     result = bench.run("report", "x")
     assert (result.code, "'resource-api history' lists the runs" in result.err) == (64, True)
     for damage in (b"", b"[]", b'{"format_version": 1}', b'{"format_version": 2}'):
-        for file in kept.iterdir():
+        for file in runs_directory.iterdir():
             file.write_bytes(damage)
         output = bench.run("report")
         assert (output.code, "Nothing more is kept" in output.out) == (0, True)
 
 
-def test_a_run_that_cannot_be_kept_is_a_warning(bench: Bench, kept: Path) -> None:
+def test_a_run_that_cannot_be_kept_is_a_warning(bench: Bench, runs_directory: Path) -> None:
     """What it did is done and recorded."""
-    kept.parent.mkdir(mode=0o700)
-    kept.mkdir(mode=0o700)
-    kept.chmod(0o777)
+    runs_directory.parent.mkdir(mode=0o700)
+    runs_directory.mkdir(mode=0o700)
+    runs_directory.chmod(0o777)
     result = bench.apply(SITE)
-    assert f"Warning: no report of this run is kept: {kept} is no directory of this user alone\n" in result.err
-    assert (result.code, list(kept.iterdir())) == (0, [])
+    assert (
+        f"Warning: no report of this run is kept: {runs_directory} is no directory of this user alone\n" in result.err
+    )
+    assert (result.code, list(runs_directory.iterdir())) == (0, [])
     assert bench.run("history", "--json").document[-1]["summary"]["created"] == 1
 
 

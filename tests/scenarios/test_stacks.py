@@ -245,7 +245,7 @@ def test_an_expression_without_a_value_is_refused(based: Bench, expression: str,
 
 
 @pytest.fixture
-def kept(bench: Bench) -> Bench:
+def recorded(bench: Bench) -> Bench:
     """Return a bench that keeps its state, with a stack ``default`` of the project ``base``."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     bench.write("base.yaml", "project: base\nresources: {'Widget[a]': {size: 1}}\noutputs: {x: one, y: two}\n")
@@ -253,9 +253,9 @@ def kept(bench: Bench) -> Bench:
     return bench
 
 
-def test_what_exists_is_adopted_with_a_notice(kept: Bench) -> None:
+def test_what_exists_is_adopted_with_a_notice(recorded: Bench) -> None:
     """Once, whether it differs or not; not where the manifest says whose it is, and it is no change."""
-    kept.put("widget", b={"size": 1}, c={"size": 1}, d={"size": 1}, e={"size": 1})
+    recorded.put("widget", b={"size": 1}, c={"size": 1}, d={"size": 1}, e={"size": 1})
     manifest = """
         project: web
         resources:
@@ -266,25 +266,25 @@ def test_what_exists_is_adopted_with_a_notice(kept: Bench) -> None:
           Widget[f]: {size: 1}
         """
     words = "exists already; managed from now on, not ours"
-    planned = kept.plan(manifest, "--json").document
+    planned = recorded.plan(manifest, "--json").document
     assert {step["reference"] for step in planned["steps"] if words in step["reasons"]} == {"Widget[b]", "Widget[c]"}
-    noop = kept.apply(manifest, "--noop")
+    noop = recorded.apply(manifest, "--noop")
     assert words not in noop.out + noop.err
-    result = kept.stream(manifest)
+    result = recorded.stream(manifest)
     events = [event for event in result.events("log") if event["action"] == "adopt"]
     assert [(item["reference"], item["level"], item["message"]) for item in events] == [
         ("Widget[b]", "notice", words),
         ("Widget[c]", "notice", words),
     ]
     assert (result.events("summary")[0]["updated"], result.events("summary")[0]["imported"]) == (1, 0)
-    assert words not in kept.apply(manifest).err
+    assert words not in recorded.apply(manifest).err
 
 
-def test_many_adopted_resources_are_one_line(kept: Bench) -> None:
+def test_many_adopted_resources_are_one_line(recorded: Bench) -> None:
     """With their number, from eleven on."""
     names = [f"w{number}" for number in range(11)]
-    kept.put("widget", **{name: {"size": 1} for name in names})
-    result = kept.apply(f"project: web\nresources: {json.dumps({f'Widget[{name}]': {} for name in names})}")
+    recorded.put("widget", **{name: {"size": 1} for name in names})
+    result = recorded.apply(f"project: web\nresources: {json.dumps({f'Widget[{name}]': {} for name in names})}")
     assert result.lines == ["Notice: 11 resources exist already; managed from now on, not ours"]
 
 
@@ -295,21 +295,21 @@ def test_nothing_is_adopted_where_nothing_is_recorded(bench: Bench) -> None:
     assert bench.plan("resources: {'Widget[b]': {}}", "--json").document["steps"][0]["reasons"] == []
 
 
-def test_what_another_stack_records_is_a_warning_where_it_is_changed(kept: Bench) -> None:
+def test_what_another_stack_records_is_a_warning_where_it_is_changed(recorded: Bench) -> None:
     """And where it is first recorded; otherwise it is told with -v."""
     words = "Widget[a]: is recorded by project base, stack default too; what one run changes, the other may change back"
     manifest = "project: web\nresources: {'Widget[a]': {size: 1}, 'Widget[b]': {}}"
-    assert f"Warning: {words}" in kept.plan(manifest).lines
-    assert [line for line in kept.apply(manifest).lines if "recorded by" in line] == [f"Warning: {words}"]
-    assert kept.apply(manifest).err == ""
-    assert kept.apply(manifest, "-v").lines == [f"Info: {words}"]
+    assert f"Warning: {words}" in recorded.plan(manifest).lines
+    assert [line for line in recorded.apply(manifest).lines if "recorded by" in line] == [f"Warning: {words}"]
+    assert recorded.apply(manifest).err == ""
+    assert recorded.apply(manifest, "-v").lines == [f"Info: {words}"]
     second = words.replace("base", "web")
-    assert f"Warning: {second}" in kept.run("destroy", "base.yaml", "--yes").lines
+    assert f"Warning: {second}" in recorded.run("destroy", "base.yaml", "--yes").lines
 
 
-def test_a_thing_of_another_configuration_is_another_one(kept: Bench) -> None:
+def test_a_thing_of_another_configuration_is_another_one(recorded: Bench) -> None:
     """Two stacks share what they reach with equal configurations, whatever their secrets, and nothing else."""
-    kept.write(
+    recorded.write(
         "modules/types/vm.py",
         """
         from resource_api import Attribute, TypeDefinition
@@ -327,7 +327,7 @@ def test_a_thing_of_another_configuration_is_another_one(kept: Bench) -> None:
         )
         """,
     )
-    kept.write(
+    recorded.write(
         "modules/providers/vm.py",
         """
         from resource_api import SimpleProvider
@@ -339,40 +339,42 @@ def test_a_thing_of_another_configuration_is_another_one(kept: Bench) -> None:
     messages = {}
     for project, path in (("one", "here"), ("two", "here"), ("three", "there")):
         config = f"{{place: {path}, token: secret-{project}}}"
-        kept.write(
+        recorded.write(
             f"{project}.yaml",
             f"project: {project}\nproviders: {{{project}: {{type: vm, config: {config}}}}}\n"
             f"resources: {{'Vm[a]': {{provider: {project}}}}}\n",
         )
-        result = kept.run("apply", f"{project}.yaml")
+        result = recorded.run("apply", f"{project}.yaml")
         assert result.code == 0, result
         messages[project] = [line.partition("recorded by ")[2].partition(" too")[0] for line in result.lines]
     assert [*filter(None, messages["one"] + messages["three"])] == []
     assert [*filter(None, messages["two"])] == ["project one, stack default"]
 
 
-def test_an_output_that_goes_names_who_has_read_it(kept: Bench) -> None:
+def test_an_output_that_goes_names_who_has_read_it(recorded: Bench) -> None:
     """In the plan and in the run; an output that nobody has read goes without a word."""
-    kept.write("web.yaml", "project: web\nresources: {'Widget[w]': {colour: '${stacks.base/default.outputs.x}'}}\n")
-    assert kept.run("apply", "web.yaml").code == 0
+    recorded.write("web.yaml", "project: web\nresources: {'Widget[w]': {colour: '${stacks.base/default.outputs.x}'}}\n")
+    assert recorded.run("apply", "web.yaml").code == 0
     words = "Warning: the output 'x' goes, and project web, stack default has read it"
-    kept.write("base.yaml", "project: base\nresources: {'Widget[a]': {size: 1}}\n")
-    assert kept.run("plan", "base.yaml").lines == [words]
-    assert kept.run("apply", "base.yaml").lines == [words]
-    assert kept.run("apply", "base.yaml").err == ""
+    recorded.write("base.yaml", "project: base\nresources: {'Widget[a]': {size: 1}}\n")
+    assert recorded.run("plan", "base.yaml").lines == [words]
+    assert recorded.run("apply", "base.yaml").lines == [words]
+    assert recorded.run("apply", "base.yaml").err == ""
 
 
-def test_a_new_stack_beside_known_ones_is_told(kept: Bench) -> None:
+def test_a_new_stack_beside_known_ones_is_told(recorded: Bench) -> None:
     """It may be misspelt; one that a file describes, one of another project, and the first one are not."""
     manifest = "project: base\nresources: {}\n"
-    kept.write("base.yaml", manifest)
+    recorded.write("base.yaml", manifest)
     messages = "Notice: nothing is recorded of the stack '{0}', and no stacks/{0}.yaml describes it; {1}"
     for words in (["plan"], ["apply", "--noop"], ["destroy", "--noop"]):
-        result = kept.run(*words, "base.yaml", "--stack", "defautl")
+        result = recorded.run(*words, "base.yaml", "--stack", "defautl")
         assert result.lines == [messages.format("defautl", "did you mean 'default'?")]
-    kept.write("stacks/live.yaml", "{}\n")
-    assert kept.run("plan", "base.yaml", "--stack", "live").err == ""
-    assert kept.run("plan", "base.yaml", "--stack", "qa").lines == [messages.format("qa", "known are default, live")]
-    (kept.home / "stacks" / "live.yaml").unlink()
-    kept.write("new.yaml", "project: new\nresources: {}\n")
-    assert kept.run("plan", "new.yaml", "--stack", "qa").err == ""
+    recorded.write("stacks/live.yaml", "{}\n")
+    assert recorded.run("plan", "base.yaml", "--stack", "live").err == ""
+    assert recorded.run("plan", "base.yaml", "--stack", "qa").lines == [
+        messages.format("qa", "known are default, live")
+    ]
+    (recorded.home / "stacks" / "live.yaml").unlink()
+    recorded.write("new.yaml", "project: new\nresources: {}\n")
+    assert recorded.run("plan", "new.yaml", "--stack", "qa").err == ""

@@ -32,7 +32,7 @@ def manifest(path: Path, **attributes: Any) -> dict[str, Any]:
     }
 
 
-def kept(tmp_path: Path) -> bytes:
+def saved_plan(tmp_path: Path) -> bytes:
     """Return the content of every file of the state."""
     return b"".join(file.read_bytes() for file in (tmp_path / "state").rglob("*") if file.is_file())
 
@@ -42,8 +42,8 @@ def test_an_import_seals_what_is_secret_by_reference(runtime: Runtime, tmp_path:
     path = tmp_path / "file"
     path.write_text(f"pw={SECRET}")
     import_resource(runtime, manifest(path), f"File[{path}]", None, {"pw": Sensitive(SECRET)})
-    assert str(path).encode() in kept(tmp_path)
-    assert SECRET.encode() not in kept(tmp_path)
+    assert str(path).encode() in saved_plan(tmp_path)
+    assert SECRET.encode() not in saved_plan(tmp_path)
 
 
 def test_a_refresh_seals_what_is_secret_by_reference(runtime: Runtime, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_refresh_seals_what_is_secret_by_reference(runtime: Runtime, tmp_path:
     runtime.apply(manifest(path), {"pw": Sensitive("another secret")})
     path.write_text(f"pw={SECRET}")
     assert refresh(runtime, manifest(path), {"pw": Sensitive("another secret")}) == [f"File[{path}]"]
-    assert SECRET.encode() not in kept(tmp_path)
+    assert SECRET.encode() not in saved_plan(tmp_path)
 
 
 def test_an_import_records_nothing_that_is_not_declared(runtime: Runtime, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_an_import_records_nothing_that_is_not_declared(runtime: Runtime, tmp_pa
     path = tmp_path / "file"
     path.write_text(SECRET)
     import_resource(runtime, manifest(path, mode="0600"), f"File[{path}]", None, {"pw": "unused"})
-    assert SECRET.encode() not in kept(tmp_path)
+    assert SECRET.encode() not in saved_plan(tmp_path)
 
 
 def test_a_refresh_detects_drift_of_an_imported_resource(runtime: Runtime, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_refresh_detects_drift_of_an_imported_resource(runtime: Runtime, tmp_p
     path.write_text(f"pw={SECRET}, and again")
     assert refresh(runtime, manifest(path), arguments) == [f"File[{path}]"]
     assert refresh(runtime, manifest(path), arguments) == []
-    assert SECRET.encode() not in kept(tmp_path)
+    assert SECRET.encode() not in saved_plan(tmp_path)
     assert runtime.plan(manifest(path), arguments).drift == []
 
 
@@ -84,9 +84,9 @@ def test_a_refresh_records_what_is_selected_and_under_noop_nothing(runtime: Runt
     first, second = (f"File[{tmp_path}/{name}]" for name in "ab")
     for name in "ab":
         (tmp_path / name).write_text("y")
-    before = kept(tmp_path)
+    before = saved_plan(tmp_path)
     assert refresh(runtime, site, noop=True) == [first, second]
-    assert kept(tmp_path) == before
+    assert saved_plan(tmp_path) == before
     assert refresh(runtime, site, excludes=[second]) == [first]
     with pytest.raises(UsageError, match=r"--target File\[/z\] matches no resource"):
         refresh(runtime, site, targets=["File[/z]"])
