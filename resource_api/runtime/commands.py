@@ -63,7 +63,7 @@ def facts(call: Call) -> Any:
     return value
 
 
-def dotted_facts(facts: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+def dotted_facts(facts: Mapping[str, object], above: str) -> Iterator[tuple[str, Any]]:
     """Yield each fact by its dotted name, a mapping before its members."""
     for key, value in facts.items():
         name = f"{above}.{key}" if above else key

@@ -149,7 +149,7 @@ class ManifestCompiler:
         from resource_api.catalog.for_each import unmet_condition
         from resource_api.manifest.conditions import ConditionError
 
-        def judge(partly: Manifest, when: Any) -> str:
+        def judge(partly: Manifest, when: object) -> str:
             scope, definitions = self._scope(partly, inputs, providers)
             diagnostics = Diagnostics(partly, scope.problems)
             if partly.values:

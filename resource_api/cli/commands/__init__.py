@@ -67,7 +67,7 @@ def show_document(
     *,
     empty: Callable[[], str] | str = "",
     exit_code: Callable[[Any], int] = lambda _document: 0,
-    **arguments: Any,
+    **arguments: object,
 ) -> int:
     """Show the document of a command that reads, or those of the hosts that its options select; return the exit code.
 

@@ -84,7 +84,7 @@ def _without_manifest(session: Session) -> Source:
 def facts(session: Session, name: str | None, **_settings: object) -> int:
     """Show the facts about this machine, or the one called NAME, as in ${facts.NAME}."""
 
-    def lines(value: Any) -> str | Iterable[str]:
+    def lines(value: object) -> str | Iterable[str]:
         if isinstance(value, dict):
             return _fact_lines(value, name or "")
         return text.output(value, terminal=session.output.stdout.isatty())

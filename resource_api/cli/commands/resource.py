@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 @options.hosted
 @with_session()
 def resource(
-    session: Session, type_name: str | None, name: str | None, changes: tuple[str, ...], **settings: Any
+    session: Session, type_name: str | None, name: str | None, changes: tuple[str, ...], **settings: object
 ) -> int:
     """List resources of TYPE, show the one called NAME, or change its attributes."""
     _check_form(session)
