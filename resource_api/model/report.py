@@ -64,6 +64,8 @@ class StepEnd(NamedTuple):
     """A step has acted, failed, was skipped, or was noop."""
 
     report: StepReport
+    #: The number of its calls, counted where ``retry`` is declared.
+    tries: int = 0
 
 
 class Diagnosed(NamedTuple):
@@ -105,8 +107,6 @@ class StepReport(NamedTuple):
     #: Whether its provider reported a creation that is not visible yet: the resource is ours, and the next run reads
     #: it.
     unconfirmed: bool = False
-    #: The number of its calls, counted where ``retry`` is declared.
-    tries: int = 0
 
     def __repr__(self) -> str:
         """Show the outcome, the action and the reference."""

@@ -178,18 +178,19 @@ class CallOutcomes(dict["Name", Outcome]):
                 raise ProviderError(msg)
             outcome.status, outcome.tainted = status, tainted
             outcome.reason = self._with_path([name], reason) if status == "failed" else f"{reason}"
-            self._note_failure(name, status)
+            if status == "failed":
+                self._note_failure(name)
 
     def copy_status(self, name: Name, status: str, reason: str, *, tainted: bool) -> None:
         """Set a status that was checked by the outcomes of another process."""
         outcome = self.setdefault(name, Outcome())
         outcome.status, outcome.reason, outcome.tainted = status, reason, tainted
-        self._note_failure(name, status)
+        if status == "failed":
+            self._note_failure(name)
 
-    def _note_failure(self, name: Name, status: str) -> None:
-        failed = status == "failed"
-        self.any_failed = self.any_failed or failed
-        self.any_failed_finally = self.any_failed_finally or (failed and name not in self.repeated)
+    def _note_failure(self, name: Name) -> None:
+        self.any_failed = True
+        self.any_failed_finally = self.any_failed_finally or name not in self.repeated
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
         """Record and log that one attribute has been changed."""

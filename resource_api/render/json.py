@@ -238,7 +238,6 @@ def step_end(report: StepReport) -> dict[str, object]:
         "corrective": report.corrective,
         **({"late": True} if report.late else {}),
         **({"unconfirmed": True} if report.unconfirmed else {}),
-        **({"tries": report.tries} if report.tries > 1 else {}),
         "seconds": round(report.seconds, 6),
         **({"side_effects": _side_effects(report.side_effects)} if report.step.asks_side_effects else {}),
         **({"file": position.file, "line": position.line} if position is not None and position.line else {}),
@@ -268,7 +267,8 @@ def log(entry: LogEvent) -> dict[str, object]:
 def event_line(happened: Event) -> dict[str, object] | None:
     """Return an event as an object, or None for the end of a run: ``summary`` needs the exit code."""
     if isinstance(happened, StepEnd):
-        return line("step_end", step_end(happened.report))
+        tries = {"tries": happened.tries} if happened.tries > 1 else {}
+        return line("step_end", {**step_end(happened.report), **tries})
     if isinstance(happened, Diagnosed):
         return line("diagnostic", problem(happened.problem))
     if isinstance(happened, Outputs):

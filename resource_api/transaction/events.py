@@ -65,10 +65,10 @@ class Events:
             self._started.add(step.entry.index)
             self._listener(StepStart(step))
 
-    def step_ended(self, report: StepReport) -> None:
-        """Send the report of a step."""
+    def step_ended(self, report: StepReport, tries: int = 0) -> None:
+        """Send the report of a step; ``tries``: the number of its calls, counted where ``retry`` is declared."""
         if self._listener is not None:
-            self._listener(StepEnd(report))
+            self._listener(StepEnd(report, tries))
 
     def log_start(self, runs: Sequence[OperationRun], action: Action | None = None) -> None:
         """Log with ``-v`` that operations begin; ``action`` defaults to the decided one of each."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from resource_api.model.action import Action
 from resource_api.model.values.errors import reason
-from resource_api.transaction.operation_run import OperationRun
+from resource_api.transaction.operation_run import begin_run
 from resource_api.transaction.provider_call import CallStopped, StepPositions
 from resource_api.transaction.reevaluate import Reevaluation, Rereading
 from resource_api.transaction.results import IN_DOUBT, Refreshes
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.events import Events
+    from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.recorder import Recorder
     from resource_api.transaction.results import Results
 
@@ -90,7 +91,7 @@ class Execution:
         for run in runs:
             operation = self.reevaluation.late_removal(run)
             if operation is not None and not self._transaction.halted([run]):
-                removal = OperationRun(operation)
+                removal = begin_run(operation)
                 removal.is_, run.is_ = run.is_, None
                 self._carry_out([removal])
             if operation is not None and (halted := self._transaction.halted([run])):
@@ -98,8 +99,8 @@ class Execution:
 
     def _begin_one(self, operation: Operation) -> OperationRun | None:
         """Return the run of an operation, or None if the operation failed in the plan or is skipped."""
-        run = OperationRun(operation)
-        if run.step.handles_failure and not self._is_needed(run):
+        run = begin_run(operation)
+        if run.step.entry.meta.on_failure and not self._is_needed(run):
             self._results.not_needed(run)
             return None
         self.reevaluation.add(run)

@@ -220,10 +220,9 @@ class Results:
             *(run.step, action, status, _with_reported(run, changes), error, run.seconds, cause, half_done),
             run.step.side_effects if run.side_effects is None else run.side_effects,
             unconfirmed=status == "failed" and run.result.unconfirmed,
-            tries=run.tries,
         )
         self.reports.append(report)
-        self._events.step_ended(report)
+        self._events.step_ended(report, run.tries)
         if self._events.shows_steps:
             self._events.log_end(run, status)
 

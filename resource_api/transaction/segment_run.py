@@ -14,6 +14,7 @@ from resource_api.model.change import Difference, exists
 from resource_api.model.values.errors import reason
 from resource_api.model.values.values import batches, is_unknown
 from resource_api.transaction.events import end_fields
+from resource_api.transaction.operation_run import RetriedRun
 from resource_api.transaction.provider_call import CallStopped, ProviderCaller
 from resource_api.transaction.results import HALTED, INTERRUPTED
 from resource_api.transaction.retry import Retry, set_error
@@ -281,7 +282,9 @@ class SegmentRun:
     def _call_refresh(self, notified: Sequence[OperationRun]) -> None:
         """Call ``refresh`` and end the operations."""
         for run in notified:
-            run.started, run.tries = run.started or time.monotonic(), 0
+            run.started = run.started or time.monotonic()
+            if isinstance(run, RetriedRun):
+                run.tries = 0
         self._events.log_start(notified, Action.REFRESH)
         try:
             error = self._caller.refresh(notified)

@@ -134,7 +134,9 @@ def _is_plain(operation: Operation) -> bool:
     """Return whether an operation can share a call with any other plain one of its type; most can."""
     step = operation.step
     special = operation.removal or step.unknown or step.refreshed_by or step.entry.pending or step.decision.conditional
-    return not (special or step.handles_failure or step.decision.action is Action.FORGET or _needs_own_call(operation))
+    return not (
+        special or step.entry.meta.on_failure or step.decision.action is Action.FORGET or _needs_own_call(operation)
+    )
 
 
 def _needs_own_call(operation: Operation) -> bool:

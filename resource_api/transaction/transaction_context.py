@@ -45,6 +45,6 @@ class TransactionContext(NamedTuple):
         """
         if self.run.cancelled:
             return INTERRUPTED
-        if runs and runs[0].step.handles_failure:
+        if not (self.plan.options.fail_fast and self.results.failures):
             return ""
-        return HALTED if self.plan.options.fail_fast and self.results.failures else ""
+        return "" if runs and runs[0].step.handles_failure else HALTED
