@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from resource_api.model.action import Action
 from resource_api.model.values.errors import reason
-from resource_api.transaction.operation_run import begin_run
+from resource_api.transaction.operation_run import OperationRun, RetriedRun
 from resource_api.transaction.provider_call import CallStopped, StepPositions
 from resource_api.transaction.reevaluate import Reevaluation, Rereading
 from resource_api.transaction.results import IN_DOUBT, Refreshes
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.events import Events
-    from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.recorder import Recorder
     from resource_api.transaction.results import Results
 
@@ -91,7 +90,7 @@ class Execution:
         for run in runs:
             operation = self.reevaluation.late_removal(run)
             if operation is not None and not self._transaction.halted([run]):
-                removal = begin_run(operation)
+                removal = type(run)(operation)
                 removal.is_, run.is_ = run.is_, None
                 self._carry_out([removal])
             if operation is not None and (halted := self._transaction.halted([run])):
@@ -99,7 +98,7 @@ class Execution:
 
     def _begin_one(self, operation: Operation) -> OperationRun | None:
         """Return the run of an operation, or None if the operation failed in the plan or is skipped."""
-        run = begin_run(operation)
+        run = OperationRun(operation) if operation.step.entry.meta.retry is None else RetriedRun(operation)
         if run.step.entry.meta.on_failure and not self._is_needed(run):
             self._results.not_needed(run)
             return None

@@ -226,8 +226,3 @@ class RetriedRun(OperationRun):
         """Begin without a call."""
         super().__init__(operation)
         self.tries = 0
-
-
-def begin_run(operation: Operation) -> OperationRun:
-    """Return the run of an operation that begins."""
-    return OperationRun(operation) if operation.step.entry.meta.retry is None else RetriedRun(operation)
