@@ -426,7 +426,8 @@ class ManifestBuilder:
         declared = Declaration(resource.type, resource.title, attributes, meta=meta, document=self._source, key=key)
         titles = self._titles.get(resource.type) or self._titles.setdefault(resource.type, {})
         first = titles.setdefault(resource.title, declared)
-        if first is declared:
+        if first is declared or "when" in meta or "when" in first.meta:
+            # Of alternatives the catalog keeps those whose conditions hold.
             self.resources.append(declared)
         else:
             self._duplicate(path, f"{text.escape(str(resource))} is declared twice", first)

@@ -315,6 +315,17 @@ def test_a_file_is_included_under_a_condition(bench: Bench) -> None:
     assert "the input 'mirror' is ignored: no file that is included declares it" in result.err
 
 
+def test_alternatives_may_have_one_name(bench: Bench) -> None:
+    """Of declarations of one resource in several files, one may be kept; two are declared twice."""
+    bench.write("a.yaml", "resources: {'Widget[x]': {size: 1, when: {inputs.n: 1}}}")
+    bench.write("b.yaml", "resources: {'Widget[x]': {size: 2, when: {inputs.n: {le: 2}}}}")
+    manifest = (
+        "{include: [a.yaml, b.yaml], inputs: {n: {type: Integer, default: 1}}, outputs: {s: '${Widget[x].size}'}}"
+    )
+    assert _run(bench, "plan", manifest, "-i", "n=2", "--json").document["outputs"] == {"s": 2}
+    assert "b.yaml:1:13: Widget[x]: declared twice; first at a.yaml:1" in _run(bench, "validate", manifest).err
+
+
 def test_json_manifests_have_both(bench: Bench) -> None:
     """JSON is the same data."""
     data = {"resources": {"Widget[${each.key}]": {"for_each": ["a", "b"], "when": {"each.index": {"lt": 1}}}}}
