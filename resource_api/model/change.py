@@ -147,7 +147,7 @@ class Difference(NamedTuple):
 
 def difference_kind(difference: Difference) -> str:
     """Return how the value differs: ``add``, ``update`` or ``delete``."""
-    return _kind(*(_present(difference.attribute, value) for value in difference.values))
+    return _kind(*(_present(difference.attribute, value) for value in (difference.is_, difference.should)))
 
 
 def _kind(before: object, after: object) -> str:
@@ -276,7 +276,8 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
     if message:
         return f"{attribute}: {message}"
     verb = f"{attribute}: changed" if colon else f"{attribute} changed"
-    is_, should = conceal_difference(definition, difference).values
+    concealed = conceal_difference(definition, difference)
+    is_, should = concealed.is_, concealed.should
     parts = () if isinstance(is_, Sensitive) else nested_parts(Difference(attribute, is_, should))
     if 0 < len(parts) <= _FEW and parts[0].attribute != attribute:
         return "; ".join(describe_difference(definition, part, colon=colon) for part in parts)
@@ -291,15 +292,18 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
 
 def is_text_change(difference: Difference) -> bool:
     """Return whether a difference is shown line by line: one of its values is a text of two or more lines."""
-    if not all(value is None or isinstance(value, str) for value in difference.values):
+    values = difference.is_, difference.should
+    if not all(value is None or isinstance(value, str) for value in values):
         return False
     # One line break at the end does not count.
-    return any(value is not None and value.find("\n", 0, -1) >= 0 for value in difference.values)
+    return any(value is not None and value.find("\n", 0, -1) >= 0 for value in values)
 
 
 def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:
     """Return a difference whose values are too large for a log line as they are; None for any other, and a secret."""
-    large = any(isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in difference.values)
+    large = any(
+        isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in (difference.is_, difference.should)
+    )
     if difference.message or not (large or is_text_change(difference)) or _is_secret(definition, difference):
         return None
     return difference
@@ -318,9 +322,10 @@ def conceal_difference(definition: TypeDefinition, difference: Difference) -> Di
     if declared is not None and declared.datatype.sensitive:
         is_, should = map(declared.datatype.conceal, difference.values)
         difference = difference._replace(is_=is_, should=should)
-    if not ((declared is not None and declared.write_only) or any(isinstance(v, Sensitive) for v in difference.values)):
+    values = difference.is_, difference.should
+    if not ((declared is not None and declared.write_only) or any(isinstance(value, Sensitive) for value in values)):
         return difference
-    is_, should = (value if isinstance(value, Sensitive) else Sensitive(value) for value in difference.values)
+    is_, should = (value if isinstance(value, Sensitive) else Sensitive(value) for value in values)
     return difference._replace(is_=is_, should=should)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.model.action import Action
@@ -78,26 +77,30 @@ def _groups(report: RunReport, mask: Mask) -> list[StepGroup]:
         for operation in provider_call.operations
     }
 
-    def shared_fields(step: StepReport) -> tuple[object, ...]:
-        call = call_of.get(step.step.entry.index)
-        return step.action, step.status, step.changes, step.error, step.step.corrective, call
+    groups: list[tuple[int | None, list[StepReport]]] = []
+    last: tuple[object, ...] = ()
+    for report_step in report.steps:
+        step, call = report_step.step, call_of.get(report_step.step.entry.index)
+        shared = (report_step.action, report_step.status, report_step.changes, report_step.error, step.corrective, call)
+        if shared != last:
+            last = shared
+            groups.append((call, []))
+        groups[-1][1].append(report_step)
+    return [_group(call, steps, mask) for call, steps in groups]
 
-    groups = list[StepGroup]()
-    for _, consecutive in groupby(report.steps, shared_fields):
-        *_, last = steps = list(consecutive)
-        groups.append(
-            StepGroup(
-                last.action,
-                last.status,
-                _concealed(last.step, last.changes, mask),
-                error=last.error,
-                corrective=last.step.corrective,
-                call=call_of.get(last.step.entry.index),
-                seconds=round(last.seconds, 6),
-                references=[step.step.entry.reference_text for step in steps],
-            )
-        )
-    return groups
+
+def _group(call: int | None, steps: Sequence[StepReport], mask: Mask) -> StepGroup:
+    last = steps[-1]
+    return StepGroup(
+        last.action,
+        last.status,
+        _concealed(last.step, last.changes, mask),
+        error=last.error,
+        corrective=last.step.corrective,
+        call=call,
+        seconds=round(last.seconds, 6),
+        references=[step.step.entry.reference_text for step in steps],
+    )
 
 
 def _concealed(step: Step, changes: Sequence[Difference], mask: Mask) -> list[Difference]:
