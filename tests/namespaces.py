@@ -24,7 +24,7 @@ _RECURSIVELY_PRIVATE: Final = 0x4000 | 1 << 18
 
 @contextmanager
 def private_mounts() -> Iterator[None]:
-    """Let what is mounted be seen by this thread and what it starts, and by nobody else."""
+    """Let what is mounted be seen by this thread and its child processes, and by nobody else."""
     with _unshared({"mnt": _MOUNTS}):
         yield
 

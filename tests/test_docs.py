@@ -1,4 +1,4 @@
-"""What the README and ``docs/`` show is true: every block of code is run, and what it prints is compared.
+"""What the README and ``docs/`` show is true: every block of code is run, and its output is compared.
 
 Each page is a session of its own, from top to bottom, in a private directory with a private state. The pages speak of
 the directory ``/tmp/hello``; here that is another one on every run.

@@ -35,7 +35,7 @@ def interpreters() -> dict[tuple[int, int], str]:
 
 
 def new_enough() -> list[str]:
-    """Return those that run what is sent to a host."""
+    """Return the commands that run the program sent to a host."""
     return [path for version, path in interpreters().items() if version >= OLDEST]
 
 

@@ -39,7 +39,7 @@ class Rounds:
     """Rounds on one host: each has new resources, a run that is killed, and one that is not."""
 
     def __init__(self, server: Server, prepared: Trial, home: Path, seed: int, transport: str = LIBRARY) -> None:
-        """Use a server and what jobs need; ``home`` knows the server's keys."""
+        """Use a server and the needs of jobs; ``home`` knows the server's keys."""
         self.transport = transport
         self.server = server
         self.trial = prepared

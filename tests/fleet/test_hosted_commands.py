@@ -50,7 +50,7 @@ class Fleet:
     """A directory with a manifest and an inventory, and the command with hosts that are processes."""
 
     def __init__(self, home: Path, shared: Path) -> None:
-        """Keep everything beneath ``home``; what is sent to hosts is kept in ``shared``."""
+        """Keep everything beneath ``home``; the data that is sent to hosts is kept in ``shared``."""
         self.home = home
         self.shared = shared
         self.place = home / "etc"
@@ -93,7 +93,7 @@ class Fleet:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory for what is sent to hosts, which is made once."""
+    """Return a directory for the data that is sent to hosts, which is made once."""
     return tmp_path_factory.mktemp("fleet")
 
 

@@ -34,7 +34,7 @@ class Desk:
     """A directory with an inventory, and the command in it."""
 
     def __init__(self, home: Path, server: Server, shared: Path) -> None:
-        """Write an inventory of four hosts; what is sent to hosts is kept in ``shared``."""
+        """Write an inventory of four hosts; the data that is sent to hosts is kept in ``shared``."""
         self.home = home
         self.server = server
         self.inventory = {

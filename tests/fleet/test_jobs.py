@@ -231,7 +231,7 @@ def test_a_job_waits_for_another_one_of_its_stack(machine: Machine) -> None:
     ],
 )
 def test_a_damaged_journal_is_not_guessed(machine: Machine, content: str, reason: str) -> None:
-    """Nothing is done; the message says what to do."""
+    """Nothing is done; the message names the remedy."""
     machine.documents(machine.job(generation=1))
     journal = machine.directory / "state" / "jobs" / "web--default.json"
     journal.write_text(content)
@@ -358,7 +358,7 @@ def test_types_use_the_libraries_of_the_host(machine: Machine) -> None:
 
 
 def test_bundled_types_are_read_as_they_are_here(machine: Machine) -> None:
-    """With nothing but what was sent; every type with ``FAULTS_ALL_POINTS``, otherwise the quick ones."""
+    """With nothing but the data that was sent; every type with ``FAULTS_ALL_POINTS``, otherwise the quick ones."""
     chosen = ["--all"] if os.environ.get("FAULTS_ALL_POINTS") else [QUICK]
     local = run(["resource", *chosen, "--json"], cwd=machine.directory, env={}, text=True)
     requested = {"every_type": True} if chosen == ["--all"] else {"type_name": QUICK}

@@ -55,7 +55,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.fixture
 def prepared(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trial, str]:
-    """Return what jobs need, and a cache that has the archives."""
+    """Return the needs of jobs, and a cache that has the archives."""
     shared = tmp_path_factory.getbasetemp().parent
     return trial(tmp_path, shared / "payload"), str(shared / "cache")
 

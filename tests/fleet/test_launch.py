@@ -294,7 +294,7 @@ def _tar(path: Path, members: dict[str, bytes]) -> str:
     ],
 )
 def test_what_is_no_runtime_is_refused(tmp_path: Path, members: dict[str, bytes], message: str) -> None:
-    """The message says what is missing; nothing is added."""
+    """The message names the missing part; nothing is added."""
     python_runtimes = PythonRuntimes(str(tmp_path / "runtimes"))
     with pytest.raises(UsageError, match=message):
         python_runtimes.add(_tar(tmp_path / "python.tar.xz", members))

@@ -27,7 +27,7 @@ _ENDS: Final = {"asyncssh": ENDS, "ssh": PROGRAM_ENDS}
 
 @pytest.fixture
 def prepared(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
-    """What jobs need."""
+    """The needs of jobs."""
     directory = tmp_path / "trial"
     directory.mkdir()
     return trial(directory, tmp_path_factory.getbasetemp().parent / "payload")
@@ -61,7 +61,7 @@ def _take(
 def test_each_fault_has_one_clear_end_and_harms_no_otherssh_host(
     server: Server, home: Path, prepared: Trial, connections: SshConnections, transport: str
 ) -> None:
-    """Whatever hosts do, those beside them end well, and memory does not grow with what is sent."""
+    """Whatever hosts do, those beside them end well, and memory does not grow with the data that is sent."""
     know(server, home / ".ssh" / "known_hosts")
     ends = _ENDS[transport]
     with ExitStack() as stack:

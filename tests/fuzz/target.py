@@ -107,7 +107,7 @@ def _finding(error: BaseException) -> Finding:
 
 
 def _flaw(error: ResourceAPIError) -> Finding | None:
-    """Return what is wrong with the text of a refusal: none is empty, and the problems of a file name it."""
+    """Return the mistakes of the text of a refusal: none is empty, and the problems of a file name it."""
     lines: list[Any] = (
         [str(problem) for problem in error.problems] if isinstance(error, ManifestError) else [str(error)]
     )

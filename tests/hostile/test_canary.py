@@ -290,7 +290,7 @@ def test_a_title_cannot_contain_a_secret(canary: Canary) -> None:
     ],
 )
 def test_a_python_manifest_reveals_no_secret(canary: Canary, spill: str, options: str) -> None:
-    """Its inputs are masked before its code runs: in exceptions, in titles and in what it prints."""
+    """Its inputs are masked before its code runs: in exceptions, in titles and in its output."""
     text = f"INPUTS = {{'password': {{'type': 'Sensitive[String]'}}}}\n\ndef manifest(m):\n    {spill}\n"
     canary.box.write("site.py", text)
     canary.box.env["LEAK"] = "nothing"

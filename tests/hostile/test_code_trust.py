@@ -188,7 +188,7 @@ OPENED: Final = {"everybody": _write_by_all, "a group": _write_by_group, "its ow
 @pytest.mark.parametrize("open_to", OPENED.values(), ids=OPENED)
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_others_can_write_is_not_executed(site: Site, name: str, open_to: Callable[[Path], None]) -> None:
-    """The message names the path, its owner and its mode, and what to do."""
+    """The message names the path, its owner and its mode, and the remedy."""
     path = site.root / name
     open_to(path)
     owner = "belongs to user 54111" if open_to is _of_bob else "belongs to root"

@@ -90,7 +90,7 @@ class Mortal(Bench):
         return self.runtime.apply({"project": "world", "resources": _BEFORE})
 
     def second(self) -> Any:
-        """Apply the manifest as it is now, without the excluded resource and what needs it."""
+        """Apply the manifest as it is now, without the excluded resource and its dependents."""
         source = {"project": "world", "resources": _AFTER, "moved": _MOVED}
         return self.runtime.apply(source, excludes=["Thing[out]", "Thing[needs out]"])
 

@@ -170,7 +170,7 @@ def test_what_goes_with_the_source_of_the_configuration_is_made_anew() -> None:
 
 
 def test_nothing_is_out_of_reach_where_nothing_was_made(harbours: Harbours) -> None:
-    """What was there before, and a configuration whose value is declared, do not keep the source."""
+    """Neither the former content nor a configuration whose value is declared keeps the source."""
     ships = carrier("red")
     harbours.apply({"Ship[carrier]": ships["Ship[carrier]"]}, west="w")
     assert harbours.apply(carrier("blue"), west="w", inner=INNER).exit_code == 0

@@ -79,7 +79,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def test_the_whole_life_of_null_resources(site: Site) -> None:
-    """Create, a silent second run, replace with what depends on it, destroy; no program is left."""
+    """Create, a silent second run, replace with its dependents, destroy; no program is left."""
     resources = (
         "  Null_resource[one]: {triggers: {a: x}}\n  Null_resource[two]: {triggers: {id: '${Null_resource[one].id}'}}\n"
     )

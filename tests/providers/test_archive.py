@@ -172,7 +172,7 @@ class TestUnpacking:
 
 
 class TestRefused:
-    """Nothing is changed, and the error says what to do."""
+    """Nothing is changed, and the error names the remedy."""
 
     def test_a_conflicting_file_is_named(self, top: Path) -> None:
         """With ``force`` files and links are replaced, directories never."""

@@ -39,7 +39,7 @@ IDENTITY: Final = {
 
 
 def git(directory: Path, *arguments: str) -> str:
-    """Run git as an administrator would; return what it prints."""
+    """Run git as an administrator would; return its output."""
     argv = ["git", "-c", "protocol.file.allow=always", "-C", directory, *arguments]
     process = subprocess.run(argv, env=IDENTITY, check=False, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr

@@ -73,7 +73,7 @@ def _private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 
 @contextmanager
 def placed(odd: OddFile) -> Iterator[Path]:
-    """Let an odd file be there, with the permissions that such files have, and then what was there before."""
+    """Let an odd file be there, with the permissions that such files have, and then the former content."""
     path = Path(odd.path)
     before = path.read_bytes() if path.exists() else None
     path.parent.mkdir(exist_ok=True)

@@ -352,7 +352,7 @@ def test_a_package_that_is_declared_present_is_not_removed_besides(title: str) -
 
 
 def test_a_conflict_at_installation_is_in_the_plan() -> None:
-    """What is replaced goes with what depends on it, and stays where it is declared."""
+    """What is replaced goes with its dependents, and stays where it is declared."""
     install("ra-test-big")
     expected = [*REMOVES_BIG, {"name": "ra-test-base", "action": "remove"}]
     assert planned({"ra-test-rival": "present"})["ra-test-rival"] == ("", expected)

@@ -178,7 +178,7 @@ def test_a_service_is_started_and_enabled_and_then_stopped_and_disabled(system: 
 
 
 def test_what_openrc_starts_and_stops_besides_is_in_the_plan(openrc: None) -> None:  # noqa: ARG001 - the machine
-    """What a service needs, and what needs it; what is declared otherwise is left as it is."""
+    """The requirements of a service and its dependents; what is declared otherwise is left as it is."""
 
     def effects(name: str, ensure: str) -> list[tuple[str, str]]:
         plan = Runtime(REGISTRY, log=Log("off")).plan({"resources": {f"Service[{name}]": {"ensure": ensure}}})

@@ -121,7 +121,7 @@ def test_a_file_that_is_read_later_is_a_warning_of_the_plan() -> None:
 
 
 def test_a_machine_may_lack_the_directory() -> None:
-    """As a new Debian does: nothing is listed, and a plan says what is missing."""
+    """As a new Debian does: nothing is listed, and a plan names the missing part."""
     away = FILE.parent.rename(FILE.parent.with_name("sysctl.away"))
     try:
         listed = Runtime(REGISTRY, log=Log("off")).resources("sysctl")

@@ -103,7 +103,7 @@ def test_line_ends_of_other_systems_are_kept(tmp_path: Path) -> None:
 
 
 def test_the_extra_that_lacks_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says what brings it, and the file is as before."""
+    """The message names its package, and the file is as before."""
     monkeypatch.setitem(sys.modules, "tomlkit", None)
     needed = "needs the Python module tomlkit (pip install 'resource-api[settings]'): "
     changed = {f"Toml_setting[{file}:title]": {"value": "z"}}

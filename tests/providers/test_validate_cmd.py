@@ -163,6 +163,6 @@ def test_letters_and_digits_are_the_same_mode(tmp_path: Path, mode: str) -> None
 def test_a_mode_in_another_form_is_refused_with_the_octal_one(
     reference: str, attributes: dict[str, Any], form: str
 ) -> None:
-    """Letters are for the types that change what is there."""
+    """Letters are for the types that change the present content."""
     with pytest.raises(ManifestError, match=f"mode must be {form}, not '{attributes['mode']}'"):
         run({reference: attributes})

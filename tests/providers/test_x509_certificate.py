@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def openssl(*arguments: object) -> str:
-    """Run openssl, which must succeed; return what it prints."""
+    """Run openssl, which must succeed; return its output."""
     process = subprocess.run(["openssl", *map(str, arguments)], check=False, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     return process.stdout

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def openssl(*arguments: object) -> str:
-    """Run openssl; return what it prints, empty if it fails."""
+    """Run openssl; return its output, empty if it fails."""
     return subprocess.run(["openssl", *map(str, arguments)], check=False, capture_output=True, text=True).stdout
 
 
@@ -46,7 +46,7 @@ class TestX509Key(WholeFiles, ProviderCompliance):
 
 
 def test_the_module_that_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a key that is there; the message says what brings it."""
+    """Of a key that is there; the message names its package."""
     path = tmp_path / "key"
     path.write_text("-----BEGIN PRIVATE KEY-----\n")
     monkeypatch.setitem(sys.modules, "cryptography", None)

@@ -201,7 +201,7 @@ def _without_recipients(desk: Desk) -> None:
 def test_a_file_that_cannot_be_edited_is_refused_before_the_editor(
     desk: Desk, prepare: Callable[[Desk], object] | None, file: str, key: str, *, code: int, message: str
 ) -> None:
-    """The message says what to do."""
+    """The message names the remedy."""
     if prepare is not None:
         prepare(desk)
     result = desk.edit("Path('ran').touch()", key=key, file=file)

@@ -100,7 +100,7 @@ def test_it_follows_a_renamed_record(api: Bench) -> None:
 
 
 def test_a_noop_run_stores_nothing(api: Bench) -> None:
-    """The call may store; the record has what was there before."""
+    """The call may store; the record has the former content."""
     api.apply(MANIFEST)
     assert api.run("apply", api.write("site.yaml", MANIFEST.replace("1", "2")), "--noop", TOKEN="t").code == 0
     assert "token" not in private(api)

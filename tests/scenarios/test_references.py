@@ -564,7 +564,7 @@ def test_an_alias_is_a_second_name(bench: Bench) -> None:
 
 
 def test_a_value_that_the_provider_chose_is_kept_and_known(bench: Bench) -> None:
-    """An attribute without a line is not known before the creation; later plans keep and use what was read."""
+    """An attribute without a line is not known before the creation; later plans keep and use the data that was read."""
     bench.probe(
         """
         def set(self, context, changes):

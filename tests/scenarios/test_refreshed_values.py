@@ -78,7 +78,7 @@ def test_noop_shows_attributes_as_a_plan_does(site: Bench) -> None:
 
 @pytest.mark.parametrize("options", [["--target", "Widget[a]"], ["--exclude", "Widget[b]"]])
 def test_outputs_stay_where_not_all_is_read(site: Bench, options: list[str]) -> None:
-    """As those of a run with targets; the record of what was read is written."""
+    """As those of a run with targets; the data that was read is recorded."""
     before = outputs(site)
     assert site.run("refresh", "site.yaml", *STORE, *options).out == "<= Widget[a]\n1 refreshed.\n"
     assert outputs(site) == before
@@ -164,7 +164,7 @@ def test_a_function_is_called_again_for_the_outputs_that_follow(calls: Bench) ->
 
 
 def test_a_function_that_fails_fails_the_refresh_and_leaves_the_outputs(calls: Bench) -> None:
-    """As in a run: an error with file and line, exit code 1; what was read is recorded."""
+    """As in a run: an error with file and line, exit code 1; the data that was read is recorded."""
     put(calls, serial="S-broken")
     before = outputs(calls)
     result = calls.run("refresh", "site.yaml", *STORE)

@@ -361,7 +361,7 @@ def test_a_destruction_leaves_out_only_what_is_excluded(bench: Bench) -> None:
 
 
 def test_an_excluded_resource_that_cannot_be_read_is_there_if_it_is_recorded(bench: Bench) -> None:
-    """Otherwise nobody knows, and what needs it is left out."""
+    """Otherwise nobody knows, and its dependents are left out."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
     bench.probe(
         """

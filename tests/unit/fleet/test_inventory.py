@@ -44,7 +44,7 @@ def parse(text: str) -> Inventory:
 
 
 def problems(text: str) -> list[str]:
-    """Return what is wrong with an inventory."""
+    """Return the mistakes of an inventory."""
     with pytest.raises(ManifestError) as refused:
         parse(text)
     return list(map(str, refused.value.problems))
@@ -228,7 +228,7 @@ def test_a_secret_is_named_by_a_file_or_a_program() -> None:
 
 
 def test_a_secret_that_is_written_in_place_is_refused() -> None:
-    """With its line, the hosts that have it, and what to write."""
+    """With its line, the hosts that have it, and the correct form."""
     with pytest.raises(ManifestError) as refused:
         resolved("hosts:\n  'web[1:9]':\n    inputs: {password: hunter22}\n", [f"web{n}" for n in range(1, 10)])
     assert str(refused.value) == (
@@ -261,7 +261,7 @@ def test_a_wrong_value_is_placed_where_it_is_written() -> None:
     ],
 )
 def test_what_cannot_be_read_names_the_input_and_the_reason(tmp_path: Path, written: str, reason: str) -> None:
-    """Nothing of what was read is quoted."""
+    """Nothing of the data that was read is quoted."""
     path = tmp_path / "hosts.yaml"
     path.write_text(f"hosts: {{a: {{inputs: {{password: {written}}}}}}}\n")
     (tmp_path / "theirs").write_text("#!/bin/sh\n")

@@ -1,4 +1,4 @@
-"""What is sent of a manifest is what a host needs to carry it out, and no more."""
+"""The data that is sent of a manifest is what a host needs to carry it out, and no more."""
 
 from __future__ import annotations
 

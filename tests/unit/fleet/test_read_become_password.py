@@ -30,7 +30,7 @@ _MORE = "a password is one line, and there are more"
     ],
 )
 def test_what_is_no_password_is_refused_with_its_place(tmp_path: Path, kind: str, text: str, reason: str) -> None:
-    """Nothing of what was read is quoted: sudo would read the first line, and what runs there the others."""
+    """Nothing of the data that was read is quoted: sudo would read the first line, and what runs there the others."""
     for name, content in {"empty": "", "line-end": "\n", "lines": "hunter2\nlogin: root\n"}.items():
         (tmp_path / name).write_text(content)
     with pytest.raises(ResourceError) as refused:

@@ -164,7 +164,7 @@ def test_the_token_goes_to_one_origin_only(place: str) -> None:
 
 
 def test_no_secret_is_in_a_message() -> None:
-    """Neither of a header nor of what was sent, although the service repeats them."""
+    """Neither of a header nor of the data that was sent, although the service repeats them."""
 
     def echo(request: Request) -> Reply:
         return Reply(400, {"error": [*map(str, request.headers.values()), request.body]})

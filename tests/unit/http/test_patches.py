@@ -1,4 +1,4 @@
-"""What is sent to change an object, and the fields at a path: laws over all objects."""
+"""The data that is sent to change an object, and the fields at a path: laws over all objects."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "column", "message"), WRONG, ids=[row[0] or "empty" for row in WRONG])
 def test_an_invalid_expression_is_an_error_with_the_column(text: str, column: int, message: str) -> None:
-    """The author of a type sees where it is wrong and what to write."""
+    """The author of a type sees the wrong position and the correct form."""
     with pytest.raises(DataTypeError) as caught:
         datatypes.parse(text)
     assert message in caught.value.message

@@ -110,7 +110,7 @@ def traces(secret: str) -> list[str]:
 
 
 class TestMarkSecrets:
-    """``mark_secrets`` on what was read of a resource."""
+    """``mark_secrets`` on the data that was read of a resource."""
 
     def test_a_row_without_secrets_is_returned_unchanged(self) -> None:
         """It is not copied, because nearly all rows have no secret."""

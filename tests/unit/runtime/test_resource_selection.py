@@ -72,7 +72,7 @@ def test_a_filter_keeps_the_resources_that_pass_it(condition: str, names: str) -
     ],
 )
 def test_a_wrong_filter_is_refused(condition: str, message: str) -> None:
-    """The message says what to write; a secret cannot be guessed by its beginning."""
+    """The message gives the correct form; a secret cannot be guessed by its beginning."""
     with pytest.raises(UsageError) as caught:
         resource_selection.parse_filter(condition).for_type(WIDGET)
     assert message in str(caught.value)

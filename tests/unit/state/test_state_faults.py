@@ -248,7 +248,7 @@ assert store.check()
 
 
 def test_a_full_disk_is_named_wherever_it_becomes_full(tmp_path: Path) -> None:
-    """The first commit on a disk with any number of free pages is complete, or the error says what is missing."""
+    """The first commit on a disk with any number of free pages is complete, or the error names the missing part."""
     attempt = """
 import os, shutil, sys
 from resource_api.model.record import Commit

@@ -73,7 +73,7 @@ class TestUrl:
         ],
     )
     def test_what_sqlite_takes_for_something_else_is_no_path(self, url: str, words: str) -> None:
-        """Nor is the home of a user who does not exist; the message says what to write."""
+        """Nor is the home of a user who does not exist; the message gives the correct form."""
         with pytest.raises(UsageError, match=re.escape(words)):
             open_store(url)
 

@@ -1,4 +1,4 @@
-"""What was written on an overlay is unpacked into its directory and nowhere else, whatever it says."""
+"""Files that were written on an overlay are unpacked into its directory and nowhere else, whatever it says."""
 
 from __future__ import annotations
 
