@@ -21,7 +21,7 @@ TARGET ?=
 # The tests that rehearse, whose machine must be as before.
 REHEARSALS := $(wildcard tests/scenarios/test_rehearse*.py) tests/hostile/test_rehearsals.py
 
-.PHONY: help run man docs dist deb bench bench-peers fuzz quick test test-all test-release tools lint format clean
+.PHONY: help run man docs dist deb bench bench-peers fuzz quick test test-peers test-all test-release tools lint format clean
 # The tools come before the environment that may need them.
 .NOTPARALLEL:
 
@@ -29,7 +29,7 @@ help:
 	@echo 'make run [DIR=path]   apply examples/first.yaml: noop, for real, and once more to see that nothing changes'
 	@echo 'make quick            the pure and in-process tests: under a minute (PYTEST_ARGS=...)'
 	@echo 'make test             all checks: layout, lint, types, layers, tests (PYTEST_ARGS=...)'
-	@echo 'make test-peers       the tests that need large peers (tests/peers), such as Ansible'
+	@echo 'make test-peers       the tests that need large peers (tests/peers), such as official Terraform providers'
 	@echo 'make test-all         all of each: every law of every type, every point of the fault sweeps; coverage: two hours'
 	@echo 'make test-release     the releases: reproducible, installed alone; states and plans of older ones'
 	@echo 'make fuzz [SECONDS=60] [TARGET=name] fuzz whatever reads bytes; what breaks a law is kept as an entry of the corpus'

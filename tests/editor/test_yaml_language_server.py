@@ -66,8 +66,8 @@ class LanguageServer:
         self.open(text)
         lines = text.split("\n")
         position = {"line": len(lines) - 1, "character": len(lines[-1])}
-        where = {"textDocument": {"uri": self._uri}, "position": position}
-        return {item["label"] for item in self.call("textDocument/completion", where)["items"]}
+        location = {"textDocument": {"uri": self._uri}, "position": position}
+        return {item["label"] for item in self.call("textDocument/completion", location)["items"]}
 
     def call(self, method: str, parameters: dict[str, Any]) -> Any:
         """Return the result of a request."""
@@ -92,8 +92,10 @@ class LanguageServer:
             length = int(line.partition(b":")[2]) if line.lower().startswith(b"content-length") else length
         message: dict[str, Any] = json.loads(self._process.stdout.read(length))
         if "method" in message and "id" in message:
-            asked = message["method"] == "workspace/configuration"
-            result = [self._settings.get(item.get("section")) for item in message["params"]["items"]] if asked else None
+            requested = message["method"] == "workspace/configuration"
+            result = (
+                [self._settings.get(item.get("section")) for item in message["params"]["items"]] if requested else None
+            )
             self._send({"id": message["id"], "result": result})
         return message
 
@@ -107,9 +109,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanguageServer]
         install = ["npm", "install", "--silent", "--prefix", home, f"yaml-language-server@{_VERSION}"]
         subprocess.run(install, check=True, capture_output=True)
     directory = tmp_path_factory.mktemp("editor")
-    done = command.run(["schema"], cwd=directory, env=command.environment_of(directory), timeout=100)
+    process = command.run(["schema"], cwd=directory, env=command.environment_of(directory), timeout=100)
     schema = directory / "manifest.json"
-    schema.write_bytes(done.stdout)
+    schema.write_bytes(process.stdout)
     server = LanguageServer(program, schema)
     yield server
     server.close()
@@ -148,4 +150,4 @@ def test_an_editor_completes(server: LanguageServer, text: str, labels: set[str]
 def test_an_editor_marks_mistakes(server: LanguageServer, text: str, message: str) -> None:
     """And nothing in a manifest that is right."""
     messages = server.open(text)
-    assert any(message in shown for shown in messages) if message else not messages, messages
+    assert any(message in output for output in messages) if message else not messages, messages

@@ -72,7 +72,7 @@ def trap(tmp_path: Path) -> Iterator[Trap]:
     result.check()
 
 
-@pytest.mark.parametrize("place", ["TRAP/link/x", "TRAP/file", "TRAP/new"])
+@pytest.mark.parametrize("path", ["TRAP/link/x", "TRAP/file", "TRAP/new"])
 @pytest.mark.parametrize(
     "words",
     [
@@ -83,11 +83,11 @@ def trap(tmp_path: Path) -> Iterator[Trap]:
         ("bundle", "make", "SITE", "-o", "PLACE"),
     ],
 )
-def test_a_file_that_is_written(trap: Trap, words: tuple[str, ...], place: str) -> None:
+def test_a_file_that_is_written(trap: Trap, words: tuple[str, ...], path: str) -> None:
     """A result, a key or a bundle is not written through a link of a neighbour."""
     for link in ("file", "new"):
         (trap.home / f"{link}.json").symlink_to((trap.home / link).readlink())
-    messages = trap.run(*(word.replace("PLACE", place) for word in words))
+    messages = trap.run(*(word.replace("PLACE", path) for word in words))
     assert REFUSED.search(messages) or "File exists" in messages or "is there and is no bundle" in messages, messages
 
 

@@ -23,9 +23,9 @@ class Failures(dict[tuple[str, str], str]):
 
     def get(self, key: tuple[str, str], default: Any = None) -> Any:
         """Return the failure of the next change of a name, if any is left."""
-        left = self.counts.get(key[1], 0)
-        self.counts[key[1]] = left - 1
-        return self.how if left > 0 else default
+        remaining = self.counts.get(key[1], 0)
+        self.counts[key[1]] = remaining - 1
+        return self.how if remaining > 0 else default
 
 
 @settings(max_examples=80, deadline=None)
@@ -80,8 +80,8 @@ def test_a_handler_is_carried_out_exactly_if_one_of_its_failures_has_come(
     site: dict[str, Any] = {f"Thing[{name}]": {"size": 1} for name in NAMES}
     site["Engine[rescue]"] = {"size": 1, "on_failure": [f"Thing[{name}]" for name in sorted(handled)]}
     bench, plain = Bench(), Bench()
-    for each in (bench, plain):
-        each.world.trouble = {("thing", name): "fail" for name in failing}
+    for item in (bench, plain):
+        item.world.trouble = {("thing", name): "fail" for name in failing}
     plan = bench.plan(site)
     assert len(plan.steps) == len(NAMES)
     assert [list(names) for _, names in plan.handled_failures()] == [[f"Thing[{name}]" for name in sorted(handled)]]

@@ -18,7 +18,7 @@ CHAIN = {"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]"}, "Thing[c]": {"requ
 
 
 @pytest.mark.parametrize(
-    ("options", "made"),
+    ("options", "created"),
     [
         ({"targets": ("Thing[b]",)}, ["b"]),
         ({"targets": ("Thing[b]",), "with_dependencies": True}, ["a", "b"]),
@@ -31,14 +31,14 @@ CHAIN = {"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]"}, "Thing[c]": {"requ
         ({"skip_tags": frozenset({"b"})}, ["a", "c"]),
     ],
 )
-def test_exactly_the_targets_are_applied(bench: Bench, options: dict[str, Any], made: list[str]) -> None:
+def test_exactly_the_targets_are_applied(bench: Bench, options: dict[str, Any], created: list[str]) -> None:
     """Dependencies are added only on request, while Terraform adds them; the plan reports that it is not complete.
 
     What needs an excluded resource that does not exist is left out with it.
     """
     assert bench.plan(CHAIN, **options).complete is False
     bench.apply(CHAIN, **options)
-    assert bench.names() == made
+    assert bench.names() == created
 
 
 @pytest.mark.parametrize(

@@ -88,18 +88,18 @@ def test_what_only_looks_like_a_plan_is_read_as_a_manifest(shell: Bench) -> None
     assert (result.code, "it is not a regular file" in result.err) == (65, True)
 
 
-@pytest.mark.parametrize("kept", ["site.yaml", "./site.yaml", "link.yaml", "more.yaml", "inputs.yaml"])
-def test_a_plan_does_not_overwrite_its_sources(shell: Bench, kept: str) -> None:
+@pytest.mark.parametrize("text", ["site.yaml", "./site.yaml", "link.yaml", "more.yaml", "inputs.yaml"])
+def test_a_plan_does_not_overwrite_its_sources(shell: Bench, text: str) -> None:
     """Neither the manifest nor an included file nor a file of inputs, under any name: exit code 64."""
     site = shell.write("site.yaml", "include: [more.yaml]\ninputs: {n: {type: Integer}}\n" + A)
     shell.write("more.yaml", "resources: {'Widget[b]': {}}\n")
     shell.write("inputs.yaml", "n: 1\n")
     (shell.home / "link.yaml").symlink_to(site)
-    before = (shell.home / kept).read_text(encoding="utf-8")
-    result = shell.run("plan", "site.yaml", "--inputs", "inputs.yaml", "-o", kept)
+    before = (shell.home / text).read_text(encoding="utf-8")
+    result = shell.run("plan", "site.yaml", "--inputs", "inputs.yaml", "-o", text)
     assert (result.code, result.out) == (64, "")
     assert "would overwrite" in result.err
-    assert (shell.home / kept).read_text(encoding="utf-8") == before
+    assert (shell.home / text).read_text(encoding="utf-8") == before
 
 
 def test_planning_writes_only_its_file(shell: Bench) -> None:

@@ -156,14 +156,14 @@ def test_a_refused_part_is_named_by_its_place(sites: Sites) -> None:
     assert "rules[0].from must be an integer" in text
 
 
-@pytest.mark.parametrize("place", [("a",), ("tls", "key"), (0, "b"), ("a.b", 3), ("",), ("it's", "a\nb")])
-def test_the_text_of_a_place_leads_back_to_it(place: tuple[str | int, ...]) -> None:
+@pytest.mark.parametrize("index", [("a",), ("tls", "key"), (0, "b"), ("a.b", 3), ("",), ("it's", "a\nb")])
+def test_the_text_of_a_place_leads_back_to_it(index: tuple[str | int, ...]) -> None:
     """Whatever its keys are."""
-    assert parse_place(f"settings{place_text(place)}") == ("settings", place)
+    assert parse_place(f"settings{place_text(index)}") == ("settings", index)
 
 
 @pytest.mark.parametrize(
-    ("should", "is_", "place", "value"),
+    ("should", "is_", "position", "value"),
     [
         ({"a": 1}, {"a": 2}, ("a",), {"a": 2}),
         ({"a": 1}, {}, ("a",), {}),
@@ -175,9 +175,9 @@ def test_the_text_of_a_place_leads_back_to_it(place: tuple[str | int, ...]) -> N
         ([1], {"a": 1}, ("a",), [1]),
     ],
 )
-def test_a_present_part_takes_the_place_of_the_declared_one(should: Any, is_: Any, place: Any, value: Any) -> None:
+def test_a_present_part_takes_the_place_of_the_declared_one(should: Any, is_: Any, position: Any, value: Any) -> None:
     """Where both have something like it."""
-    assert with_present(should, is_, place) == value
+    assert with_present(should, is_, position) == value
 
 
 def test_a_secret_within_a_value_is_secret_alone(sites: Sites, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,9 +39,9 @@ def program(name: str) -> Path:
 @pytest.fixture
 def family(request: pytest.FixtureRequest) -> Iterator[Family]:
     """Return the types of the provider that a test names."""
-    made = Family(request.param, str(program(request.param)), lambda _level, _text: None)
-    yield made
-    made.close()
+    created = Family(request.param, str(program(request.param)), lambda _level, _text: None)
+    yield created
+    created.close()
 
 
 @pytest.mark.parametrize(("family", "count"), [("null", 1), ("lxd", 10), ("vsphere", 39)], indirect=["family"])

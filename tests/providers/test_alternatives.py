@@ -154,25 +154,25 @@ def test_what_cannot_be_done_is_explained(declared: dict[str, Any], error: str) 
     assert error in reason(run({"Alternatives[ra-none]": declared})[0])
 
 
-@pytest.mark.parametrize("place", ["tool", "tool.1", "new/tool"])
-def test_a_link_in_a_directory_of_another_user_is_refused(bins: Path, place: str) -> None:
+@pytest.mark.parametrize("path", ["tool", "tool.1", "new/tool"])
+def test_a_link_in_a_directory_of_another_user_is_refused(bins: Path, path: str) -> None:
     """The program would follow a directory that its owner replaces, and write and remove links elsewhere."""
     home = bins / "home"
     home.mkdir()
     os.chown(home, 65534, 65534)
     declared = group(bins)
-    if place == "tool.1":
-        declared["choices"][f"{bins}/two"]["slaves"]["ra-test.1"]["link"] = f"{home}/{place}"
+    if path == "tool.1":
+        declared["choices"][f"{bins}/two"]["slaves"]["ra-test.1"]["link"] = f"{home}/{path}"
     else:
-        declared["link"] = f"{home}/{place}"
-    assert f"on the path of the link '{home}/{place}'" in reason(run({"Alternatives[ra-test]": declared})[0])
+        declared["link"] = f"{home}/{path}"
+    assert f"on the path of the link '{home}/{path}'" in reason(run({"Alternatives[ra-test]": declared})[0])
     assert list(home.iterdir()) == []
     os.chown(home, 0, 0)
-    if place != "new/tool":
+    if path != "new/tool":
         run({"Alternatives[ra-test]": declared})
         os.chown(home, 65534, 65534)
         assert "other users can write" in reason(run({"Alternatives[ra-test]": {"ensure": "absent"}})[0])
-        assert (home / place).is_symlink()
+        assert (home / path).is_symlink()
 
 
 @pytest.mark.parametrize(

@@ -259,8 +259,8 @@ def test_a_checkout_of_root_that_others_can_write_to_is_refused(tmp_path: Path, 
 
 
 @root_only
-@pytest.mark.parametrize("place", [".", ".git", ".git/config", "sub part", "sub part/.git", "inner", ".git/modules"])
-def test_what_git_executes_is_ours_or_trusted(tmp_path: Path, source: Path, place: str) -> None:
+@pytest.mark.parametrize("location", [".", ".git", ".git/config", "sub part", "sub part/.git", "inner", ".git/modules"])
+def test_what_git_executes_is_ours_or_trusted(tmp_path: Path, source: Path, location: str) -> None:
     """Whatever a team can write to: the refusal says whose it is and both ways out, and neither executes a hook."""
     path = tmp_path / "seen"
     (source / "inner").mkdir()
@@ -276,17 +276,17 @@ def test_what_git_executes_is_ours_or_trusted(tmp_path: Path, source: Path, plac
         spy.chmod(0o755)
         git(app / "sub part", "config", "core.fsmonitor", str(spy))
         git(app, "config", "core.fsmonitor", str(spy))
-        mode = 0o2775 if (app / place).is_dir() else 0o664
-        (app / place).chmod(mode)
-        shutil.chown(app / place, group="games")
+        mode = 0o2775 if (app / location).is_dir() else 0o664
+        (app / location).chmod(mode)
+        shutil.chown(app / location, group="games")
         error = reason(run(declared)[0])
-        assert f"'{app / place}' belongs to root and has mode {mode:04o}" in error
+        assert f"'{app / location}' belongs to root and has mode {mode:04o}" in error
         assert "declare the 'user' as whom it runs; or" in error
         assert "--trust-path DIR" in error
         trusting = Runtime(Registry.from_path(trust=[str(app)]), log=Log("off"))
         assert trusting.apply({"project": "p", "resources": declared}).summary.unchanged == 1
-        if place != ".":
-            shutil.chown(app / place, "games")  # git itself refuses what belongs to others
+        if location != ".":
+            shutil.chown(app / location, "games")  # git itself refuses what belongs to others
         assert trusting.apply({"project": "p", "resources": declared}).exit_code == 0
     assert not path.exists()
 

@@ -66,8 +66,8 @@ def manifest(reference: str) -> str:
 @pytest.mark.parametrize("keys", KEYS)
 def test_a_key_is_followed_wherever_the_value_comes_from(source: Bench, keys: str) -> None:
     """In a value of the manifest at once, in one of a resource at its turn; the second run changes nothing."""
-    known = source.plan(manifest(f"values.table{keys}"))
-    assert f"colour: (none) → {KEYS[keys]}" in known.out, known.err
+    plan = source.plan(manifest(f"values.table{keys}"))
+    assert f"colour: (none) → {KEYS[keys]}" in plan.out, plan.err
     late = source.plan(manifest(f"Source[s].table{keys}"))
     assert "colour: (none) → (known after apply)" in late.out, late.err
     assert source.apply(manifest(f"Source[s].table{keys}")).code == 0

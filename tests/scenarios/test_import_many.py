@@ -72,8 +72,8 @@ def test_references_and_patterns_are_imported_together(site: Bench, references: 
 def test_a_pattern_leaves_out_what_can_never_be_ours(site: Bench) -> None:
     """A resource that is only read, and a run of a program."""
     site.write("more.yaml", "project: p\nresources: {'Widget[a]': {lifecycle: {external: true}}, 'Notify[hello]': {}}")
-    done = site.run("import", "more.yaml", "*")
-    assert (done.code, done.out) == (0, "")
+    result = site.run("import", "more.yaml", "*")
+    assert (result.code, result.out) == (0, "")
     assert recorded(site) == []
 
 
@@ -145,8 +145,8 @@ def test_a_project_that_yaml_takes_for_a_number_is_quoted(site: Bench) -> None:
     """The manifest can be applied at once, and an empty one too."""
     assert site.run("import", "--all", "widget", "-o", "2026.yaml", "--yes").code == 0
     assert site.run("plan", "2026.yaml").out == "Plan: nothing to do; 3 unchanged.\n"
-    done = site.run("import", "--all", "pair", "-o", "pairs.yaml", "--yes")
-    assert (done.code, done.out.splitlines()[0]) == (0, "Plan: nothing to do; 0 unchanged.")
+    result = site.run("import", "--all", "pair", "-o", "pairs.yaml", "--yes")
+    assert (result.code, result.out.splitlines()[0]) == (0, "Plan: nothing to do; 0 unchanged.")
 
 
 @pytest.mark.parametrize(("answer", "code", "count"), [("yes", 0, 3), ("no", 1, 0)])

@@ -305,9 +305,9 @@ def test_a_file_of_a_value_that_others_can_change_is_a_warning(site: Site) -> No
     """As is a file of inputs itself."""
     site.bench.write("token.txt", SECRET).chmod(0o666)
     site.bench.write("i.yaml", "port: 1\ntoken: {file: token.txt}")
-    done = site.apply("--inputs", "i.yaml")
-    assert done.code == 0
-    assert "token.txt: Warning: others can change these inputs: " in done.err
+    result = site.apply("--inputs", "i.yaml")
+    assert result.code == 0
+    assert "token.txt: Warning: others can change these inputs: " in result.err
 
 
 def test_a_program_is_run_once_and_may_not_ask_without_a_terminal(site: Site) -> None:

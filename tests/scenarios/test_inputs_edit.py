@@ -237,17 +237,17 @@ def test_a_key_that_is_no_recipient_any_more_is_a_warning(desk: Desk) -> None:
 def test_recipients_that_others_can_change_are_a_warning(desk: Desk) -> None:
     """A user who adds a recipient can read the next version."""
     Path(f"{desk.file}.recipients").chmod(0o666)
-    done = desk.edit(_REPLACE)
-    assert done.code == 0
-    assert f"{FILE}.recipients: others can change these recipients, and read the file then: " in done.err
+    result = desk.edit(_REPLACE)
+    assert result.code == 0
+    assert f"{FILE}.recipients: others can change these recipients, and read the file then: " in result.err
 
 
 def test_a_key_and_its_recipient_are_made_by_the_command(desk: Desk) -> None:
     """No other program is needed; an existing file is never overwritten."""
-    made = desk.bench.run("new", "key", "mine", "--age", "--json")
-    assert made.document["key"] == "age:mine"
+    created = desk.bench.run("new", "key", "mine", "--age", "--json")
+    assert created.document["key"] == "age:mine"
     assert stat.S_IMODE((desk.bench.home / "mine").stat().st_mode) == 0o600
-    desk.recipients(made.document["recipient"])
+    desk.recipients(created.document["recipient"])
     assert desk.edit(_REPLACE).code == 0
     assert desk.edit("file.write_text(text + 'a: 1')", key="age:mine").code == 0
     assert desk.bench.run("new", "key", "mine", "--age").code == 64

@@ -291,13 +291,13 @@ def test_what_is_left_out_cannot_fail(recorded: Bench) -> None:
     """
     wrong = recorded.validate(text)
     assert (wrong.code, "unknown resource 'Widget[bad c]'" in wrong.err) == (65, True)
-    done = recorded.stream(text.replace("[a, c]", "[a, b]"))
-    assert statuses(done) == {
+    result = recorded.stream(text.replace("[a, c]", "[a, b]"))
+    assert statuses(result) == {
         "Widget[bad a]": "failed",
         "Widget[bad b]": "failed",
         "Token[10]": "success",
         "Token[11]": "success",
-    }, done
+    }, result
 
 
 ONLY = "is done only if Widget[a] fails, so nothing else can require it"

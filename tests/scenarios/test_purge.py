@@ -217,8 +217,8 @@ def test_what_is_left_out_is_purged(strays: Bench) -> None:
       Widget[kept]: {}
     purge: [{type: Widget, at_most: 9}]
     """
-    done = strays.stream(text)
-    assert (done.code, widgets(strays)) == (0, ["kept", "two"]), done.err
+    result = strays.stream(text)
+    assert (result.code, widgets(strays)) == (0, ["kept", "two"]), result.err
 
 
 def test_destroy_purges_nothing(strays: Bench) -> None:

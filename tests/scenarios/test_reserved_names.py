@@ -85,7 +85,7 @@ def test_defaults_lifecycle_and_the_command_line_take_the_written_name(functions
 
 
 @pytest.mark.parametrize(
-    ("body", "place", "expected"),
+    ("body", "path", "expected"),
     [
         ("{timeout_: x}", "2:24", "timeout_ must be an integer, not a string"),
         ("{timeout_: 1, tag_: [a]}", "2:37", "tag_ must be a mapping, not a list"),
@@ -99,11 +99,11 @@ def test_defaults_lifecycle_and_the_command_line_take_the_written_name(functions
         ),
     ],
 )
-def test_a_mistake_has_the_written_name(functions: Bench, body: str, place: str, expected: str) -> None:
+def test_a_mistake_has_the_written_name(functions: Bench, body: str, path: str, expected: str) -> None:
     """The message and the place are those of the manifest."""
     refused = functions.plan(f"resources:\n  Lambda_function[a]: {body}\n  Lambda_function[b]: {{timeout_: 1}}\n")
     assert refused.code == 65
-    assert f":{place}: Lambda_function[a]: {expected}" in refused.err, refused.err
+    assert f":{path}: Lambda_function[a]: {expected}" in refused.err, refused.err
 
 
 def test_describe_and_schema_show_the_written_name(functions: Bench) -> None:

@@ -162,20 +162,20 @@ def _install(bench: Bench, package: str) -> None:
 
 
 @pytest.mark.parametrize("isolated", ["", "1"], ids=["here", "worker"])
-@pytest.mark.parametrize("place", ["directories", "distributions"])
+@pytest.mark.parametrize("path", ["directories", "distributions"])
 @pytest.mark.parametrize(
     "providers",
     [("parcel", "parcel"), ("parcel/one", "parcel/two"), ("parcel/one", "parcel")],
     ids=["one", "several", "both"],
 )
 def test_versions_of_a_plug_in_share_nothing(
-    bench: Bench, providers: tuple[str, str], place: str, isolated: str
+    bench: Bench, providers: tuple[str, str], path: str, isolated: str
 ) -> None:
     """The type, the provider and the ``lib/`` of each version are those of one directory, in one run."""
     expected = []
     for package, version, provider in zip(("ra_a", "ra_b"), ("1.0", "2.0"), providers, strict=True):
         _write_version(bench, f"packages/{package}", version, provider)
-        if place == "distributions":
+        if path == "distributions":
             _install(bench, package)
         words = " ".join([version, *[f"v{version[0]}"] * 3])
         expected.append(f"{provider}: {words} {bench.home}/packages/{package}/providers/{provider}.py")
@@ -185,7 +185,7 @@ def test_versions_of_a_plug_in_share_nothing(
         "distributions": {"PYTHONPATH": f"{bench.environment['PYTHONPATH']}:{packages}"},
     }
     manifest = bench.write("site.yaml", VERSIONS)
-    result = bench.run("apply", manifest, RESOURCE_API_ISOLATE=isolated, **variables[place])
+    result = bench.run("apply", manifest, RESOURCE_API_ISOLATE=isolated, **variables[path])
     assert result.code == 0, result
     lines = [line.partition(" is ")[2] for line in result.lines if " is parcel" in line]
     assert lines == [expected[0], expected[1], expected[0]]

@@ -329,7 +329,7 @@ def test_words_of_yaml_1_1_are_strings(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "location"),
     [
         ("resources:\n\tWidget[a]: {}\n", ":2:"),
         ("resources: {'Widget[a]': {}\n", ""),
@@ -343,13 +343,13 @@ def test_words_of_yaml_1_1_are_strings(bench: Bench) -> None:
         ("resources:\n  Widget[a]: {require: [Widget[b]]}\n", ":2:"),
     ],
 )
-def test_a_file_that_is_no_manifest_is_refused_with_its_position(bench: Bench, text: str, place: str) -> None:
+def test_a_file_that_is_no_manifest_is_refused_with_its_position(bench: Bench, text: str, location: str) -> None:
     """A malformed file exits 65, and the error has its name and, where known, its position."""
     path = bench.home / "site.yaml"
     path.write_text(text, encoding="utf-8")
     result = bench.run("apply", "site.yaml")
     assert result.code == 65, result
-    assert f"site.yaml{place}" in result.err
+    assert f"site.yaml{location}" in result.err
     assert bench.calls("widget") == []
 
 
@@ -633,7 +633,7 @@ def test_the_remedy_fits_the_mistake(bench: Bench, written: str, words: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "path"),
     [
         ("st", "4:5"),
         ("st.b", "6:7"),
@@ -648,7 +648,7 @@ def test_the_remedy_fits_the_mistake(bench: Bench, written: str, words: str) -> 
 )
 @pytest.mark.parametrize("severity", ["error", "warning"])
 def test_a_problem_of_a_part_has_the_place_of_the_nearest_one(
-    bench: Bench, text: str, place: str, severity: str
+    bench: Bench, text: str, path: str, severity: str
 ) -> None:
     """A provider names a place within a value: the line is that of the part, or of what is around it."""
     bench.type(
@@ -663,7 +663,7 @@ def test_a_problem_of_a_part_has_the_place_of_the_nearest_one(
     body = "st:\n      'a.x': 1\n      b:\n      - c: 1\n      - d: 1\n        c: 2\n"
     bench.write("site.yaml", "# nest\nresources:\n  Nest[n]:\n    " + body)
     result = bench.run("validate", "site.yaml")
-    expected = {"st.b[1].c": "9:9", "st.b[1].gone": "8:9"}.get(text, place)
+    expected = {"st.b[1].c": "9:9", "st.b[1].gone": "8:9"}.get(text, path)
     assert result.err.startswith(f"site.yaml:{expected}: "), result.err
     bench.write("site.yaml", "# nest\ndefaults:\n  Nest:\n    " + body + "resources: {'Nest[n]': {}}\n")
     assert bench.run("validate", "site.yaml").err.startswith(f"site.yaml:{expected if text[0] == 's' else '10:13'}: ")

@@ -110,8 +110,8 @@ class Provider:
     def read(self, request: Message) -> Message:
         state = cty.from_dynamic(KIND, request["current_state"])
         path = self.directory / state["id"]
-        found = {**json.loads(path.read_text()), "id": state["id"]} if path.exists() else None
-        return {"new_state": cty.to_dynamic(KIND, found), "private": request.get("private", b"")}
+        entries = {**json.loads(path.read_text()), "id": state["id"]} if path.exists() else None
+        return {"new_state": cty.to_dynamic(KIND, entries), "private": request.get("private", b"")}
 
     def plan(self, request: Message) -> Message:
         prior, proposed = (cty.from_dynamic(KIND, request[name]) for name in ("prior_state", "proposed_new_state"))

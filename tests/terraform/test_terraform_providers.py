@@ -70,8 +70,8 @@ class Account:
     @property
     def world(self) -> dict[str, dict[str, Any]]:
         """The things by name."""
-        things = [json.loads(path.read_text()) for path in self.things.glob("t-*")]
-        return {thing["name"]: thing for thing in things}
+        documents = [json.loads(path.read_text()) for path in self.things.glob("t-*")]
+        return {item["name"]: item for item in documents}
 
     @property
     def created(self) -> list[str]:
@@ -164,8 +164,8 @@ def test_a_secret_is_encrypted_in_state_and_shown_nowhere(account: Account) -> N
     applied = account.apply(resource, "", "-d")
     assert applied.code == 0, applied.err
     assert account.world["a"]["secret"] == "hunter2-secret"
-    shown = account.run("state", "show", "Odd_thing[a]", "--project", "site", "--private")
-    assert "hunter2" not in applied.text + shown.text + account.run("plan", "site.yaml", "--json").text
+    output = account.run("state", "show", "Odd_thing[a]", "--project", "site", "--private")
+    assert "hunter2" not in applied.text + output.text + account.run("plan", "site.yaml", "--json").text
     assert b"hunter2" not in (account.home / "state.db").read_bytes()
     assert "1 unchanged" in account.apply(resource).out
 
@@ -178,8 +178,8 @@ def test_an_attribute_called_like_a_metaparameter_has_an_underscore(account: Acc
 
 def test_a_resource_is_imported_by_the_providers_id(account: Account) -> None:
     """By the command and by ``lifecycle.import``; an unknown id fails with the provider's words."""
-    thing = {"name": "old", "size": 3, "owner": "me", "secret": None, "tags": None, "any": None, "timeout": None}
-    (account.things / "t-1").write_text(json.dumps({**thing, "rule": [], "id": "t-1"}))
+    item = {"name": "old", "size": 3, "owner": "me", "secret": None, "tags": None, "any": None, "timeout": None}
+    (account.things / "t-1").write_text(json.dumps({**item, "rule": [], "id": "t-1"}))
     account.write("  Odd_thing[a]: {name: old, size: 3, owner: me}\n")
     unknown = account.run("import", "site.yaml", "Odd_thing[a]", "t-9")
     assert unknown.code == 1
@@ -187,7 +187,7 @@ def test_a_resource_is_imported_by_the_providers_id(account: Account) -> None:
     assert account.run("state", "list", "--project", "site").out == ""
     assert account.run("import", "site.yaml", "Odd_thing[a]", "t-1").code == 0
     assert "1 unchanged" in account.run("apply", "site.yaml").out
-    (account.things / "t-2").write_text(json.dumps({**thing, "name": "other", "rule": [], "id": "t-2"}))
+    (account.things / "t-2").write_text(json.dumps({**item, "name": "other", "rule": [], "id": "t-2"}))
     imported = account.apply("  Odd_thing[b]: {name: other, size: 4, owner: me, lifecycle: {import: t-2}}\n")
     assert "1 imported" in imported.out, imported.err
     assert (account.world["other"]["size"], account.created) == (4, [])

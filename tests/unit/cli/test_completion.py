@@ -49,7 +49,7 @@ def test_a_line_is_split_as_bash_does(quote: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "kept"),
+    ("typed", "text"),
     [
         ("File[/a:b", "File[/a:"),
         (r"File\[/a\:b", ""),
@@ -61,10 +61,10 @@ def test_a_line_is_split_as_bash_does(quote: str) -> None:
         ("root@example", "root@"),
     ],
 )
-def test_what_bash_takes_for_words_of_their_own_stays(typed: str, kept: str) -> None:
+def test_what_bash_takes_for_words_of_their_own_stays(typed: str, text: str) -> None:
     """Bash replaces only what follows the last of its word breaks, or an open quote."""
     _, word = completion.split_words(f"resource-api {typed}")
-    assert word.prefix(" \t\n\"'@><=;|&(:") == kept
+    assert word.prefix(" \t\n\"'@><=;|&(:") == text
 
 
 @pytest.mark.parametrize("value", ["a\0b", "a\udc80b"])

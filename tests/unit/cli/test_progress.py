@@ -191,19 +191,19 @@ def test_a_narrower_window_leaves_nothing(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "columns", "kept"), [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("日本", 3, "日…"), ("a", 0, "")]
+    ("text", "columns", "name"), [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("日本", 3, "日…"), ("a", 0, "")]
 )
-def test_a_cut_text_ends_in_an_ellipsis(text: str, columns: int, kept: str) -> None:
+def test_a_cut_text_ends_in_an_ellipsis(text: str, columns: int, name: str) -> None:
     """A wide character takes two columns."""
-    assert cut(text, columns) == kept
+    assert cut(text, columns) == name
 
 
 @pytest.mark.parametrize(
-    ("text", "columns", "kept"), [("abcdef", 5, "ab…ef"), ("日本語文", 7, "日本…文"), ("a", 0, "")]
+    ("text", "columns", "name"), [("abcdef", 5, "ab…ef"), ("日本語文", 7, "日本…文"), ("a", 0, "")]
 )
-def test_a_text_that_is_cut_inside_has_both_ends(text: str, columns: int, kept: str) -> None:
+def test_a_text_that_is_cut_inside_has_both_ends(text: str, columns: int, name: str) -> None:
     """So that what apt waits for has a holder."""
-    assert cut_inside(text, columns) == kept
+    assert cut_inside(text, columns) == name
 
 
 def test_a_closed_terminal_ends_the_lines() -> None:

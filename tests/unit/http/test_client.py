@@ -146,20 +146,20 @@ def test_a_certificate_is_verified(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["http://127.0.0.1:1/steal", "//127.0.0.1:1/steal", "https://example.org/x", "http://user@127.0.0.1:1/"]
+    "path", ["http://127.0.0.1:1/steal", "//127.0.0.1:1/steal", "https://example.org/x", "http://user@127.0.0.1:1/"]
 )
-def test_the_token_goes_to_one_origin_only(place: str) -> None:
+def test_the_token_goes_to_one_origin_only(path: str) -> None:
     """Whatever a link, a location or a redirect says."""
-    answer = replies(Reply(200, [{"id": 1}], {"Link": f'<{place}>; rel="next"'}))
+    answer = replies(Reply(200, [{"id": 1}], {"Link": f'<{path}>; rel="next"'}))
     with api(answer) as server:
         client = http.Client(server.url, token="sesame-street")
         with pytest.raises(http.RequestError, match="another address, which does not get the token"):
             list(client.items("/x"))
-    with api(replies(Reply(202, None, {"Location": place}))) as server:
+    with api(replies(Reply(202, None, {"Location": path}))) as server:
         client = http.Client(server.url, token="sesame-street")
         with pytest.raises(http.RequestError, match="another address"):
             client.finish(client.post("/x"))
-    with api(replies(Reply(302, None, {"Location": place}))) as server, pytest.raises(http.RequestError, match="302"):
+    with api(replies(Reply(302, None, {"Location": path}))) as server, pytest.raises(http.RequestError, match="302"):
         http.Client(server.url, token="sesame-street").get("/x")
 
 

@@ -77,12 +77,12 @@ def _known(path: str, details: str) -> set[str]:
     }.get(path, set())
 
 
-@pytest.mark.parametrize("place", TERMS)
-def test_each_word_of_another_tool_leads_to_something_that_exists(place: str) -> None:
+@pytest.mark.parametrize("path", TERMS)
+def test_each_word_of_another_tool_leads_to_something_that_exists(path: str) -> None:
     """A renamed attribute, option or command must be renamed in the table; what is not built yet has no entry."""
-    kind, _, details = place.partition(" ")
-    assert {intended for intended, _ in TERMS[place].values() if intended} <= _known(kind, details)
-    assert all(expected or sentence for expected, sentence in TERMS[place].values())
+    kind, _, details = path.partition(" ")
+    assert {intended for intended, _ in TERMS[path].values() if intended} <= _known(kind, details)
+    assert all(expected or sentence for expected, sentence in TERMS[path].values())
 
 
 def test_no_dangerous_option_is_in_the_table() -> None:

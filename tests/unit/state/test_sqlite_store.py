@@ -126,11 +126,11 @@ class TestPermissions:
         with pytest.raises(StateError, match=r"is not a regular file; .*; name another place with --state"):
             store.load(WEB)
 
-    @pytest.mark.parametrize("place", ["/proc/none", "file/beneath"])
-    def test_a_place_that_cannot_be_made_is_named_with_what_to_do(self, tmp_path: Path, place: str) -> None:
+    @pytest.mark.parametrize("path", ["/proc/none", "file/beneath"])
+    def test_a_place_that_cannot_be_made_is_named_with_what_to_do(self, tmp_path: Path, path: str) -> None:
         """The directory, the reason of the system, and the option that names another place."""
         (tmp_path / "file").touch()
-        unusable = SqliteStore(str(tmp_path / place / "state.db"))
+        unusable = SqliteStore(str(tmp_path / path / "state.db"))
         reason = r"(none|beneath): state cannot be used: .*; name another place with --state sqlite:PATH"
         with pytest.raises(StateError, match=reason), unusable.lock("test", 0):
             pass

@@ -127,9 +127,9 @@ def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
 
 def test_unknown_fields_are_skipped() -> None:
     """Fields of newer versions, of each wire type, change nothing."""
-    known = encode("Step", {"attribute_name": "id"})
+    data = encode("Step", {"attribute_name": "id"})
     newer = b"\xf8\x01\x05" + b"\xf9\x01" + bytes(8) + b"\xfa\x01\x02ab" + b"\xfd\x01" + bytes(4)
-    assert decode("Step", newer + known) == {"attribute_name": "id"}
+    assert decode("Step", newer + data) == {"attribute_name": "id"}
 
 
 def test_each_method_has_a_path_in_both_versions() -> None:

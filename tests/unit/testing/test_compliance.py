@@ -836,11 +836,11 @@ def test_a_wrong_type_or_module_path_is_named(
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("place", ["Path(__file__).parent", "str(Path(__file__).parent)"])
-def test_a_module_path_may_be_one_directory(pytester: pytest.Pytester, place: str) -> None:
+@pytest.mark.parametrize("path", ["Path(__file__).parent", "str(Path(__file__).parent)"])
+def test_a_module_path_may_be_one_directory(pytester: pytest.Pytester, path: str) -> None:
     """A text is no list of characters."""
     test = guide(pytester) / "test_greeting.py"
-    test.write_text(test.read_text().replace("(Path(__file__).parent,)", place))
+    test.write_text(test.read_text().replace("(Path(__file__).parent,)", path))
     run(pytester, "-k", "examples").assert_outcomes(passed=2, deselected=40)
 
 
