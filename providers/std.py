@@ -31,6 +31,8 @@ VERSION = re.compile(
     r"(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?\Z",
     re.ASCII,
 )
+#: Characters that no manifest can hold as they are: JSON escapes them.
+CONTROL = re.compile("[\x7f-\x9f\ufeff\ufffe\uffff]")
 #: Seconds that a replacement by a regular expression may take.
 SECONDS = 10.0
 
@@ -184,7 +186,8 @@ class Provider:
 
     def to_json(self, _context: Context, value: Any = None) -> str:
         """Return a value as JSON on one line."""
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return CONTROL.sub(lambda character: f"\\u{ord(character[0]):04x}", text)
 
     def to_yaml(self, _context: Context, value: Any = None) -> str:
         """Return a value as YAML."""
@@ -335,7 +338,8 @@ def _yaml(value: Any) -> str:
             style = None if isinstance(yaml_scalar.plain(text), str) else "'"
         except ValueError:
             style = "'"
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else style)
+        style = '"' if CONTROL.search(text) else "|" if "\n" in text else style
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, _data: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from resource_api import Runtime
@@ -156,6 +156,8 @@ def test_a_range_is_that_of_python(start: int, stop: int, step: int) -> None:
 
 
 @given(DATA)
+@example("\x7f\x85\ufeff")
+@example({"a": "\x85\n"})
 def test_json_and_yaml_are_read_as_they_were_written(written: Any) -> None:
     """Also by PyYAML, whose version of YAML is 1.1."""
     text = STD.to_yaml(CALL, written)
