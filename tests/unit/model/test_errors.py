@@ -14,6 +14,7 @@ from resource_api.fleet.host import execute
 from resource_api.model.values import errors
 from resource_api.plugins.worker import process
 from resource_api.rehearse import result
+from resource_api.runtime import purging
 from resource_api.state.sqlite import database
 from resource_api.system.overlay import isolated_run, written_files
 
@@ -28,6 +29,7 @@ MODULES: Final = (
     execute,
     process,
     result,
+    purging,
     database,
     isolated_run,
     written_files,
@@ -38,6 +40,7 @@ MADE_OF: Final[dict[type[errors.ResourceAPIError], tuple[Any, ...]]] = {
     errors.UnknownName: ("no such thing", "size"),
     errors.DataTypeError: ("unknown", 7),
     errors.ManifestError: ([errors.Problem("size", "is wrong", file="site.yaml", line=3, column=5, hint="mend it")],),
+    purging.PurgeError: ([errors.Problem("size", "is wrong", file="site.yaml", line=3, column=5, hint="mend it")],),
     errors.CommandError: ("it failed", ["apt", "update"], 2, "no network"),
     errors.StateDamaged: ("it is damaged", "mends it"),
     process.WorkerLost: ("was killed", ", perhaps"),
