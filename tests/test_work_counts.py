@@ -240,7 +240,7 @@ def test_a_resource_in_sync_leaves_few_objects() -> None:
 
 
 def test_a_created_resource_needs_little_memory() -> None:
-    """Bound the peak memory in bytes for each further resource of a run without state."""
+    """Bound the peak memory in bytes for each further resource of a run without state; ``for_each`` costs a word."""
 
     def peak(count: int) -> int:
         world, manifest = World(NoStore()), {"project": "counts", "resources": flat(count)}
@@ -253,7 +253,7 @@ def test_a_created_resource_needs_little_memory() -> None:
             tracemalloc.stop()
 
     peak(100)
-    assert peak(4 * 1000) - peak(2 * 1000) < 2000 * 2 * 1000
+    assert peak(4 * 1000) - peak(2 * 1000) < 2000 * 2010
 
 
 def test_a_value_that_is_read_as_declared_is_held_once(tmp_path: Path) -> None:

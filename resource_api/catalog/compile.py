@@ -7,6 +7,7 @@ not changed afterwards.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import failure_handlers, graph, provider_config
@@ -98,7 +99,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     instances = provider_config.build_instances(table, evaluator, diagnostics, scope.calls, rules)
     builder = _EdgeBuilder(table, diagnostics)
     edges = list(builder.edges(evaluator.references))
-    if any(edge.on_failure for edge in edges):
+    if any(map(attrgetter("on_failure"), edges)):
         edges = failure_handlers.checked_edges(edges, table, scope, diagnostics)
     order = graph.order(len(table.entries), edges)
     _check_cycles(table.entries, order, diagnostics)
@@ -301,8 +302,9 @@ class _EdgeBuilder:
                         yield Edge(before.index, after.index, refresh)
         if declared.meta is not NO_META:
             yield from self._lifecycle(declared, subjects)
-            if declared.meta.on_failure:
-                self.failure_handlers += [subject for subject in subjects if subject.meta.on_failure]
+            if not declared.meta.on_failure:
+                return
+            self.failure_handlers += [subject for subject in subjects if subject.meta.on_failure]
             for text in self._own(declared, declared.meta.on_failure, lambda outer: outer.meta.on_failure):
                 for target in self._resolve(declared, "on_failure", text):
                     own = (subject for subject in subjects if text in subject.meta.on_failure)

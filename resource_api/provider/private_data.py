@@ -33,19 +33,20 @@ class PrivateData:
     def __init__(self) -> None:
         """Begin without records, as for a run without state, which keeps nothing."""
         self._recorded: dict[RecordKey, Any] = {}
-        self._stored: dict[RecordKey, Any] = {}
+        #: What calls of this run have stored.
+        self.stored: dict[RecordKey, Any] = {}
         self.may_hold_secrets = True
 
     def begin(self, records: Mapping[RecordKey, Record], *, may_hold_secrets: bool) -> None:
         """Take over the data of records, by instance and name; forget what calls stored."""
         self._recorded = {key: record.private for key, record in records.items() if record.private is not None}
-        self._stored = {}
+        self.stored = {}
         self.may_hold_secrets = may_hold_secrets
 
     def get(self, key: RecordKey) -> Any:
         """Return a copy of the present data with its secrets, or None."""
-        if key in self._stored:
-            return deepcopy(self._stored[key])
+        if key in self.stored:
+            return deepcopy(self.stored[key])
         return deepcopy(open_sealed(self._recorded.get(key)))
 
     def store(self, key: RecordKey, data: Any) -> None:
@@ -59,11 +60,7 @@ class PrivateData:
             raise ProviderError(msg)
         if is_secret(data) and not self.may_hold_secrets:
             raise ResourceError(NEEDS_KEY)
-        self._stored[key] = deepcopy(data)
-
-    def is_stored(self, key: RecordKey) -> bool:
-        """Return whether a call of this run has stored data."""
-        return key in self._stored
+        self.stored[key] = deepcopy(data)
 
 
 def _is_json(leaf: object) -> bool:

@@ -221,7 +221,7 @@ class Planning:
         """Raise ``UsageError`` if the state would lose the secrets of a provider, which has then changed nothing."""
         if not self._environment.run.private.may_hold_secrets:
             for step in plan.steps:
-                if _acts(step) and "private_secrets" in step.definition.features:
+                if "private_secrets" in step.entry.definition.features and _acts(step):
                     msg = f"{step.reference}: {NEEDS_KEY}"
                     raise UsageError(msg)
 

@@ -263,7 +263,7 @@ def _read_again(
         values = {**(record.is_ or {}), **record.should}
         is_ = recorded_state(definition, values, row) if row is not None and exists(row) else None
         private = snapshot.providers.run.private
-        data = seal_secrets(private.get(key), state.salt) if private.is_stored(key := record.key) else record.private
+        data = seal_secrets(private.get(key), state.salt) if (key := record.key) in private.stored else record.private
         new = record._replace(is_=seal_secrets(is_, state.salt), schema_version=definition.schema_version, private=data)
         changes = [*drift, *_read_only_changes(definition, record, new)]
         if changes or data != record.private:

@@ -17,7 +17,7 @@ from resource_api.state.encryption.envelope import DataKey, remove_secrets
 from resource_api.system.document_schema import find_violations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from resource_api.model.record import RecordKey
     from resource_api.state.encryption import keys
@@ -83,15 +83,20 @@ def from_document(text: str, file: str, key: keys.Key | None = None) -> StackSta
         raise _refused(file, "is not a document of 'state export'")
     if document["state_format"] != FORMAT:
         raise _refused(file, f"has format {document['state_format']!r}; this resource-api reads {FORMAT}")
-    problems = list(map(str, find_violations("state-export", document))) or list(_contradictions(document))
-    if problems:
-        raise ManifestError([Problem(None, message, file=file, code="state") for message in problems])
-    if "sealing" not in document:
-        return _state(document, file)
-    data_key = DataKey.open(key, document["sealing"], file)
-    rest = {name: value for name, value in document.items() if name != "sealed_salt"}
-    document["salt"] = data_key.decrypt(document.get("sealed_salt"), rest)
-    return data_key.bind_state(_state(document, file))
+    _refuse(file, map(str, find_violations("state-export", document)))
+    data_key = None
+    if "sealing" in document:  # before anything is added to the records
+        data_key = DataKey.open(key, document["sealing"], file)
+        rest = {name: value for name, value in document.items() if name != "sealed_salt"}
+        document["salt"] = data_key.decrypt(document.get("sealed_salt"), rest)
+    _refuse(file, _contradictions(document))
+    state = _state(document, file)
+    return state if data_key is None else data_key.bind_state(state)
+
+
+def _refuse(file: str, messages: Iterable[str]) -> None:
+    if problems := [Problem(None, message, file=file, code="state") for message in messages]:
+        raise ManifestError(problems)
 
 
 def check_replacement(recorded: StackState, new: StackState, file: str, *, force: bool) -> StackState:

@@ -97,13 +97,13 @@ class Records:
             last_run=_last_run(run, before) if "imperative" in definition.features else "",
             changed_at=run.changed_at or (before.changed_at if before is not None else ""),
             implementation=self._implementation(entry, before) if self._several else None,
-            private=self._private_data(entry, before),
+            private=self._private_data(entry, before) if self._private.stored or before is not None else None,
         )
 
     def _private_data(self, entry: Entry, before: Record | None) -> Any:
         """Return the private data of a resource, sealed: as stored in this run, or as recorded."""
         key = entry.instance, entry.name
-        if self._private.is_stored(key):
+        if key in self._private.stored:
             return seal_secrets(self._private.get(key), self._plan.prior.state.salt)
         return None if before is None else before.private
 

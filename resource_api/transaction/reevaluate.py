@@ -562,7 +562,7 @@ class Rereading:
         for number in range(segment[-1].number + 1, len(self._plan.operations)):
             operation = self._plan.operations[number]
             step = operation.step
-            if step.handles_failure:
+            if step.entry.meta.on_failure:
                 continue
             if step.acts:
                 break

@@ -49,7 +49,7 @@ class SegmentRun:
         providers, calls = transaction.snapshot.providers, transaction.results.calls
         self._caller = ProviderCaller(self._definition, providers, transaction.positions, calls, check)
         failures, options = transaction.results.failures, transaction.plan.options
-        fail_fast = options.fail_fast and not runs[0].step.handles_failure
+        fail_fast = options.fail_fast and not runs[0].step.entry.meta.on_failure
         self._prerequisites = Prerequisites(runs, transaction.plan.waits, failures, fail_fast=fail_fast)
         self._verification = Verification(transaction.snapshot, self._definition)
 

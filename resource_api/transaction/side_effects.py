@@ -166,7 +166,7 @@ def _acts(plan: ExecutionPlan, operation: Operation) -> bool:
     forgets = operation.removal and step.action is Action.REPLACE and step.entry.meta.lifecycle.retain
     return (
         step.action in _CALLED
-        and not step.handles_failure
+        and not step.entry.meta.on_failure
         and would_change(step)
         and not (forgets or step.is_noop(noop_run=plan.options.noop))
         and bool(step.decision.differences or step.action is not Action.IMPORT)

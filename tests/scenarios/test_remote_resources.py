@@ -255,7 +255,7 @@ def test_a_program_selects_a_provider_too(server: Any) -> None:
     assert len(runtime.resources("inventory_host", provider="lab", manifest=manifest)) == 1
     with pytest.raises(UsageError, match="unknown provider 'lab'"):
         runtime.resources("inventory_host", provider="lab")
-    with pytest.raises(UsageError, match="timeout must be a number"):
+    with pytest.raises(UsageError, match="timeout_ must be a number"):
         runtime.resources("inventory_host", config={**config, "timeout": "soon"})
     with pytest.raises(ManifestError, match="'url' is missing"):
         runtime.resources("inventory_host", provider="inventory_host", manifest={"providers": {"inventory_host": {}}})

@@ -363,7 +363,7 @@ class TestPlans:
         for altered in (
             {**document, "steps": []},
             {**document, "project": "other"},
-            {**document, "drift": [1]},
+            {**document, "complete": not document["complete"]},
             {**document, "manifest": {**document["manifest"], "box": second["manifest"]["box"]}},
             {**document, "manifest": {**document["manifest"], "sealing": second["manifest"]["sealing"]}},
         ):
