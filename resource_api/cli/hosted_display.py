@@ -146,7 +146,8 @@ class Display:
             return f"--between has ended with exit code {code}" if code else ""
         self.question_open = True
         try:
-            go_on = self._session.output.confirmed(f"{text.hosts_of(batch.remaining)} follow. Go on?")
+            verb = "follows" if batch.remaining == 1 else "follow"
+            go_on = self._session.output.confirmed(f"{text.hosts_of(batch.remaining)} {verb}. Go on?", short=True)
         except InterruptedError:
             return "interrupted"
         finally:

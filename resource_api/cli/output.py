@@ -192,9 +192,13 @@ class Output:
         """The width of the terminal of stdout, or None without one or where its size is unknown."""
         return os.get_terminal_size(self.stdout.fileno()).columns or None if self.stdout.isatty() else None
 
-    def confirmed(self, question: str) -> bool:
-        """Ask on the terminal; every answer but ``yes`` means no, also the end of the input."""
-        self.stderr.write(f"{question} Only 'yes' is accepted [no]: ")
+    def confirmed(self, question: str, *, short: bool = False) -> bool:
+        """Ask on the terminal; every answer but ``yes`` means no, also the end of the input.
+
+        ``short``: ``y`` means yes, too, in upper or lower case.
+        """
+        accepted = "'y' or 'yes'" if short else "Only 'yes' is accepted"
+        self.stderr.write(f"{question} {accepted} [no]: ")
         self.flush()
         answer = b""
         try:
@@ -203,7 +207,8 @@ class Output:
         finally:
             if not answer.endswith(b"\n"):
                 self.stderr.write("\n")
-        return answer.strip() == b"yes"
+        answer = answer.strip()
+        return answer.lower() in {b"y", b"yes"} if short else answer == b"yes"
 
     def descriptors(self) -> tuple[int, ...]:
         """Return the descriptors that output is written to now."""

@@ -75,8 +75,8 @@ def remove(path: str) -> None:
 
 
 def write(kind: str, digests: str) -> None:
-    """Write a frame of the protocol."""
-    sys.stdout.write('RApi {"kind":"%s","digests":"%s"}\n' % (kind, digests))
+    """Write a frame of the protocol, on a line of its own: what a login file printed may have no final newline."""
+    sys.stdout.write('\nRApi {"kind":"%s","digests":"%s"}\n' % (kind, digests))
     sys.stdout.flush()
 
 

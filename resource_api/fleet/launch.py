@@ -29,13 +29,16 @@ _FRAME: Final = re.compile(rb"^RApi ", re.MULTILINE)
 _RUNTIME: Final = re.compile(
     rb"^RApi-runtime ([a-z0-9_]{1,20}) (glibc|musl)(?: (\d{1,3})\.(\d{1,3}))?\r?\n", re.MULTILINE
 )
+_PYTHON: Final = re.compile(rb"^RApi-python (python[0-9.]{1,8}) (.*)", re.MULTILINE)
 _ANSWER: Final = re.compile(rb"^RApi-(have|need)\r?\n", re.MULTILINE)
 _DOAS: Final = re.compile(rb"doas \([^\n()]{1,200}\) password: \Z")
 #: Messages of sudo and doas about a wrong password, and about a missing one.
 _WRONG_PASSWORD: Final = ("incorrect password", "no password was provided", "Authentication failed")
 _MISSING_PASSWORD: Final = ("a password is required", "Authentication required")
-#: Largest length of an error message.
+#: Largest length of an error message, and of the lines that a host printed in it, and their number.
 _MAX_REASON: Final = 300
+_MAX_PRINTED: Final = 600
+_PRINTED_LINES: Final = 5
 #: Arguments: the path of an interpreter or "", and the arguments for it. `trap` lets programs survive the terminal.
 _SCRIPT: Final = r"""trap '' HUP
 given=$1; shift
@@ -43,23 +46,29 @@ if [ "$given" ]; then
     [ -x "$given" ] || { echo "$given: there is no such program here" >&2; exit 127; }
     exec "$given" "$@"
 fi
-for python in python3.14 python3.13 python3.12 python3.11; do
-    if command -v $python >/dev/null 2>&1; then exec $python "$@"; fi
+newline='
+'
+reasons=
+check='import sys; sys.version_info < (3, 11) and sys.exit("this is Python " + sys.version.split()[0])'
+for python in python3.14 python3.13 python3.12 python3.11 python3; do
+    command -v $python >/dev/null 2>&1 || continue
+    reason=$($python -I -S -c "$check" 2>&1 </dev/null) && exec $python "$@"
+    reason="exit code $?${reason:+: }$reason"
+    reasons=$reasons$(printf 'RApi-python %s %.200s' $python "${reason%%$newline*}")$newline
 done
-if python3 -I -S -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then exec python3 "$@"; fi
 libc=$(getconf GNU_LIBC_VERSION 2>/dev/null) || libc=musl
 umask 077
 if [ "$(id -u)" = 0 ]; then cache=/var/cache/resource-api; else cache=$HOME/.cache/resource-api; fi
-echo "RApi-runtime $(uname -m) $libc"
+printf '\n%sRApi-runtime %s %s\n' "$reasons" "$(uname -m)" "$libc"
 read -r digest size || exit 127
 runtime=$cache/runtime-$digest
 if [ -d "$runtime" ] && [ ! -h "$runtime" ] && [ -O "$runtime" ] && [ -e "$runtime/.whole" ]; then
-    echo RApi-have
+    printf '\nRApi-have\n'
 else
     new=$runtime.$$
     trap 'rm -rf "$new"' EXIT
     mkdir -p "$cache" && mkdir -p "$new/tree" || exit 1
-    echo RApi-need
+    printf '\nRApi-need\n'
     head -c "$size" >"$new/archive" || exit 1
     sum=$(sha256sum <"$new/archive")
     [ "${sum%% *}" = "$digest" ] || { echo "what has arrived has another digest" >&2; exit 1; }
@@ -109,7 +118,10 @@ class Launch:
         self._error = b""
         self._error_size = 0
         self._outgoing: list[bytes] = []
+        self._printed = b""
         self._began = False
+        #: Whether the launch script or the first program has written a mark.
+        self.answered = False
         #: The error that ends the launch, or "".
         self.problem = ""
 
@@ -135,6 +147,8 @@ class Launch:
         if self._began:
             return
         self._buffer += data
+        if not self.answered:
+            self._printed = (self._printed + data)[-_TAIL:]
         if self.terminal:
             self._error = (self._error + data)[-_TAIL:]
         if self.terminal and _DOAS.search(self._buffer[-300:]):
@@ -144,15 +158,21 @@ class Launch:
             pass
         elif match := _RUNTIME.search(self._buffer):
             machine, libc, *version = (part and part.decode("ascii") for part in match.groups())
+            pythons = [
+                f"{name.decode('ascii')} ({escape(reason.decode('utf-8', 'replace').strip())})"
+                for name, reason in _PYTHON.findall(self._buffer)
+            ]
+            self.answered = True
             self._buffer.clear()
-            self._send_runtime(HostPlatform(str(machine), str(libc), (int(version[0] or 0), int(version[1] or 0))))
+            platform = HostPlatform(str(machine), str(libc), (int(version[0] or 0), int(version[1] or 0)))
+            self._send_runtime(platform, pythons)
         elif match := _ANSWER.search(self._buffer):
             if match[1] == b"need" and self._archive is not None:
                 self._outgoing.append(self._archive)
             self._archive = None
             self._buffer.clear()
         elif _FRAME.search(self._buffer):
-            self._began = True
+            self._began = self.answered = True
             self._buffer.clear()
         # A prompt or a line may be incomplete.
         del self._buffer[:-_TAIL]
@@ -176,17 +196,22 @@ class Launch:
         """Return the reason why the stream ended before the job."""
         if self.problem:
             return self.problem
-        lines = [line.strip() for line in self._error.decode("utf-8", "replace").splitlines()]
-        last = next((line for line in reversed(lines) if line), "")
+        last = next(reversed(_lines(self._error)), "")
         if self._become != "none" and not self._began:
             if self._prompts and any(text in last for text in _WRONG_PASSWORD):
                 return f"{self._become} has refused the password"
             if any(text in last for text in _MISSING_PASSWORD):
                 return f"{self._become} asks for a password: give become_password"
         if last:
-            return escape(last)[:_MAX_REASON]
+            return escape(last)[:_MAX_REASON] + self.printed()
         result = "was ended by a signal" if code is None else f"has ended with exit code {code}"
-        return f"the program there {result}"
+        return f"the program there {result}{self.printed()}"
+
+    def printed(self) -> str:
+        """Return the last lines that a host without an answer printed to its standard output, as part of a message."""
+        if self.answered or self.terminal or not (lines := _lines(self._printed)):
+            return ""
+        return f"; it printed: {' | '.join(map(escape, lines[-_PRINTED_LINES:]))}"[:_MAX_PRINTED]
 
     def _answer_prompt(self) -> None:
         """Send the password at the first prompt."""
@@ -196,13 +221,19 @@ class Launch:
         else:
             self._outgoing.append(self._password.reveal().encode() + b"\n")
 
-    def _send_runtime(self, platform: HostPlatform) -> None:
+    def _send_runtime(self, platform: HostPlatform, pythons: Sequence[str]) -> None:
+        """Send the runtime for a platform; ``pythons``: the interpreters that do not run, with the reason of each."""
         runtime = self._find_runtime(platform)
         if runtime is None:
+            tried = f"; tried: {', '.join(pythons)}" if pythons else ""
             self.problem = (
-                f"it has no Python 3.11 or later, and there is no runtime for {platform}: install one there, or add a "
-                "runtime with: resource-api hosts runtime add FILE"
+                f"it has no Python 3.11 or later, and there is no runtime for {platform}{tried}: install one there, or "
+                "add a runtime with: resource-api hosts runtime add FILE"
             )
             return
         digest, self._archive = runtime
         self._outgoing.append(f"{digest} {len(self._archive)}\n".encode("ascii"))
+
+
+def _lines(output: bytes) -> list[str]:
+    return [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]

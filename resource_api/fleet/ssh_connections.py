@@ -189,21 +189,32 @@ class SshConnections:
             stream.process = process
             errors = self._loop.create_task(_read_errors(process, stream, launch))
             try:
-                return await self._transfer(process, stream, launch)
+                async with asyncio.timeout(host.connect_timeout) as limit:
+                    return await self._transfer(process, stream, launch, limit)
+            except TimeoutError:
+                seconds = f"{host.connect_timeout:g} s"
+                return f"it was connected, and no program has answered within {seconds}{launch.printed()}"
             except ConnectionLost as error:
                 return launch.problem or str(error)
             finally:
                 errors.cancel()
                 stream.process = None
 
-    async def _transfer(self, process: RemoteProcess, stream: _HostStream, launch: Launch) -> str:
-        """Relay and answer the host's output until its end; return the error, or "". Raise ``ConnectionLost``."""
+    async def _transfer(
+        self, process: RemoteProcess, stream: _HostStream, launch: Launch, limit: asyncio.Timeout
+    ) -> str:
+        """Relay and answer the host's output until its end; return the error, or "". Raise ``ConnectionLost``.
+
+        ``limit`` ends with the first answer of a program there.
+        """
         channel = stream.channel
         while not launch.problem:
             data = await process.read()
             if not data:
                 return launch.reason(await process.exit_code())
             launch.receive(data)
+            if launch.answered:
+                limit.reschedule(None)
             events = channel.receive(data)
             stream.unread += len(data)
             if events:

@@ -245,7 +245,7 @@ def test_an_archive_is_unpacked_once_for_one_user_alone(
     assert {path.name for path in cache_directory.iterdir()} == {sent.digest, program.digest}
     arguments = archives.boot_arguments([sent.digest, program.digest], str(cache_directory))
     result = start(python, arguments)
-    assert result.stdout == b'RApi {"kind":"have","digests":""}\n'
+    assert result.stdout == b'\nRApi {"kind":"have","digests":""}\n'
 
 
 @everywhere
@@ -306,7 +306,7 @@ def test_bytecode_that_a_kill_has_left_half_written_is_no_damage(
     (directory / "__init__.cpython-311.pyc.140234").write_bytes(b"half")
     arguments = archives.boot_arguments([sent.digest], str(unpacked.parent))
     result = start(python, arguments)
-    assert result.stdout == b'RApi {"kind":"have","digests":""}\n'
+    assert result.stdout == b'\nRApi {"kind":"have","digests":""}\n'
 
 
 def test_first_runs_side_by_side_do_not_disturb_each_other(
@@ -321,6 +321,7 @@ def test_first_runs_side_by_side_do_not_disturb_each_other(
     ]
     for run in runs:  # none has it before all have asked for it
         assert run.stdout is not None
+        assert run.stdout.readline() == b"\n"
         assert b'"need"' in run.stdout.readline()
     for item in runs:
         out, error = item.communicate(data)

@@ -532,11 +532,12 @@ class Asked:
 
 
 def test_between_batches_a_person_is_asked(fleet: Fleet) -> None:
-    """Only yes is yes; the progress stands on one line."""
+    """``y`` and ``yes`` are yes, all else is no; the progress stands on one line."""
     batches = ("apply", "site.yaml", "--on", "web", "--batches", "1", "--pause")
-    result = Asked(fleet, *batches, answers=["yes", "maybe"])
+    result = Asked(fleet, *batches, answers=["y", "maybe"])
     assert result.code == 1
-    assert "2 hosts follow. Go on? Only 'yes' is accepted [no]: yes" in result.raw
+    assert "2 hosts follow. Go on? 'y' or 'yes' [no]: y" in result.raw
+    assert "1 host follows. Go on? 'y' or 'yes' [no]: maybe" in result.raw
     assert "Warning: stopped: the answer was no" in result.raw
     assert "0/3 done, 1 running, 0 failed, 0 s" in result.raw
     assert (bool(fleet.content("web2")), bool(fleet.content("web3"))) == (True, False)
@@ -552,10 +553,10 @@ def test_an_interrupt_is_an_answer(fleet: Fleet) -> None:
 
 
 def test_destroy_shows_the_plan_of_all_hosts_and_asks(fleet: Fleet) -> None:
-    """Nothing is deleted without a yes; where nothing would be, nothing is asked."""
+    """Nothing is deleted without ``yes``, also after ``y``; where nothing would be, nothing is asked."""
     state = f"sqlite:{fleet.home}/state.db"
     assert fleet.run("apply", "site.yaml", "--on", "web1", "--state", state).code == 0
-    refused = Asked(fleet, "destroy", "site.yaml", "--on", "web1", "--state", state, answers=["no"])
+    refused = Asked(fleet, "destroy", "site.yaml", "--on", "web1", "--state", state, answers=["y"])
     assert refused.code == 1
     assert "Plan: 1 to delete" in refused.raw
     assert "Delete 1 resource of project web, stack default, on 1 host? Only 'yes' is accepted [no]:" in refused.raw

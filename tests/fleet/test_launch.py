@@ -158,6 +158,37 @@ def test_an_interpreter_can_be_named(home: Path, server: Server) -> None:
     assert problem == "/opt/python: there is no such program here"
 
 
+def test_the_output_of_a_login_that_ends_at_once_is_the_reason(
+    home: Path, reached: Callable[..., Host], server: Server
+) -> None:
+    """The shell ``nologin``, and a login file that ends with ``exit``: the last five lines, escaped."""
+    server.profile("127.2.0.20", "exec /usr/sbin/nologin")
+    account = "This account is currently not available."
+    ended = "the program there has ended with exit code"
+    assert _run(home, reached("127.2.0.20")) == f"{ended} 1; it printed: {account}"
+    server.profile("127.2.0.20", r"for n in 1 2 3 4 5 6; do printf 'line\033 %s\n' $n; done; exit 0")
+    lines = " | ".join(rf"line\x1b {number}" for number in range(2, 7))
+    assert _run(home, reached("127.2.0.20")) == f"{ended} 0; it printed: {lines}"
+
+
+def test_an_interpreter_that_does_not_run_is_passed_over(home: Path, server: Server) -> None:
+    """A shim of pyenv stands for a version that is not chosen; the next candidate runs the program."""
+    server.profile("127.2.0.21", _SHIM)
+    messages = _run(home, _host(server, "127.2.0.21"))
+    assert isinstance(messages, dict), messages
+    server.profile("127.2.0.21", f"{_OLD}{_SHIM}")
+    problem = str(_run(home, _host(server, "127.2.0.21")))
+    assert (
+        "; tried: python3.14 (exit code 127: pyenv: python3.14: command not found), python3 (exit code 1): " in problem
+    )
+
+
+#: A shim of pyenv, first in the path.
+_SHIM: Final = """mkdir -p $HOME/bin
+printf '#!/bin/sh\\necho pyenv: python3.14: command not found >&2\\nexit 127\\n' >$HOME/bin/python3.14
+chmod 755 $HOME/bin/python3.14
+PATH=$HOME/bin:$PATH
+"""
 #: A host with programs, but without an interpreter that is new enough.
 _OLD: Final = """mkdir -p $HOME/bin
 for each in sh id uname head sha256sum tar gzip mkdir mv rm getconf chmod; do

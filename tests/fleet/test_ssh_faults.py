@@ -118,6 +118,35 @@ def test_a_host_that_never_stops_costs_no_otherssh_host(
     assert grown < 48 << 10, grown
 
 
+@pytest.mark.parametrize("transport", _ENDS)
+def test_the_start_is_found_after_output_of_a_login_without_a_newline(
+    server: Server, prepared: Trial, connections: SshConnections, transport: str
+) -> None:
+    """A login file that sets the title of a terminal harms no job."""
+    host = ssh_host(server, "titled", 111)._replace(transport=transport)
+    server.profile(host.address, r"printf '\033]0;%s\007' titled; printf 'RApi '")
+    connections.start(host, prepared.job({"a": {}}, host="titled"))
+    assert _take(connections, {"titled"}, {})["titled"][-1]["code"] == 0
+
+
+@pytest.mark.parametrize("transport", _ENDS)
+def test_a_host_that_is_connected_and_never_answers_has_the_limit_of_connections(
+    server: Server, prepared: Trial, connections: SshConnections, transport: str
+) -> None:
+    """The lines that it printed are the reason; the limit does not hold for the job."""
+    host = ssh_host(server, "mute", 112)._replace(transport=transport, connect_timeout=3.0)
+    server.profile(host.address, r"printf 'Welcome\nenter your\033 badge: '; exec sleep 50")
+    connections.start(host, prepared.job({"a": {}}, host="mute"))
+    began = time.monotonic()
+    end = _take(connections, {"mute"}, {})["mute"][-1]
+    assert time.monotonic() - began < 20
+    printed = r"Welcome | enter your\x1b badge:"
+    assert (end["status"], end["error"]) == (
+        "unreachable",
+        f"it was connected, and no program has answered within 3 s; it printed: {printed}",
+    )
+
+
 def test_the_clock_of_a_host_decides_nothing(server: Server, prepared: Trial, connections: SshConnections) -> None:
     """One that is years behind does its job, and its events have its own time."""
     host = ssh_host(server, "late", 110)
