@@ -46,6 +46,7 @@ LEFT_OUT: Final = frozenset(
         "resource_api/render/manifest_schema.py",
         "resource_api/render/run_reports.py",
         "resource_api/system/overlay",
+        "resource_api/terraform",
         "resource_api/testing",
         "structlog/_greenlets.py",
         "structlog/twisted.py",

@@ -165,7 +165,12 @@ def _check_format(saved: Mapping[str, object], path: str) -> None:
 
 
 def validated(document: Mapping[str, object], path: str) -> PlanJson:
-    """Return a document from a file or a host. Raise ``ManifestError`` unless ``plan`` may have written it."""
+    """Return a document from a file or a host. Raise ``ManifestError`` unless ``plan`` may have written it.
+
+    Counts that an older version did not have are 0.
+    """
+    if isinstance(summary := document.get("summary"), dict):
+        document = {**document, "summary": {**Summary._field_defaults, **summary}}
     if violations := find_violations("plan", document):
         raise _not_as_saved(path, str(violations[0]))
     return cast("PlanJson", document)
@@ -187,7 +192,7 @@ class SavedPlan:
             raise _refused(path, f"the plan is stale: {reason}")
         self.document = saved
         self.path = path
-        self._embedded = embedded = _decrypted(saved, path, key)
+        self._embedded = embedded = _decrypted(document, path, key)
         self.project, self.stack = saved["project"], saved["stack"]
         self.options = _read_options(embedded["options"], path)._replace(saved=True, shown=False)
         self.inputs = dict(embedded["inputs"])
@@ -247,8 +252,8 @@ def check_given(
             raise UsageError(msg)
 
 
-def _decrypted(saved: PlanJson, path: str, key: Key | None) -> Mapping[str, Any]:
-    """Return the embedded part.
+def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[str, Any]:
+    """Return the embedded part of a plan as it was saved.
 
     Raise ``UsageError`` without the key, ``StateError`` for an altered plan, ``ManifestError`` for a plan that is not
     encrypted when a key is named.

@@ -29,7 +29,7 @@ pytestmark = [
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 #: Types with functions and no resources.
-FUNCTIONS: Final = {"template"}
+FUNCTIONS: Final = {"std", "template"}
 TYPES: Final = {path.stem for path in (ROOT / "types").glob("*.py")} - FUNCTIONS
 KEY: Final = "AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1"
 #: Files of the host, beside its state, that are read.

@@ -122,7 +122,12 @@ def test_every_command_answers_as_it_does_here(machine: Machine) -> None:
     assert machine.motd.read_text() == "web1 10.0.0.1 eu good day 3\n"
     assert summary(documents)["created"] == 1
     assert "s3cret-value" not in str(documents)
-    assert machine.result("validate", inputs=inputs) == {"valid": True, "resources": 1, "diagnostics": []}
+    assert machine.result("validate", inputs=inputs) == {
+        "valid": True,
+        "resources": 1,
+        "left_out": [],
+        "diagnostics": [],
+    }
     assert [step["action"] for step in machine.result("plan", inputs=inputs)["steps"]] == ["same"]
     assert machine.result("output", site=None) == {"where": str(machine.motd), "secret": "<sensitive>"}
     assert machine.result("output", site=None, name="where") == str(machine.motd)
