@@ -25,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import descendants, reverse
-from resource_api.catalog.targets import matching_entries
+from resource_api.catalog.resource_table import matching_entries
 from resource_api.manifest import read as reading
 from resource_api.manifest.sections import assemble, without
 from resource_api.model.step import SAME

@@ -14,10 +14,15 @@ from resource_api.catalog import failure_handlers, graph, provider_config
 from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.entries import EntryBuilder
 from resource_api.catalog.entry_values import Evaluator
-from resource_api.catalog.expression_scope import NameEvaluator
+from resource_api.catalog.expression_scope import NameEvaluator, check_values
 from resource_api.catalog.graph import Edge
-from resource_api.catalog.resource_table import LeftOut, LeftOuts, ResourceTable, has_unsuitable_identity
-from resource_api.catalog.targets import matching_entries
+from resource_api.catalog.resource_table import (
+    LeftOut,
+    LeftOuts,
+    ResourceTable,
+    has_unsuitable_identity,
+    matching_entries,
+)
 from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.entry import NO_META, ComponentInstance
 from resource_api.model.values import reference
@@ -78,7 +83,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     if manifest.values:
         scope.calls = provider_config.find_calls(diagnostics, definitions)
         unread = scope.resolver(lambda _path: UNKNOWN, expand_components=False)
-        provider_config.check_values(diagnostics, scope, scope.once(unread))
+        check_values(diagnostics, scope, scope.once(unread))
     names = NameEvaluator(diagnostics, scope)
     manifest = names.evaluate_name_changes(manifest)
     table = ResourceTable(scope, definitions)
@@ -96,7 +101,8 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     evaluator.check_components()
     evaluator.evaluate_entries()
     rules = _purge_rules(manifest, table, diagnostics, scope)
-    instances = provider_config.build_instances(table, evaluator, diagnostics, scope.calls, rules)
+    purged = {rule.definition.instance: (rule.position, rule.subject) for rule in rules}
+    instances = provider_config.build_instances(table, evaluator, diagnostics, scope.calls, purged)
     builder = _EdgeBuilder(table, diagnostics)
     edges = list(builder.edges(evaluator.references))
     if any(map(attrgetter("on_failure"), edges)):

@@ -11,7 +11,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
-from resource_api.catalog.provider_config import check_values, named_value, referenced_first
+from resource_api.catalog.expression_scope import check_values, named_value, referenced_first
 from resource_api.catalog.resource_table import identify
 from resource_api.model.attribute import METAPARAMETERS, AttributeSet
 from resource_api.model.datatypes import messages, referred_values

@@ -19,7 +19,7 @@ from resource_api.model.attribute import CARDINALITY, EVALUATED, MISSING
 from resource_api.model.declaration import Declaration, Derivation, Element
 from resource_api.model.values import document, expression
 from resource_api.model.values.errors import DefinitionError, hint
-from resource_api.model.values.expression import Choice, EvaluationError, Expression, ExpressionPath
+from resource_api.model.values.expression import ChosenKey, EvaluationError, Expression, ExpressionPath
 from resource_api.model.values.reference import Reference, child_reference
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_secret, is_unknown, leaves, map_leaves
 
@@ -402,7 +402,7 @@ class _Templates:
         if path.root == "each":
             return self._getter(path, whole=False)
         title = self._template(path.root.title) if isinstance(path.root, Reference) else None
-        if title is None and not any(isinstance(key, Choice) and key.path.root == "each" for key in path.keys):
+        if title is None and not any(isinstance(key, ChosenKey) and key.path.root == "each" for key in path.keys):
             return path
 
         def made(element: Element) -> ExpressionPath:
@@ -413,7 +413,7 @@ class _Templates:
 
     def _key(self, key: str, element: Element) -> str:
         """Return a key of a path that is evaluated later, chosen if the element chooses it."""
-        if not isinstance(key, Choice) or key.path.root != "each":
+        if not isinstance(key, ChosenKey) or key.path.root != "each":
             return key
         value = self.member(key.path, element, whole=True)
         if type(value) not in {str, int}:
@@ -434,7 +434,7 @@ class _Templates:
     def _getter(self, path: ExpressionPath, *, whole: bool) -> Template:
         """Return the function for the value of a path into an element, short for the most frequent paths."""
         general = partial(self.member, path, whole=whole)
-        if any(isinstance(key, Choice) for key in path.keys) or path.keys[0] not in conditions.ELEMENT_KEYS:
+        if any(isinstance(key, ChosenKey) for key in path.keys) or path.keys[0] not in conditions.ELEMENT_KEYS:
             return general
         part = conditions.ELEMENT_KEYS.index(path.keys[0])
         if len(path.keys) == 1:
@@ -459,7 +459,7 @@ class _Templates:
         A member that only other elements have is null where it is the ``whole`` value. Raise ``ValueError``.
         """
         path, secret = written, False
-        if any(isinstance(key, Choice) for key in written.keys):
+        if any(isinstance(key, ChosenKey) for key in written.keys):
             chosen, secret = expression.with_choices(written, partial(self.resolve, element))
             path = chosen or _refuse_resource(written)
         value = self._member(path, element, whole=whole)

@@ -8,14 +8,14 @@ providers come in as plain functions.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import canonicalize
+from resource_api.catalog.expression_scope import InputError
 from resource_api.model.declaration import ProviderInstance
 from resource_api.model.type_definition import FunctionCall
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, hint, reason
-from resource_api.model.values.expression import Expression, ExpressionPath
 from resource_api.model.values.reference import capitalize_type, instance_name, split_instance
 from resource_api.model.values.values import (
     SCALAR_TYPES,
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.entry_values import Evaluator
-    from resource_api.catalog.expression_scope import Scope
-    from resource_api.catalog.purges import PurgeRule
     from resource_api.catalog.resource_table import Definitions, ResourceTable
     from resource_api.model.attribute import Attribute
     from resource_api.model.declaration import ConfiguredProvider, FilePosition, Input, Manifest
@@ -44,17 +42,15 @@ if TYPE_CHECKING:
     #: Calls a function with inputs; the third argument: whether its answer is a secret in any case.
     Ask = Callable[[FunctionCall, Mapping[str, Any], bool], Any]
 
-T = TypeVar("T")
-
 
 def build_instances(
     table: ResourceTable,
     evaluator: Evaluator,
     diagnostics: Diagnostics,
     calls: Mapping[str, FunctionCall | None],
-    rules: Sequence[PurgeRule] = (),
+    purges: Mapping[str, tuple[FilePosition, str]],
 ) -> dict[str, ProviderInstance]:
-    """Return the provider instances that the manifest names, or its resources, ``calls`` and ``rules`` need, by name.
+    """Return the provider instances that the manifest names, or its resources, ``calls`` and ``purges`` need, by name.
 
     Invalid ones are reported. The resources of an instance are ordered after those that its configuration refers to.
     """
@@ -68,7 +64,7 @@ def build_instances(
     for name, definition in table.instances().items():
         if definition.config.attributes or name in declared_for:
             users[name] = [entry for entry in table.entries if entry.instance == name]
-    callers = {rule.definition.instance: (rule.position, rule.subject) for rule in rules}
+    callers = dict(purges)
     for name, call in calls.items():
         if call is not None:
             callers[call.instance] = diagnostics.manifest.place(("values", name)), f"value '{name}'"
@@ -345,67 +341,6 @@ def _call(body: Mapping[str, Any], diagnostics: Diagnostics, definitions: Defini
         msg = f"type '{split_instance(instance)[0]}' has no function '{name}'{hint(name, functions)}"
         raise ValueError(msg)
     return FunctionCall(instance, name, functions[name], arguments)
-
-
-class InputError(ValueError):
-    """The reason that inputs of a function are invalid; ``key`` is the first of them."""
-
-    def __init__(self, message: str, key: str | None) -> None:
-        """Keep the name of the input."""
-        super().__init__(message)
-        self.key = key
-
-
-def check_values(diagnostics: Diagnostics, scope: Scope, resolve: Callable[[ExpressionPath], Any]) -> None:
-    """Report the named values that are invalid as far as ``resolve`` knows, and mark them so in ``scope``.
-
-    Those that others refer to come first, so a mistake is reported at its own position only. The results of pure
-    functions that are completely known are final (contract §10.12).
-    """
-    written = diagnostics.manifest.values
-    for name in referenced_first({name: _used_names(value) for name, value in written.items()}):
-        if scope.calls.get(name, name) is None:
-            continue
-        try:
-            value = expression.evaluate(named_value(name), resolve)
-        except ValueError as error:
-            path = ("with", error.key) if isinstance(error, InputError) and error.key else ()
-            diagnostics.value_error(name, path, str(error), "expression")
-            scope.mark_invalid(name)
-        else:
-            if name in scope.calls and not is_unknown(value):
-                scope.constants[name] = value
-
-
-def named_value(name: str) -> Expression:
-    """Return the expression of a named value."""
-    return Expression((ExpressionPath("values", (name,)),))
-
-
-def _used_names(value: Any) -> list[str]:
-    """Return the named values that a value uses; none for an invalid value, which is reported on evaluation."""
-    try:
-        return [path.keys[0] for path in expression.find_paths(value) if path.root == "values"]
-    except ValueError:
-        return []
-
-
-def referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
-    """Return the keys, references before referrers; cycles, reported elsewhere, in any order."""
-    ordered: dict[T, None] = {}
-    for start in references:
-        stack = [start]
-        inside = {start}
-        while stack:
-            following = next(
-                (t for t in references[stack[-1]] if t in references and t not in ordered and t not in inside), None
-            )
-            if following is None:
-                ordered[stack.pop()] = None
-            else:
-                inside.add(following)
-                stack.append(following)
-    return list(ordered)
 
 
 def _type_with_function(name: str, definitions: Definitions) -> str:

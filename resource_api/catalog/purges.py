@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.provider_config import select_instance
-from resource_api.catalog.targets import matcher
+from resource_api.catalog.resource_table import matcher
 from resource_api.manifest.conditions import ConditionError, parse_test, test_failure
 from resource_api.model.values.errors import DefinitionError, nearest
 from resource_api.model.values.reference import capitalize_type

@@ -6,17 +6,26 @@ may come from the title. No two resources of a provider instance have the same o
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.provider_functions import canonical_name
 from resource_api.model.values.errors import DefinitionError
-from resource_api.model.values.reference import Reference, child_reference, enclosing_components, parse, split_instance
+from resource_api.model.values.reference import (
+    TYPE_NAME,
+    Reference,
+    child_reference,
+    component_chain,
+    enclosing_components,
+    parse,
+    split_instance,
+)
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
 from resource_api.model.values.values import is_secret, is_unknown
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Declaration, FilePosition
     from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.record import Record
     from resource_api.model.type_definition import LoadedComponent, Name, TypeDefinition
 
 
@@ -255,3 +265,43 @@ def has_unsuitable_identity(entry: Entry) -> bool:
         is_secret(value) or (value is None and not attributes[name].datatype.optional)
         for name, value in identity.items()
     )
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Return a test for references: for a reference with wildcards, or for a type without brackets."""
+    text = pattern[:1].upper() + pattern[1:]
+    if "[" not in text and TYPE_NAME.match(text.lower()):
+        text += "[*]"
+    least = len(text) - text.count("*")
+
+    @cache
+    def regex() -> re.Pattern[str]:
+        first, *rest = ("".join("." if c == "?" else re.escape(c) for c in part) for part in re.split(r"\*+", text))
+        # Atomic groups: only the first occurrence of a part counts, so there is no backtracking.
+        inner = "".join(f"(?>.*?{part})" for part in rest[:-1])
+        return re.compile(f"{first}{inner}.*{rest[-1]}" if rest else first, re.DOTALL)
+
+    return lambda reference: len(reference) >= least and regex().fullmatch(reference) is not None
+
+
+def selecting_names(entry: Entry | Record, *, whole: bool = False) -> list[str]:
+    """Return the names that select a resource: its reference first, then its last part and its components.
+
+    ``whole``: without names that are only a part of a reference.
+    """
+    names = [str(entry.reference)]
+    if entry.parent:
+        names += enclosing_components(entry.parent)
+        if not whole:
+            names += [str(Reference(entry.type, entry.title)), *map(str, component_chain(entry.parent))]
+    return names
+
+
+def matching_entries(name: Reference, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries of a reference with wildcards, of its type or within a component of that (contract §10.5)."""
+    matches = matcher(str(name))
+    return [
+        entry
+        for entry in entries
+        if (entry.parent or entry.type == name.type) and any(map(matches, selecting_names(entry)))
+    ]

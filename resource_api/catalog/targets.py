@@ -7,21 +7,17 @@ name of a component means all its resources. Pure.
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import descendants, reverse
+from resource_api.catalog.resource_table import matcher, selecting_names
 from resource_api.model.values import reference
 from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import (
-    TYPE_NAME,
-    Reference,
     capitalize_type,
     child_reference,
     component_chain,
-    enclosing_components,
     parse_name,
 )
 
@@ -38,23 +34,6 @@ if TYPE_CHECKING:
 _OF_LEFT_OUT: Final = ("--target", "--exclude")
 #: How many undeclared resources a message names.
 _NAMED: Final = 5
-
-
-def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a test for references: for a reference with wildcards, or for a type without brackets."""
-    text = pattern[:1].upper() + pattern[1:]
-    if "[" not in text and TYPE_NAME.match(text.lower()):
-        text += "[*]"
-    least = len(text) - text.count("*")
-
-    @cache
-    def regex() -> re.Pattern[str]:
-        first, *rest = ("".join("." if c == "?" else re.escape(c) for c in part) for part in re.split(r"\*+", text))
-        # Atomic groups: only the first occurrence of a part counts, so there is no backtracking.
-        inner = "".join(f"(?>.*?{part})" for part in rest[:-1])
-        return re.compile(f"{first}{inner}.*{rest[-1]}" if rest else first, re.DOTALL)
-
-    return lambda reference: len(reference) >= least and regex().fullmatch(reference) is not None
 
 
 def select(
@@ -173,7 +152,9 @@ def matching_indices(
         is_urn = pattern.startswith("urn:")
         text = _reference(pattern, option)
         text = aliases.get(text, text)
-        names, untouched_names = ([_names(row, whole=is_urn) for row in rows] for rows in (resources, untouched))
+        names, untouched_names = (
+            [selecting_names(row, whole=is_urn) for row in rows] for rows in (resources, untouched)
+        )
         matched, undeclared = _exact_matches(text, names), _exact_matches(text, untouched_names)
         if not (matched or undeclared):
             matches = matcher(text)
@@ -204,14 +185,6 @@ def aliases(catalog: Catalog) -> dict[str, str]:
         for declared in every
         for alias in declared.meta.aliases
     }
-
-
-def matching_entries(name: Reference, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries of a reference with wildcards, of its type or within a component of that (contract §10.5)."""
-    matches = matcher(str(name))
-    return [
-        entry for entry in entries if (entry.parent or entry.type == name.type) and any(map(matches, _names(entry)))
-    ]
 
 
 def _undeclared(records: Sequence[Record], option: str) -> str:
@@ -251,19 +224,6 @@ def _reference(pattern: str, option: str) -> str:
     except ValueError as error:
         msg = f"{option}: {error}"
         raise UsageError(msg) from error
-
-
-def _names(entry: Entry | Record, *, whole: bool = False) -> list[str]:
-    """Return the names that select a resource: its reference first, then its last part and its components.
-
-    ``whole``: without names that are only a part of a reference.
-    """
-    names = [str(entry.reference)]
-    if entry.parent:
-        names += enclosing_components(entry.parent)
-        if not whole:
-            names += [str(Reference(entry.type, entry.title)), *map(str, component_chain(entry.parent))]
-    return names
 
 
 def _with_related(

@@ -14,7 +14,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import yaml_scalar
-from resource_api.manifest.sections import MAPPING, assemble, unknown_keys, violations
+from resource_api.manifest.sections import MAPPING, assemble, violations
+from resource_api.manifest.syntax_hints import unknown_keys
 from resource_api.model.declaration import DocumentPath, SkippedInclude
 from resource_api.model.values import document
 from resource_api.model.values.document import Document

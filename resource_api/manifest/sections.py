@@ -13,6 +13,7 @@ import re
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.manifest.syntax_hints import Violation, module_hint, unknown_keys
 from resource_api.manifest.yaml_scalar import QUOTING, quoting_hint, quoting_hint_at
 from resource_api.model.attribute import CARDINALITY, EVALUATED, METAPARAMETERS, MISSING, OPERATIONS, RELATIONSHIPS
 from resource_api.model.declaration import (
@@ -28,7 +29,7 @@ from resource_api.model.declaration import (
 from resource_api.model.values import document, expression, reference, text
 from resource_api.model.values.errors import ManifestError, Problem, nearest
 from resource_api.model.values.reference import Reference
-from resource_api.model.values.start_up import NamedTuple, regex
+from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import show
 from resource_api.model.values.values import Sensitive
 
@@ -530,15 +531,6 @@ _TAG: Final = regex(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
 _CUT_REFERENCE: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
 
 
-class Violation(NamedTuple):
-    """A message about an invalid value, and the path of keys to the value."""
-
-    path: Path
-    message: str
-    hint: str = ""
-    code: str = "invalid"
-
-
 def document_violation(data: Any) -> Violation | None:
     """Return the error of a document that cannot be a manifest, or None."""
     if type(data) is not dict:
@@ -557,14 +549,6 @@ def violations(name: str, value: Any) -> Iterator[Violation]:
 def is_valid_reference(name: str, value: Any) -> bool:
     """Whether a value is certainly valid: one reference in a relationship, the most frequent metaparameter."""
     return type(value) is str and value[-1:] == "]" and name in RELATIONSHIPS
-
-
-def unknown_keys(path: Path, mapping: dict[str, Any], allowed: tuple[str, ...], context: str) -> Iterator[Violation]:
-    """Yield a violation with the nearest allowed key for each key not in ``allowed``; ``context`` as in ``suggest``."""
-    for key, value in mapping.items():
-        if key not in allowed:
-            hint = nearest(key, allowed, context) or module_hint(value) or f"known are {', '.join(allowed)}"
-            yield Violation((*path, key), f"unknown key {document.quote_key(key)}", hint, "unknown_key")
 
 
 def purge_violations(path: Path, item: Any) -> Iterator[Violation]:
@@ -588,11 +572,6 @@ def purge_violations(path: Path, item: Any) -> Iterator[Violation]:
     for key, check in (("except", _strings), ("where", _where), ("provider", _string), ("when", _when)):
         if item.get(key) is not None:
             yield from check((*path, key), item[key])
-
-
-def module_hint(body: Any) -> str:
-    """Return the hint for a body whose key is a Salt module, such as ``pkg.installed``, or an empty string."""
-    return next(filter(None, (nearest(str(key), (), "module") for key in body)), "") if type(body) is dict else ""
 
 
 def lacks_bracket(value: Any) -> bool:

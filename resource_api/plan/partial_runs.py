@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _NAMED: Final = 50
 
 
-class LeftOut(NamedTuple):
+class IncompleteRun(NamedTuple):
     """Resources that a run leaves out because excluded ones that they need are missing."""
 
     entries: Collection[Entry]
@@ -46,7 +46,7 @@ def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int
 
 def leave_out(
     catalog: Catalog, prior: Prior, needed: Collection[int], selected: Collection[int], queries: PlannerQueries
-) -> LeftOut | None:
+) -> IncompleteRun | None:
     """Return the ``selected`` entries that need a missing one of the ``needed`` entries, or None."""
     missing = [index for index in sorted(needed) if not _is_there(catalog, prior, catalog.entries[index], queries)]
     if not missing:
@@ -54,7 +54,7 @@ def leave_out(
     dependents = descendants(missing, reverse(catalog.requires)).intersection(selected)
     entries = [catalog.entries[index] for index in sorted(dependents.difference(prior.orphans))]
     entries = [entry for entry in entries if exists(entry.should)]
-    return LeftOut(entries, [catalog.entries[index] for index in missing]) if entries else None
+    return IncompleteRun(entries, [catalog.entries[index] for index in missing]) if entries else None
 
 
 def _is_to_exist(entry: Entry) -> bool:

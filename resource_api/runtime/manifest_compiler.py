@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.model.declaration import ConfiguredProvider
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import LoadedComponent
     from resource_api.model.values.assets import Content, ContentSpec
@@ -136,9 +137,11 @@ class ManifestCompiler:
         if manifest.with_includes is not None:
             manifest = self._with_includes(manifest, inputs, providers)
         configured = manifest.providers.values()
-        if any(declared.path for declared in configured):
-            from resource_api.terraform.family import register_families
-
+        if families := [declared for declared in configured if declared.path]:
+            try:
+                from resource_api.terraform.family import register_families
+            except ImportError as error:
+                raise ManifestError([_missing_extra(declared) for declared in families]) from error
             register_families(self._registry, manifest, self._log)
         providers.select_versions({declared.instance: declared.version for declared in configured})
         providers.select_implementations({declared.instance: declared.implementation for declared in configured})
@@ -280,3 +283,13 @@ def short_secret_warnings(
                 position = manifest.place(entry.declaration, name)
                 message = f"the secret '{name}' {_TOO_SHORT}"
                 yield Problem(name, message, "warning", str(entry.reference), *position, code="short_secret")
+
+
+def _missing_extra(declared: ConfiguredProvider) -> Problem:
+    """Return the problem of a Terraform provider where no client for it is installed, as on hosts."""
+    position = declared.origin.place("path")
+    message = f"provider '{declared.name}': programs of Terraform providers cannot be used here"
+    hint = "pip install 'resource-api[terraform]'; with --on they are not available on hosts"
+    return Problem(
+        None, message, file=position.file, line=position.line, column=position.column, code="extra", hint=hint
+    )

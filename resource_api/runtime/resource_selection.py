@@ -1,27 +1,32 @@
-"""Types and resources that the command ``resource`` lists: by name, pattern and ``--filter 'ATTR OP VALUE'``."""
+"""The resources that the command ``resource`` lists or changes: by name, pattern and ``--filter 'ATTR OP VALUE'``."""
 
 from __future__ import annotations
 
 import operator
 import re
+from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from resource_api.catalog.targets import matcher
+from resource_api.catalog.resource_table import matcher
 from resource_api.model.codec import plain
 from resource_api.model.datatypes import from_text
 from resource_api.model.values.errors import CannotList, DefinitionError, ProviderError, UnknownType, UsageError, hint
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import is_secret, same_value
-from resource_api.runtime.resource_access import ShownResources, check_has_resources
+from resource_api.runtime.resource_access import canonical_identity, check_has_resources, parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.attribute import Attribute
+    from resource_api.model.report import RunReport
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.runtime.resource_access import ResourceCall, ResourceReader
+    from resource_api.runtime.configured_provider import SelectedProvider
+    from resource_api.runtime.resource_access import ResourceReader
+    from resource_api.runtime.runtime import Runtime
+    from resource_api.system.log import Log
 
     Rows = Sequence[dict[str, object]]
 
@@ -295,3 +300,99 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return value if isinstance(value, str) else str(plain(value))
+
+
+class ResourceCall(Protocol):
+    """One call of the command ``resource``: of this process, or of a job on a host."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options and arguments of the command, by name."""
+
+    @property
+    def reader(self) -> ResourceReader:
+        """The reader of resources."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime that changes a resource."""
+
+    def find_type(self, name: str) -> TypeDefinition:
+        """Return the type of a name of the command line. Raise ``UsageError`` for an unknown one."""
+
+    def select(self, definition: TypeDefinition) -> SelectedProvider | None:
+        """Return the configured provider that the options select, or None. Raise ``UsageError``."""
+
+    def secret(self, attribute: str, text: str) -> str:
+        """Return the secret that a text of the command line means. Raise ``UsageError`` for a visible one."""
+
+    def end_change(self, report: RunReport) -> int:
+        """Show the end of a change and return its exit code."""
+
+
+class ShownResources(NamedTuple):
+    """The resources that the command ``resource`` shows, or None after a change that failed; and its exit code."""
+
+    listed: Listed | None
+    code: int = 0
+    selected: SelectedProvider | None = None
+    #: Whether they are a listing, not one resource that is shown as it is.
+    is_listing: bool = False
+    #: The errors of resources that cannot be read, for the log: type, reference → error.
+    failures: tuple[str, Mapping[str, str]] = ("", {})
+
+    def log_failures(self, log: Log) -> None:
+        """Log the errors of resources that cannot be read."""
+        type_name, failures = self.failures
+        for reference, error in failures.items():
+            log.write("err", reference, error, type_name, reference=reference, status="failed")
+
+
+def find_resources(call: ResourceCall) -> ShownResources:
+    """Read, or change and read, the resources that TYPE, NAME and ATTR=VALUE mean. Raise ``UsageError``."""
+    options, reader = call.options, call.reader
+    text, name, changes = (options.get(word) for word in ("type_name", "name", "changes"))
+    if options.get("every_type") or any(mark in (text or ",") for mark in ",*?"):
+        return list_types(call)
+    definition = call.find_type(text or "")
+    selected = call.select(definition)
+    if selected is not None:
+        definition = reader.registry.type(definition.name, selected.version).for_instance(selected.instance)
+    _filtered(call, [(definition, ())])  # filters are checked before anything is read
+    attributes: Mapping[str, Any] = {}
+    if name is not None:
+        name, attributes = parse_name(definition, name, changes or (), call.secret)
+    strict = options.get("strict") or "error"
+    if name is None or (any(mark in name for mark in "*?") and not attributes.keys() >= set(definition.namevars)):
+        if changes:
+            namevar = definition.namevars[0]
+            msg = f"'{name}' is a pattern, and ATTR=VALUE changes one resource; give {namevar}=NAME too"
+            raise UsageError(msg)
+        rows, failures = reader.read(definition.name, strict=strict, selected=selected)
+        listed = _filtered(call, [(definition, rows)], name)
+        return ShownResources(listed, int(bool(failures)), selected, True, (definition.name, failures))  # noqa: FBT003
+    identity, code = partial(canonical_identity, definition, name, attributes), 0
+    read = partial(reader.read_all, definition.name, identity, strict=strict, selected=selected)
+    if not attributes.keys() <= set(definition.namevars):
+        _refuse_with_changes(options)
+        flags: dict[str, Any] = {"noop": bool(options.get("noop")), "strict": strict, "selected": selected}
+        target = Reference(definition.name, name)
+        code = call.end_change(call.runtime.change_resource(definition, target, read()[0], attributes, **flags))
+        if code not in {0, 2}:
+            return ShownResources(None, code)
+    return ShownResources(_filtered(call, [(definition, read())]), code, selected)
+
+
+def _refuse_with_changes(options: Mapping[str, object]) -> None:
+    for option in ("filters", "edit"):
+        if options.get(option):
+            msg = f"--{option.removesuffix('s')} cannot be combined with ATTR=VALUE"
+            raise UsageError(msg)
+
+
+def _filtered(call: ResourceCall, listed: Listed, pattern: str | None = None) -> Listed:
+    """Return the resources that a pattern and the filters of the options select. Raise ``UsageError``."""
+    filters = call.options.get("filters") or ()
+    if not (pattern or filters):
+        return listed
+    return select_resources(listed, pattern, filters)

@@ -167,10 +167,11 @@ def _check_format(saved: Mapping[str, object], path: str) -> None:
 def validated(document: Mapping[str, object], path: str) -> PlanJson:
     """Return a document from a file or a host. Raise ``ManifestError`` unless ``plan`` may have written it.
 
-    Counts that an older version did not have are 0.
+    What an older version did not have yet is empty, or 0.
     """
+    document = {"output_changes": {}, "unknown": [], **document}
     if isinstance(summary := document.get("summary"), dict):
-        document = {**document, "summary": {**Summary._field_defaults, **summary}}
+        document["summary"] = {**Summary._field_defaults, **summary}
     if violations := find_violations("plan", document):
         raise _not_as_saved(path, str(violations[0]))
     return cast("PlanJson", document)

@@ -331,3 +331,86 @@ class RunningCall:
     def log(self, seconds: int) -> None:
         """Log a notice that it still goes on."""
         self._context.outcomes.write("notice", self.subject, f"still {self.verb} ({seconds} s)", self._names)
+
+
+class Prerequisites:
+    """The failures that block operations of one segment during its call, also by ``--fail-fast``.
+
+    Dependencies are followed through operations of the segment that have nothing to do.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[OperationRun],
+        waits: Mapping[int, Sequence[int]],
+        failures: Collection[int],
+        *,
+        fail_fast: bool,
+    ) -> None:
+        """Take the operations in their order; ``waits`` and the growing ``failures`` are the run's, by number."""
+        self._runs = runs
+        self._fail_fast = fail_fast
+        self._failures = failures
+        self._blocked: set[int] = set()
+        self._waits = waits if all(run.acts for run in runs) else self._through_unchanged(waits)
+
+    @cached_property
+    def _by_name(self) -> Mapping[Name, OperationRun]:
+        return {run.name: run for run in self._runs}
+
+    @cached_property
+    def _by_number(self) -> Mapping[int, OperationRun]:
+        return {run.number: run for run in self._runs}
+
+    def blocked(self, name: Name, context: Context | None = None) -> bool:
+        """Return whether a prerequisite of ``name`` has failed; ``context`` is that of the running call, or None.
+
+        Ask for the names of a call in dependency order.
+        """
+        if context is not None and not (self._failures or context.outcomes.any_failed):
+            return False
+        run = self._by_name.get(name)
+        return run is not None and self._is_blocked(run, context)
+
+    def left_out(self, name: Name, context: Context) -> bool:
+        """Return whether a call omits a name: it is blocked, or any resource failed with ``--fail-fast``."""
+        return self.blocked(name, context) or (self._fail_fast and context.outcomes.any_failed_finally)
+
+    def halted(self) -> bool:
+        """Return whether no further operation of this segment begins, because one failed with ``--fail-fast``."""
+        return self._fail_fast and any(run.failing and not run.is_to_repeat for run in self._runs)
+
+    def freed(self) -> list[OperationRun]:
+        """Return the operations that calls have left out and whose prerequisites have succeeded since."""
+        omitted = [run for run in self._runs if run.number in self._blocked]
+        self._blocked.clear()
+        return [run for run in omitted if run.started and not (run.finished or self.blocked(run.name))]
+
+    def _is_blocked(self, run: OperationRun, context: Context | None) -> bool:
+        for number in self._waits.get(run.number, ()):
+            failed = number in self._failures or number in self._blocked
+            prerequisite = self._by_number.get(number)
+            if not failed and prerequisite is not None:
+                outcome = context.outcomes.get(prerequisite.name) if context else None
+                if outcome is None:
+                    failed = prerequisite.failing
+                else:
+                    failed = outcome.status == "failed" or bool(prerequisite.result.error)
+            if failed:
+                self._blocked.add(run.number)
+                return True
+        return False
+
+    def _through_unchanged(self, waits: Mapping[int, Sequence[int]]) -> dict[int, Sequence[int]]:
+        """Return the waits of the segment; one for an operation without a change adds that operation's own waits."""
+        closed: dict[int, Sequence[int]] = {}
+        inherited: dict[int, list[int]] = {}
+        for run in self._runs:
+            numbers = waits.get(run.number, ())
+            if not inherited.keys().isdisjoint(numbers):
+                numbers = list(dict.fromkeys(n for number in numbers for n in (number, *inherited.get(number, ()))))
+            if not run.acts:
+                relevant = (number for number in numbers if number in self._by_number or number in self._failures)
+                inherited[run.number] = [number for number in relevant if number not in inherited]
+            closed[run.number] = numbers
+        return closed

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.change import Change
     from resource_api.transaction.operation_run import OperationRun
-    from resource_api.transaction.provider_call import ProviderCaller
-    from resource_api.transaction.segment_run import Prerequisites
+    from resource_api.transaction.provider_call import Prerequisites, ProviderCaller
     from resource_api.transaction.transaction_context import TransactionContext
     from resource_api.transaction.verify import Verification
 

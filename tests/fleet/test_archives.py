@@ -46,6 +46,7 @@ ONE_OF: Final = frozenset({"_sha2", "_sha256"})
 NEVER: Final = frozenset(
     {
         ("resource_api/__main__.py", "resource_api.cli.main"),
+        ("resource_api/runtime/manifest_compiler.py", "resource_api.terraform.family"),
     }
 )
 LIMIT: Final = 800 * 1024

@@ -317,3 +317,16 @@ open("modules", "w").write(repr(names))
 """
     subprocess.run([sys.executable, "-P", "-c", script], cwd=account.home, env=account.environment, check=True)
     assert (account.home / "modules").read_text() == "[]"
+
+
+def test_without_the_extra_the_line_and_the_remedy_are_named(account: Account) -> None:
+    """As on hosts, which have no client."""
+    account.write("  Odd_thing[a]: {name: a}\n")
+    run = "from resource_api.cli.main import run; sys.exit(run(['plan', 'site.yaml']))"
+    script = f"import sys; sys.modules['h2'] = None; {run}"
+    argv = [sys.executable, "-P", "-c", script]
+    ended = subprocess.run(argv, cwd=account.home, env=account.environment, check=False, capture_output=True, text=True)
+    assert ended.returncode == 65
+    assert ended.stderr.startswith("site.yaml:2:")
+    assert "provider 'odd': programs of Terraform providers cannot be used here" in ended.stderr
+    assert "pip install 'resource-api[terraform]'" in ended.stderr

@@ -14,7 +14,7 @@ from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.values import Sensitive
 from resource_api.render import yaml_manifest
-from resource_api.runtime import resource_access
+from resource_api.runtime import resource_selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,7 +74,7 @@ def resource(
     if (code := run_on_hosts(session, "resource", type_name=type_name, name=name, changes=changes)) is not None:
         return code
     call = _Call(session, {"type_name": type_name, "name": name, "changes": changes, **settings})
-    shown = resource_access.find_resources(call)
+    shown = resource_selection.find_resources(call)
     code = 0
     if shown.listed is not None:
         code = _show(session, shown.listed, shown.selected, listing=shown.is_listing)
@@ -83,7 +83,7 @@ def resource(
 
 
 class _Call(LocalCall):
-    """A call that this process answers, see ``resource_access.ResourceCall``."""
+    """A call that this process answers, see ``resource_selection.ResourceCall``."""
 
     @property
     def reader(self) -> ResourceReader:
@@ -176,15 +176,17 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
 def _show_documents(session: Session, listed: Listed, form: str) -> None:
     """Print resources as ``json``, ``csv`` or ``table``; on a terminal in the pager if they do not fit."""
     from resource_api.render import table
-    from resource_api.runtime.resource_selection import documents
 
     if session.json:
-        session.output.print_json(documents(listed))
+        session.output.print_json(resource_selection.documents(listed))
         return
     if form == "csv":
-        lines = table.comma_separated(documents(listed), terminal=session.output.stdout.isatty())
+        lines = table.comma_separated(resource_selection.documents(listed), terminal=session.output.stdout.isatty())
     else:
-        tables = ((definition, _table_rows(definition, documents([(definition, rows)]))) for definition, rows in listed)
+        tables = (
+            (definition, _table_rows(definition, resource_selection.documents([(definition, rows)])))
+            for definition, rows in listed
+        )
         lines = _tables(list(tables), lambda rows: table.table(rows, session.output.columns))
     session.output.print_paged(list(lines))
 

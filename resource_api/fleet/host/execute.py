@@ -47,7 +47,7 @@ from resource_api.plugins.registry import Registry
 from resource_api.plugins.worker import protocol
 from resource_api.provider.context import RunContext, current
 from resource_api.render import json as documents
-from resource_api.runtime import commands, refresh, resource_access, resource_selection, saved_plan
+from resource_api.runtime import commands, refresh, resource_selection, saved_plan
 from resource_api.runtime.runtime import Runtime, state_settings
 from resource_api.runtime.signals import Interrupts, exit_despite_threads
 from resource_api.state.lock import Lock
@@ -415,7 +415,7 @@ def _read(run: HostRun) -> int:
 
 def _resource(run: HostRun) -> int:
     """Send the resources that a name and filters select; change one where the job has changes."""
-    shown = resource_access.find_resources(run)
+    shown = resource_selection.find_resources(run)
     shown.log_failures(run.log)
     if shown.listed is not None:
         run.result(resource_selection.documents(shown.listed))

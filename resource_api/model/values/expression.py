@@ -67,7 +67,7 @@ class Index(str):
     __slots__ = ()
 
 
-class Choice(str):
+class ChosenKey(str):
     """A key that another path chooses, ``[inputs.k]``: the key's text once it is known, empty before."""
 
     __slots__ = ("path",)
@@ -84,7 +84,7 @@ class Choice(str):
 
     def __eq__(self, other: object) -> bool:
         """Return whether a key has the same text, and if a path chooses it too, the same path."""
-        return str.__eq__(self, other) is True and (not isinstance(other, Choice) or self.path == other.path)
+        return str.__eq__(self, other) is True and (not isinstance(other, ChosenKey) or self.path == other.path)
 
 
 class ExpressionPath(NamedTuple):
@@ -203,7 +203,7 @@ def _key(match: Match[str]) -> str:
     """Return a key in brackets."""
     _, index, single, double, choice = match.groups()
     if choice is not None:
-        return Choice(_path(f"{choice}}}", 0)[0])
+        return ChosenKey(_path(f"{choice}}}", 0)[0])
     return Index(index) if index else double.replace('""', '"') if single is None else single.replace("''", "'")
 
 
@@ -211,7 +211,7 @@ def _written_key(key: str) -> str:
     """Return a key as ``_keys`` reads it."""
     if isinstance(key, Index):
         return f"[{key}]"
-    if isinstance(key, Choice):
+    if isinstance(key, ChosenKey):
         return f"[{str(key.path)[2:-1]}]"
     return f".{key}" if _NAME.match(key) else "['{}']".format(key.replace("'", "''"))
 
@@ -273,7 +273,7 @@ def find_paths(value: object) -> Iterator[ExpressionPath]:
                 # The title of a resource may contain paths itself, and a path may choose a key.
                 yield from find_paths(path.root[1] if isinstance(path.root, tuple) else "")
                 if has_choices(path):
-                    yield from (key.path for key in path.keys if isinstance(key, Choice))
+                    yield from (key.path for key in path.keys if isinstance(key, ChosenKey))
     elif isinstance(value, Sensitive):
         yield from find_paths(value.reveal())
     elif isinstance(value, (dict, list)):
@@ -409,7 +409,7 @@ def follow_keys(value: Any, path: ExpressionPath | str, keys: tuple[str, ...]) -
 
 def has_choices(path: ExpressionPath) -> bool:
     """Return whether other paths choose keys of a path; its first key is always a name."""
-    return len(path.keys) > 1 and Choice in map(type, path.keys)
+    return len(path.keys) > 1 and ChosenKey in map(type, path.keys)
 
 
 def with_choices(path: ExpressionPath, resolve: Callable[[ExpressionPath], Any]) -> tuple[ExpressionPath | None, bool]:
@@ -419,7 +419,7 @@ def with_choices(path: ExpressionPath, resolve: Callable[[ExpressionPath], Any])
     """
     keys, secret = list(path.keys), False
     for position, key in enumerate(keys):
-        if isinstance(key, Choice):
+        if isinstance(key, ChosenKey):
             value = resolve(key.path)
             inner = value.reveal() if isinstance(value, Sensitive) else value
             if inner is UNKNOWN:
@@ -427,7 +427,7 @@ def with_choices(path: ExpressionPath, resolve: Callable[[ExpressionPath], Any])
             if type(inner) not in {str, int}:
                 msg = f"{path}: {key.path} must be text or an integer to choose a key; it is {kind_of(inner)}"
                 raise ValueError(msg)
-            keys[position] = Choice(key.path, str(inner))
+            keys[position] = ChosenKey(key.path, str(inner))
             secret = secret or inner is not value
     return path._replace(keys=tuple(keys)), secret
 
