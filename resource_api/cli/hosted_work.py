@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.catalog.declaration_checks import declaration_problems
 from resource_api.cli import options
 from resource_api.cli.output import threshold
 from resource_api.fleet import host_names, job_inputs
@@ -35,6 +36,8 @@ _PASSED: Final = (
     *("isolate", "state", "stack", "project", "lock_timeout"),
     *("every_type", "filters", "provider", "config"),
 )
+#: The commands that use the declarations of a manifest.
+_CHECKED: Final = frozenset({"apply", "plan", "validate"})
 
 
 class Work(NamedTuple):
@@ -106,6 +109,8 @@ def prepare(
     declared = None if is_program else job_inputs.declared_manifest(documents)
     if declared is not None and declared.problems:
         raise ManifestError(declared.problems)
+    if declared is not None and command in _CHECKED:
+        _check_declarations(session, declared)
     host_inputs = HostInputs(declared, inputs).of_all(hosts.items())
     for values in {id(values): values for values in host_inputs.values()}.values():
         session.log.mask.add_inputs(values)
@@ -116,6 +121,14 @@ def prepare(
         project=_project(session, declared, documents),
         is_program=is_program,
     )
+
+
+def _check_declarations(session: Session, declared: Manifest) -> None:
+    """Raise ``ManifestError`` for problems that every host would find."""
+    registry = session.registry
+    problems = declaration_problems(declared, registry.type, lambda name: registry.component(name) is not None)
+    if problems:
+        raise ManifestError(problems)
 
 
 def _documents(session: Session, manifest: str) -> Sequence[Document]:
@@ -201,8 +214,8 @@ def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | 
         if writers := trust.who_can_change(path):
             problem = Problem(None, f"others can change this inventory: {writers}", "warning", file=path)
             session.console.show_problem(problem)
+    _check_unused(session, selection, patterns)
     _warn_of_addresses(session, selection, hosts)
-    _warn_of_unused(session, selection, patterns)
     if earlier is None:
         return hosts
     remaining = {name: inventory for name, inventory in hosts.items() if name in earlier.remaining}
@@ -224,8 +237,11 @@ def _warn_of_addresses(session: Session, selection: Selection, hosts: Mapping[st
         session.log.write("warning", "", f"'{','.join(host_names.fold(addresses))}' {words}; {suggestion}")
 
 
-def _warn_of_unused(session: Session, selection: Selection, patterns: Sequence[str]) -> None:
-    """Warn of exclusions without effect, which are likely mistyped."""
-    for name, names in islice(selection.unused(patterns), _COMPARED):
-        text = f"--on: '{name}' after ! or & is neither in an inventory nor selected{hint(name, names)}"
+def _check_unused(session: Session, selection: Selection, patterns: Sequence[str]) -> None:
+    """Warn of intersections without effect, which are likely mistyped. Raise ``UsageError`` for such an exclusion."""
+    for name, names, excluded in islice(selection.unused(patterns), _COMPARED):
+        mark = "!" if excluded else "&"
+        text = f"--on: '{name}' after {mark} is neither in an inventory nor selected{hint(name, names)}"
+        if excluded:
+            raise UsageError(text)
         session.log.write("warning", "", text)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.fleet import transport
+from resource_api.fleet.connections import jump_chain
 from resource_api.fleet.transport import ConnectionLost, HostUnreachable, unreachable
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.start_up import NamedTuple
@@ -101,7 +102,7 @@ class AsyncsshTransport:
         self._client = _client(self.library)
         self._key_finders: dict[tuple[str, ...], object] = {}
         self._identities: dict[str, Sequence[object]] = {}
-        self._jumps: dict[str, asyncio.Task[Any]] = {}
+        self._jumps: dict[tuple[str, tuple[Host, ...]], asyncio.Task[Any]] = {}
         self._pace = transport.JumpPace()
 
     def endpoint(self, host: Host) -> Endpoint:
@@ -261,9 +262,9 @@ class AsyncsshTransport:
 
     async def _jump(self, via: str, host: Host) -> object:
         """Return the connection to the last jump host of ``via``, shared by all hosts behind it."""
-        task = self._jumps.get(via)
+        task = self._jumps.get(key := (via, host.jump_hosts))
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
-            task = self._jumps[via] = asyncio.create_task(self._open_jump(via, host))
+            task = self._jumps[key] = asyncio.create_task(self._open_jump(via, host))
         try:
             return await asyncio.shield(task)
         except HostUnreachable as error:
@@ -272,12 +273,8 @@ class AsyncsshTransport:
 
     async def _open_jump(self, via: str, host: Host) -> object:
         first_hops, _, last = via.rpartition(",")
-        user, _, text = last.rpartition("@")
-        name, colon, port = text.rpartition(":")
-        number = int(port) if colon and port.isdigit() else None
-        target = host._replace(
-            name=name if number else text, address="", port=number, user=user or None, via=first_hops or "none"
-        )
+        target = jump_chain(host._replace(via=last))[-1]
+        target = target._replace(via=first_hops or target.via or "none")
         try:
             return await self.connect(target)
         except HostUnreachable as error:

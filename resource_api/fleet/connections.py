@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from resource_api.fleet.host_names import Address
 from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
@@ -59,6 +60,40 @@ class Host(NamedTuple):
     become_password: ValueSource | None = None
     #: ``asyncssh`` or ``ssh``.
     transport: str = LIBRARY
+    #: The hosts of the inventory that ``via`` names, and those that they are behind.
+    jump_hosts: tuple[Host, ...] = ()
+
+
+def jump_host(text: str) -> Address:
+    """Return the parts of one jump host of ``via``: ``ops@gate:2222``, or an IPv6 address in brackets."""
+    user, _, rest = text.rpartition("@")
+    name, colon, port = rest.rpartition(":")
+    number = int(port) if colon and port.isdecimal() and not name.endswith(":") else None
+    name = rest if number is None else name
+    return Address(name.removeprefix("[").removesuffix("]"), user or None, number)
+
+
+def jump_chain(host: Host) -> list[Host]:
+    """Return the jump hosts of a host, the nearest to this machine first, with the settings of its inventory."""
+    known = {jump.name: jump for jump in host.jump_hosts}
+    hops = list[Host]()
+    for text in ("" if host.via == "none" else host.via or "").split(","):
+        if not text:
+            continue
+        name, user, port = jump_host(text)
+        jump = known.get(name) or Host(name, "", None)
+        if not hops:
+            hops += jump_chain(jump._replace(jump_hosts=host.jump_hosts))
+        hops.append(
+            jump._replace(
+                user=user or jump.user,
+                port=port or jump.port,
+                identity=jump.identity or host.identity,
+                connect_timeout=host.connect_timeout,
+                jump_hosts=host.jump_hosts,
+            )
+        )
+    return hops
 
 
 class HostEvent(NamedTuple):

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import host_names
-from resource_api.fleet.connections import LIBRARY, Host
+from resource_api.fleet.connections import LIBRARY, Host, jump_host
 from resource_api.manifest.input_files import InputFiles, suffix
 from resource_api.manifest.input_values import LocatedValue
 from resource_api.manifest.read import READERS, read_file
@@ -63,6 +63,19 @@ class Inventory(NamedTuple):
 
     def host(self, name: str) -> Host:
         """Return the connection settings of a host; a name outside the file is an address. Raise ``ValueError``."""
+        jump_hosts = list[Host]()
+        host = self._without_circle(self._host(name), {name}, jump_hosts)
+        return host._replace(jump_hosts=tuple(jump_hosts))
+
+    def _without_circle(self, host: Host, visited: set[str], jump_hosts: list[Host]) -> Host:
+        """Return a host without those of its jump hosts that it is itself behind; add the others of this inventory."""
+        hops = [hop for hop in (host.via or "").split(",") if hop and jump_host(hop).host not in visited]
+        for name in (jump_host(hop).host for hop in hops):
+            if name in self.hosts and all(name != known.name for known in jump_hosts):
+                jump_hosts.append(self._without_circle(self._host(name), {*visited, name}, jump_hosts))
+        return host._replace(via=",".join(hops) or "none") if host.via else host
+
+    def _host(self, name: str) -> Host:
         connection = self.settings_of(name).connection
         fields = {key: setting.value for key, setting in connection.items()}
         fields["connect_timeout"] = float(fields.pop("timeout", 10.0))
@@ -299,15 +312,20 @@ class Selection:
             if names and name not in inventory.hosts:
                 yield name, names
 
-    def unused(self, selections: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-        """Yield each name after ``!`` and ``&`` that matches no host, with the names that may have been meant."""
+    def unused(self, selections: Sequence[str]) -> Iterator[tuple[str, list[str], bool]]:
+        """Yield each name after ``!`` and ``&`` that matches no host.
+
+        With the names that may have been meant, and whether it is an exclusion.
+        """
         terms = [host_names.term(item) for text in selections for item in host_names.split(text)]
         names = self._all_names
         included = (host for term in terms for first in term.included[:1] for host in self._members(first))
         matched = {*names, *included}
-        for name in dict.fromkeys(name for term in terms for name in (*term.included[1:], *term.excluded)):
+        excluded = dict.fromkeys((name for term in terms for name in term.excluded), True)
+        intersected = dict.fromkeys((name for term in terms for name in term.included[1:]), False)
+        for name, is_excluded in {**intersected, **excluded}.items():
             if not name.startswith(_AT) and matched.isdisjoint((name, *self._members(name))):
-                yield name, names
+                yield name, names, is_excluded
 
     @property
     def _all_names(self) -> list[str]:

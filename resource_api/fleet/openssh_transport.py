@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import transport
 from resource_api.fleet.asyncssh_transport import known_hosts_file
+from resource_api.fleet.connections import jump_chain
 from resource_api.fleet.transport import lost, unreachable
 from resource_api.model.values.errors import CommandError
 from resource_api.system.process import process_tree
@@ -111,10 +112,9 @@ class OpensshTransport:
             await asyncio.wait(self._exiting, timeout=transport.EXIT_SECONDS)
 
     async def _attempt(self, host: Host, arguments: Sequence[str], *, terminal: bool) -> OpensshProcess:
-        hops = 0
-        if (via := host.via or "none") != "none":
-            hops = via.count(",") + 1
-            await self._pace.wait(via)
+        hops = len(jump_chain(host))
+        if hops:
+            await self._pace.wait(_via(host))
         # `ssh` has read the file when it is connected; no file remains if this process is killed later.
         with tempfile.NamedTemporaryFile(
             "w", prefix="resource-api-", dir=_temporary(), errors="surrogateescape"
@@ -143,6 +143,12 @@ class OpensshTransport:
         lines = [_RULES, f"ConnectTimeout {max(1, round(host.connect_timeout))}\n"]
         lines.append(f"ServerAliveInterval {max(1, round(transport.KEEPALIVE_SECONDS))}\n")
         lines.append(f"ServerAliveCountMax {transport.KEEPALIVE_COUNT}\n")
+        for hop in jump_chain(host):
+            if hop.identity is not None and hop.identity != host.identity:
+                key = _quoted(_existing(hop.identity))
+                lines.append(
+                    f"Host {_quoted(hop.address or hop.name)}\nIdentitiesOnly yes\nIdentityFile {key}\nHost *\n"
+                )
         if host.identity is not None:
             lines.append(f"IdentitiesOnly yes\nIdentityFile {_quoted(_existing(host.identity))}\n")
         config, *known_hosts = (
@@ -285,7 +291,7 @@ async def _read(stream: asyncio.StreamReader) -> bytes:
 
 def _arguments(host: Host, *, terminal: bool) -> list[str]:
     """Return the arguments of ``ssh`` up to the name of the host. Raise ``HostUnreachable``."""
-    for setting, value in (("user", host.user or ""), ("via", host.via or "")):
+    for setting, value in (("user", host.user or ""), ("via", _via(host))):
         # `DOMAIN\user` goes to no shell.
         if _UNSAFE.search(value.replace("\\", "") if setting == "user" else value):
             msg = f"{setting} '{value}' has characters that the program ssh does not take"
@@ -294,8 +300,20 @@ def _arguments(host: Host, *, terminal: bool) -> list[str]:
     arguments += ["-o", "PermitLocalCommand=yes", "-o", f"LocalCommand=echo {_CONNECTED}; echo {_CONNECTED} >&2"]
     arguments += ["-p", str(host.port)] if host.port is not None else []
     arguments += ["-l", host.user] if host.user is not None else []
-    arguments += ["-J", host.via] if host.via is not None else []
+    arguments += ["-J", _via(host)] if host.via is not None else []
     return [*arguments, "--", host.address or host.name]
+
+
+def _via(host: Host) -> str:
+    """Return the text of ``-J``, in which names of the inventory are addresses."""
+    if not host.jump_hosts:
+        return host.via or ""
+    hops = list[str]()
+    for hop in jump_chain(host):
+        address = hop.address or hop.name
+        text = f"[{address}]" if ":" in address else address
+        hops.append(f"{hop.user}@" * bool(hop.user) + text + f":{hop.port}" * bool(hop.port))
+    return ",".join(hops)
 
 
 def _temporary() -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.process
 
 
-def _connect(home: Path, *hosts: Host) -> list[str]:
+def connect(home: Path, *hosts: Host) -> list[str]:
     """Return for each host the user there and the address that was reached."""
 
     async def ask(connections: AsyncsshTransport, host: Host) -> str:
@@ -99,7 +99,7 @@ def test_the_file_of_a_key_is_read_once(home: Path, server: Server, tmp_path: Pa
 
 def test_a_known_host_is_reached_with_a_key(home: Path, server: Server) -> None:
     """The address, the port, the user and the key are those of the host."""
-    assert _connect(home, _host(server, "127.1.0.1")) == ["deploy@127.1.0.1"]
+    assert connect(home, _host(server, "127.1.0.1")) == ["deploy@127.1.0.1"]
 
 
 @pytest.mark.parametrize("line", ["", "UserKnownHostsFile none\n", "StrictHostKeyChecking no\n"])
@@ -110,20 +110,20 @@ def test_an_unknown_host_key_is_refused_whatever_the_configuration_says(line: st
     with pytest.raises(
         HostUnreachable, match=r"its host key SHA256:\S+ is not known; if it is right: \S+ hosts trust web1"
     ):
-        _connect(home, _host(server, "127.1.0.2"))
+        connect(home, _host(server, "127.1.0.2"))
 
 
 def test_a_host_key_that_has_changed_is_refused(home: Path, server: Server) -> None:
     """The message says how the known key is removed, and no command of ours removes it."""
     _trust(home, server, "stranger")
     with pytest.raises(HostUnreachable, match=rf"is not the known one; .* ssh-keygen -R '\[127.1.0.3\]:{server.port}'"):
-        _connect(home, _host(server, "127.1.0.3"))
+        connect(home, _host(server, "127.1.0.3"))
 
 
 def test_a_host_certificate_of_a_known_authority_is_enough(home: Path, server: Server) -> None:
     """A line ``@cert-authority`` trusts all hosts whose keys the authority has signed."""
     _trust(home, server, "authority", "@cert-authority ")
-    assert _connect(home, _host(server, "127.1.0.4")) == ["deploy@127.1.0.4"]
+    assert connect(home, _host(server, "127.1.0.4")) == ["deploy@127.1.0.4"]
 
 
 def test_a_revoked_host_key_is_refused(home: Path, server: Server) -> None:
@@ -131,24 +131,24 @@ def test_a_revoked_host_key_is_refused(home: Path, server: Server) -> None:
     with (home / ".ssh" / "known_hosts").open("a", encoding="ascii") as file:
         file.write(f"@revoked * {server.host_key}\n")
     with pytest.raises(HostUnreachable, match="its host key is refused: host key is revoked"):
-        _connect(home, _host(server, "127.1.0.5"))
+        connect(home, _host(server, "127.1.0.5"))
 
 
 def test_a_certificate_of_a_user_is_used(home: Path, server: Server) -> None:
     """The certificate beside a private key is what the host accepts; the key alone is unknown to it."""
-    assert _connect(home, _host(server, "127.1.0.6", identity=str(server.keys / "certified"))) == ["deploy@127.1.0.6"]
+    assert connect(home, _host(server, "127.1.0.6", identity=str(server.keys / "certified"))) == ["deploy@127.1.0.6"]
 
 
 def test_a_wrong_key_is_said_so(home: Path, server: Server) -> None:
     """The message names the user, and is not followed by further attempts."""
     with pytest.raises(HostUnreachable, match="permission denied: it accepts no key of ours for deploy"):
-        _connect(home, _host(server, "127.1.0.7", identity=str(server.keys / "stranger")))
+        connect(home, _host(server, "127.1.0.7", identity=str(server.keys / "stranger")))
 
 
 def test_a_missing_key_is_named(home: Path, server: Server, tmp_path: Path) -> None:
     """The message has the path of the file."""
     with pytest.raises(HostUnreachable, match="/missing: no such file or directory"):
-        _connect(home, _host(server, "127.1.0.8", identity=str(tmp_path / "missing")))
+        connect(home, _host(server, "127.1.0.8", identity=str(tmp_path / "missing")))
 
 
 def test_a_host_that_refuses_is_tried_three_times(home: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_a_host_that_refuses_is_tried_three_times(home: Path, server: Server, mo
     monkeypatch.setattr(transport, "_WAIT", 0.01)
     with resetting(after=0) as (port, attempts):
         with pytest.raises(HostUnreachable, match=rf"the connection was (ended before it was ready|reset) .*:{port}\)"):
-            _connect(home, _host(server, "127.0.0.1", port=port))
+            connect(home, _host(server, "127.0.0.1", port=port))
         assert len(attempts) == transport.ATTEMPTS
 
 
@@ -164,7 +164,7 @@ def test_a_port_without_a_server_is_named(home: Path, server: Server, monkeypatc
     """The message has the address and the port."""
     monkeypatch.setattr(transport, "_WAIT", 0.01)
     with pytest.raises(HostUnreachable, match=r"connection refused \(127.1.0.9:1\)"):
-        _connect(home, _host(server, "127.1.0.9", port=1))
+        connect(home, _host(server, "127.1.0.9", port=1))
 
 
 @contextmanager
@@ -199,13 +199,13 @@ def test_a_silent_host_costs_its_timeout(home: Path, server: Server) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host = _host(server, "127.0.0.1", port=silent.getsockname()[1], connect_timeout=0.3)
         with pytest.raises(HostUnreachable, match=r"no answer within 0.3 s"):
-            _connect(home, host)
+            connect(home, host)
 
 
 def test_an_address_that_is_not_known_is_said_so(home: Path, server: Server) -> None:
     """The message is that of the resolver."""
     with pytest.raises(HostUnreachable, match=r"its address is not known: .*nosuch\.invalid"):
-        _connect(home, _host(server, "nosuch.invalid"))
+        connect(home, _host(server, "nosuch.invalid"))
 
 
 def test_the_configuration_of_ssh_is_honoured(home: Path, server: Server) -> None:
@@ -216,8 +216,8 @@ def test_the_configuration_of_ssh_is_honoured(home: Path, server: Server) -> Non
         f"Host web1\nHostname 127.1.1.1\nUser ops\nProxyJump gate\n{common}Host gate\nHostname 127.1.1.2\nUser guest\n"
         + common,
     )
-    assert _connect(home, Host("web1")) == ["ops@127.1.1.1"]
-    assert _connect(home, Host("web1", user="deploy")) == ["deploy@127.1.1.1"]
+    assert connect(home, Host("web1")) == ["ops@127.1.1.1"]
+    assert connect(home, Host("web1", user="deploy")) == ["deploy@127.1.1.1"]
 
 
 def test_a_configuration_that_cannot_be_read_is_named(home: Path, server: Server) -> None:
@@ -226,21 +226,21 @@ def test_a_configuration_that_cannot_be_read_is_named(home: Path, server: Server
     with pytest.raises(
         HostUnreachable, match=r"the configuration of ssh cannot be used: .*/config line 2: Invalid Port"
     ):
-        _connect(home, _host(server, "127.1.1.3", port=None))
+        connect(home, _host(server, "127.1.1.3", port=None))
 
 
 def test_known_hosts_that_cannot_be_read_are_said_so(home: Path, server: Server) -> None:
     """A damaged line is quoted: whoever wrote it may have meant to revoke a key."""
     (home / ".ssh" / "known_hosts").write_text("@revok * ssh-ed25519 AAAA\n", encoding="ascii")
     with pytest.raises(HostUnreachable, match="the known hosts cannot be read: Invalid known hosts marker: revok"):
-        _connect(home, _host(server, "127.1.1.4"))
+        connect(home, _host(server, "127.1.1.4"))
 
 
 def test_a_host_without_a_common_algorithm_is_said_so(home: Path, server: Server) -> None:
     """It is not tried again."""
     _configure(home, "KexAlgorithms diffie-hellman-group1-sha1\n")
     with pytest.raises(HostUnreachable, match="it has no algorithm in common with us"):
-        _connect(home, _host(server, "127.1.1.5"))
+        connect(home, _host(server, "127.1.1.5"))
 
 
 def test_hosts_behind_one_jump_host_share_its_connection(home: Path, server: Server) -> None:
@@ -249,7 +249,7 @@ def test_hosts_behind_one_jump_host_share_its_connection(home: Path, server: Ser
     via = f"guest@127.1.2.1:{server.port}"
     before = _accepted(server, "guest")
     hosts = [_host(server, f"127.1.2.{number}", via=via, identity=str(server.identity)) for number in range(2, 6)]
-    assert _connect(home, *hosts) == [f"deploy@127.1.2.{number}" for number in range(2, 6)]
+    assert connect(home, *hosts) == [f"deploy@127.1.2.{number}" for number in range(2, 6)]
     assert _accepted(server, "guest") == before + 1
 
 
@@ -264,16 +264,16 @@ def test_a_jump_host_that_cannot_be_reached_is_named(
     """The message names the jump host, not the host behind it."""
     monkeypatch.setattr(transport, "_WAIT", 0.01)
     with pytest.raises(HostUnreachable, match=r"its jump host 127.1.2.9: connection refused \(127.1.2.9:1\)"):
-        _connect(home, _host(server, "127.1.2.10", via="guest@127.1.2.9:1"))
+        connect(home, _host(server, "127.1.2.10", via="guest@127.1.2.9:1"))
 
 
 def test_the_key_of_an_agent_is_used(home: Path, server: Server, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that only the agent has opens a host; without the agent nothing does."""
     monkeypatch.setenv("SSH_AUTH_SOCK", agent)
-    assert _connect(home, _host(server, "127.1.3.1", identity=None)) == ["deploy@127.1.3.1"]
+    assert connect(home, _host(server, "127.1.3.1", identity=None)) == ["deploy@127.1.3.1"]
     monkeypatch.delenv("SSH_AUTH_SOCK")
     with pytest.raises(HostUnreachable, match="permission denied"):
-        _connect(home, _host(server, "127.1.3.1", identity=None))
+        connect(home, _host(server, "127.1.3.1", identity=None))
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ def test_the_bytes_of_a_host_are_no_terminal_sequences(home: Path, server: Serve
         thread = threading.Thread(target=serve)
         thread.start()
         with pytest.raises(HostUnreachable) as refused:
-            _connect(home, _host(server, "127.0.0.1", port=listener.getsockname()[1]))
+            connect(home, _host(server, "127.0.0.1", port=listener.getsockname()[1]))
         thread.join()
     assert str(refused.value).isprintable()
 

@@ -290,7 +290,7 @@ def test_a_document_of_another_form_is_an_error_of_its_host_alone(
 
 
 def test_a_wrong_manifest_touches_no_host(fleet: Fleet) -> None:
-    """What can be found here is found before anything is sent; what only hosts find is refused by all of them."""
+    """Types, attributes and inputs are checked here; a value that depends on a host is refused there."""
     (fleet.home / "site.yaml").write_text("resources: [")
     here = fleet.run("apply", "site.yaml", "--on", "web")
     assert here.code == 65
@@ -299,13 +299,27 @@ def test_a_wrong_manifest_touches_no_host(fleet: Fleet) -> None:
     here = fleet.run("apply", "site.yaml", "--on", "web")
     assert here.code == 65
     assert here.err.startswith("site.yaml:2:15: Nosuch[a]: noop must be true or false")
-    (fleet.home / "site.yaml").write_text("resources:\n  Nosuch[a]: {}\n")
+    wrong = (
+        "resources:\n  Nosuch[a]: {}\n  File[/a]: {contend: x, mode: '0999'}\n"
+        "  File[/b]: {content: '${inputs.nosuch}'}\n  File[/c]: {content: '${facts.nosuch}'}\n"
+    )
+    (fleet.home / "site.yaml").write_text(wrong)
+    for command in ("apply", "plan", "validate"):
+        here = fleet.run(command, "site.yaml", "--on", "web[1:2]")
+        assert (here.code, here.out) == (65, "")
+        problems = (
+            "site.yaml:2:3: Nosuch[a]: unknown type 'Nosuch'",
+            "site.yaml:3:14: File[/a]: unknown attribute 'contend'; did you mean 'content'?",
+            "site.yaml:3:26: File[/a]: mode",
+            "site.yaml:4:14: File[/b]: ${inputs.nosuch}: unknown input 'nosuch'",
+        )
+        assert [problem for problem in problems if problem not in here.err] == [], here.err
+        assert "facts" not in here.err
+    assert fleet.run("apply", "site.yaml", "--on", "web[1:2]", "--json").code == 65
+    (fleet.home / "site.yaml").write_text("resources:\n  File[/c]: {content: '${facts.nosuch}'}\n")
     there = fleet.run("apply", "site.yaml", "--on", "web[1:2]")
-    assert there.code == 65
-    assert there.out.splitlines()[:2] == [
-        "web[1:2] (2 hosts):",
-        "  Error: refused: site.yaml:2: unknown type 'Nosuch'",
-    ]
+    assert (there.code, there.out.splitlines()[0]) == (65, "web[1:2] (2 hosts):")
+    assert "  Error: refused: site.yaml:2: ${facts.nosuch}: unknown fact 'nosuch'" in there.out
 
 
 def test_between_batches_a_command_gets_the_report_and_may_stop_the_run(fleet: Fleet) -> None:
@@ -394,20 +408,21 @@ def test_wrong_usage_touches_no_host(fleet: Fleet, words: str, code: int, reason
 @pytest.mark.parametrize(
     ("location", "name"),
     [
-        ("web,!wbe3", "wbe3"),
-        ("web1,web&wep", "wep"),
-        ("web1,!other[1:2]", "other[1:2]"),
+        ("web,!wbe3", "wbe3' after !"),
+        ("web1,web&wep", "wep' after &"),
+        ("web1,!other[1:2]", "other[1:2]' after !"),
         ("web,!db1", None),
         ("web,!db[1:9]", None),
         ("web1,far,!far", None),
-        ("web&!web9", "web9"),
+        ("web&!web9", "web9' after !"),
     ],
 )
-def test_an_exclusion_that_leaves_nothing_out_is_a_warning(fleet: Fleet, location: str, name: str | None) -> None:
-    """What is known and merely not selected is none."""
+def test_an_exclusion_that_leaves_nothing_out_is_refused(fleet: Fleet, location: str, name: str | None) -> None:
+    """It is likely mistyped, as is an intersection, which is a warning; a known name that is not selected is not."""
     result = fleet.run("validate", "site.yaml", "--on", location)
-    text = f"Warning: --on: '{name}' after ! or & is neither in an inventory nor selected"
-    assert (text in result.err, "after ! or &" in result.err) == (name is not None, name is not None), result
+    text = f"--on: '{name} is neither in an inventory nor selected"
+    assert (text in result.err, "after" in result.err) == (name is not None, name is not None), result
+    assert result.code == (64 if name is not None and "!" in name else 0)
 
 
 def test_a_report_of_many_hosts_names_their_project(fleet: Fleet) -> None:

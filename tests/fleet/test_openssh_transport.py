@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.fleet import openssh_transport, transport
-from resource_api.fleet.connections import Host
+from resource_api.fleet.connections import Host, jump_chain
+from resource_api.fleet.inventory import build
 from resource_api.fleet.openssh_transport import OpensshTransport
 from resource_api.fleet.ssh_connections import SshConnections
 from resource_api.fleet.transport import HostUnreachable
+from resource_api.manifest.read import READERS
 from resource_api.model.values.errors import CommandError
 from resource_api.testing.carrier_compliance import trial
 from tests.fleet.kills import Controller
 from tests.fleet.test_asyncssh_transport import agent as agent  # noqa: PLC0414 - a fixture
-from tests.fleet.test_asyncssh_transport import resetting
+from tests.fleet.test_asyncssh_transport import connect, resetting
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -117,6 +119,31 @@ def test_a_jump_host_leads_to_a_host_and_is_checked_as_it_is(home: Path, server:
     _configure(home, "StrictHostKeyChecking no\n")
     with pytest.raises(HostUnreachable, match=r"No \S+ host key is known for \[127.9.0.8\]\S+ and .* checking\.$"):
         _said(home, host)
+
+
+@pytest.mark.parametrize("transport", ["asyncssh", "ssh"])
+def test_a_jump_host_may_be_a_name_of_the_inventory(home: Path, server: Server, transport: str) -> None:
+    """Its address, port, user, key and own jump host are those of the inventory; a host is never behind itself."""
+    text = f"""\
+defaults: {{via: gate, port: {server.port}, user: deploy, transport: {transport}, identity: "{server.keys}/stranger"}}
+hosts:
+  gate: {{address: 127.9.1.1, user: ops, via: outer, identity: "{server.identity}"}}
+  outer: {{address: 127.9.1.2, user: guest, via: none, identity: "{server.identity}"}}
+  web1: {{address: 127.9.1.3, identity: "{server.identity}"}}
+"""
+    inventory = build(READERS[".yaml"](text.encode(), "hosts.yaml"))
+    before = [_accepted(server, user) for user in ("ops", "guest")]
+    run = _said if transport == "ssh" else lambda home, host: connect(home, host)[0]
+    assert run(home, inventory.host("web1")) == "deploy@127.9.1.3"
+    assert [_accepted(server, user) for user in ("ops", "guest")] == [number + 1 for number in before]
+    assert run(home, inventory.host("outer")) == "guest@127.9.1.2"
+    own = build(READERS[".yaml"](b"defaults: {via: gate}\nhosts: {gate: {}, web1: {}}\n", "hosts.yaml"))
+    chains = [[hop.name for hop in jump_chain(own.host(name))] for name in ("gate", "web1")]
+    assert chains == [[], ["gate"]]
+
+
+def _accepted(server: Server, user: str) -> int:
+    return server.log.read_text(encoding="utf-8").count(f"Accepted publickey for {user} ")
 
 
 def test_a_jump_host_that_cannot_be_reached_is_named(

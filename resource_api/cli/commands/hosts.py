@@ -170,7 +170,8 @@ def _select(session: Session, patterns: Sequence[str], file: str | None) -> list
 def _document(host: Host) -> dict[str, object]:
     password = host.become_password
     source = None if password is None else password.document()
-    return {**host._asdict(), "groups": list(host.groups), "become_password": source}
+    fields = {name: value for name, value in host._asdict().items() if name != "jump_hosts"}
+    return {**fields, "groups": list(host.groups), "become_password": source}
 
 
 def _table(selected: Sequence[Host], columns: int | None) -> Iterator[str]:
