@@ -78,16 +78,19 @@ class CommandGroup(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, and the subcommands with their summaries."""
         _write_examples(self.examples, formatter)
+        shown = [(name, command) for name, command in sorted(self.commands.items()) if not command.hidden]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, f"{summary(command)}.") for name, command in sorted(self.commands.items())])
+            formatter.write_dl([(name, f"{summary(command)}.") for name, command in shown])
         if self.params:
             _write_groups(self, ctx, formatter)
         _write_line(f"Options of a command: resource-api help {_name(ctx)} COMMAND", formatter)
 
 
-def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Callable[..., object]], GroupedCommand]:
+def command(
+    name: str | None = None, *, examples: Sequence[str], rare: Iterable[str] = ()
+) -> Callable[[Callable[..., object]], GroupedCommand]:
     """Return a decorator that makes a function a command, called like the function unless named."""
-    return click.command(name, cls=GroupedCommand, examples=examples)
+    return click.command(name, cls=GroupedCommand, examples=examples, rare=rare)
 
 
 def group(*, examples: Sequence[str], **settings: Any) -> Callable[[Callable[..., object]], CommandGroup]:

@@ -136,7 +136,7 @@ class Display:
     def next_batch(self, batch: BatchReport) -> str:
         """Return the reason not to begin the next batch, from the user or the user's command, or an empty text."""
         settings = self._session.settings
-        if not (settings["between"] or settings["pause"]):
+        if not (settings.get("between") or settings.get("pause")):
             return ""
         if self._live is not None:
             self._live.show(())

@@ -206,8 +206,8 @@ def open_connections(sent: Archives, settings: Settings, transports: Collection[
 
 def _rollout(settings: Settings, total: int) -> Rollout:
     """Return the rollout that the options describe. Raise ``UsageError``."""
-    batches = _parsed("--batches", settings["batches"], parse_batches)
-    bound = _parsed("--stop-after", settings["stop_after"], parse_share)
+    batches = _parsed("--batches", settings.get("batches"), parse_batches)
+    bound = _parsed("--stop-after", settings.get("stop_after"), parse_share)
     return make_rollout(total, settings["at_once"], batches, bound)
 
 
@@ -276,10 +276,10 @@ def _check_options(settings: Settings) -> None:
     """Raise ``UsageError`` for options that contradict each other, or that need a terminal which there is not."""
     if settings.get("state") is not None:
         open_store(settings["state"])
-    if settings["pause"] and settings["between"]:
+    if settings.get("pause") and settings.get("between"):
         msg = "--pause and --between exclude each other"
         raise UsageError(msg)
-    if settings["pause"] and not sys.stdin.isatty():
+    if settings.get("pause") and not sys.stdin.isatty():
         msg = "--pause asks on a terminal, and standard input is none; --between runs a command instead"
         raise UsageError(msg)
 

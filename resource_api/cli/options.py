@@ -217,12 +217,16 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     "hosts_file": _on_hosts(
         "The inventory; default: hosts.yaml beside the manifest.",
         "--hosts",
+        "--inventory",
         variable="RESOURCE_API_HOSTS",
         type=click.Path(dir_okay=False),
         metavar="FILE",
     ),
     "at_once": _on_hosts(
-        "Number of hosts to work on in parallel; default: 50.", type=click.IntRange(min=1), default=50, metavar="N"
+        "Work on up to N hosts side by side, as --parallel does with calls on each; default: 50.",
+        type=click.IntRange(min=1),
+        default=50,
+        metavar="N",
     ),
     "batches": _on_hosts("Sizes of batches, such as 1,10%,100%; the last repeats.", metavar="LIST"),
     "stop_after": _on_hosts(
@@ -377,7 +381,10 @@ hosts_file = shared("hosts_file")
 connect_timeout = shared("connect_timeout")
 #: The names of the options about hosts that only ``--on`` gives a meaning.
 HOSTED: Final = tuple(name for name, settings in _TABLE.items() if settings.get("group") == MANY_HOSTS)
-#: The options of commands that can be run on many hosts.
+#: The options of a run that changes hosts in batches.
+_ROLLOUT: Final = ("batches", "stop_after", "between", "pause")
+#: The options of commands that read on many hosts, and of those that may change something there.
+hosted_reading = shared("on", *(name for name in HOSTED if name not in {"rerun", *_ROLLOUT}))
 hosted = shared("on", *(name for name in HOSTED if name != "rerun"))
 rerun = shared("rerun")
 

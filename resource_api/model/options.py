@@ -80,7 +80,9 @@ RUN_OPTIONS: Final[Mapping[str, RunOption]] = {
     "prune_always": RunOption(
         "flag", "changes", "As --prune, even if something declared fails or is skipped.", rare=True
     ),
-    "parallel": RunOption("number", "execution", "Run up to N calls side by side.", "RESOURCE_API_PARALLEL"),
+    "parallel": RunOption(
+        "number", "execution", "Run up to N calls side by side, on each host.", "RESOURCE_API_PARALLEL"
+    ),
     "fail_fast": RunOption("flag", "execution", "Start nothing after the first failure."),
     "strict": RunOption(
         "strict",

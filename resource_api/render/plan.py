@@ -37,7 +37,11 @@ if TYPE_CHECKING:
 _COLORS: Final = {"+": "32", "~": "33", "-": "31", "-/+": "35", "+/-": "35", "<=": "36", ">": "36", "!": "36"}
 _BOLD: Final = "1"
 _RED: Final = "31"
+#: The sign of a step that cannot be planned; ``!`` is a refresh.
+FAILED: Final = "✗"
 _MARGIN: Final = "    "
+#: The actions after which nothing of a drifted resource is as it was.
+_WHOLE: Final = CREATING | {Action.DELETE}
 #: The actions that depend on the parameters of a resource.
 _WITH_PARAMETERS: Final = CREATING | {Action.RUN, Action.DELETE}
 _PLAIN: Final = Style()
@@ -74,6 +78,8 @@ class StepDocument(NamedTuple):
     read_after: str = ""
     #: The element of ``for_each`` that it is made for, or "".
     origin: str = ""
+    #: Whether the step corrects drift.
+    drifted: bool = False
 
 
 class PlanDocument(NamedTuple):
@@ -126,13 +132,33 @@ def left_out_lines(left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
-    yield from (_step_lines(step, style) for step in document.steps)
+    drifts: dict[str, Drift | None] = {drift.reference: drift for drift in document.drift}
+    for step in document.steps:
+        drift = drifts.get(step.reference)
+        remaining = _uncorrected(drift, step) if drift is not None else None
+        if remaining is drift:
+            yield _step_lines(step, style)
+        else:
+            drifts[step.reference] = remaining
+            yield _step_lines(step._replace(drifted=True), style)
     for name, handled in document.failure_handlers:
         yield [f"? {style.paint(escape(name), _BOLD)} (only if {' or '.join(map(escape, handled))} fails)"]
-    for drift in document.drift:
-        yield list(_drift(drift, style))
+    yield from (list(_drift(drift, style)) for drift in drifts.values() if drift is not None)
     if document.output_changes:
         yield list(_outputs(document.output_changes, style))
+
+
+def _uncorrected(drift: Drift, step: StepDocument) -> Drift | None:
+    """Return the drift that a step of the resource leaves, or None; the same value if it corrects none."""
+    if step.error or step.deferred:
+        return drift
+    if step.action in _WHOLE:
+        return None
+    corrected = {change.attribute for change in step.changes}
+    changes = [change for change in drift.changes if change.attribute not in corrected]
+    if len(changes) == len(drift.changes):
+        return drift
+    return drift._replace(changes=changes) if changes else None
 
 
 def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Iterator[StepDocument]:
@@ -203,7 +229,7 @@ def _step_lines(step: StepDocument, style: Style) -> Sequence[str]:
     if step.read_after:
         return [f"  {style.paint(reference, _BOLD)} (read again after {escape(step.read_after)})"]
     if step.error:
-        return [style.paint(f"! {reference}: {escape(step.error)}", _RED)]
+        return [style.paint(f"{FAILED} {reference}: {escape(step.error)}", _RED)]
     symbol = "+/-" if step.action is Action.REPLACE and step.create_first else step.action.symbol
     notes = "; ".join(_notes(step))
     head = f"{style.paint(symbol, _COLORS.get(symbol, ''))} {style.paint(reference, _BOLD)}"
@@ -211,6 +237,8 @@ def _step_lines(step: StepDocument, style: Style) -> Sequence[str]:
 
 
 def _notes(step: StepDocument) -> Iterator[str]:
+    if step.drifted:
+        yield "drift"
     yield from map(escape, step.reasons)
     if step.origin:
         yield escape(step.origin)

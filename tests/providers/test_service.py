@@ -167,7 +167,7 @@ def test_drift_is_shown_and_undone(machine: Machine) -> None:
     machine.apply(text)
     machine.run("systemctl.real", "stop", "ra-a")
     planned = machine.command("plan", "/root/site.yaml")
-    assert "ra-a] has drifted: ensure was running, is stopped" in planned.stdout + planned.stderr
+    assert "ra-a] (drift)\n    ensure: stopped → running" in planned.stdout
     machine.apply(text)
     assert state(machine, "ra-a")[0] == "active"
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LINES = [f"line {number}" for number in range(3_000)]
 
 
-def manifest(bench: Bench, text: str, **attributes: str) -> str:
+def manifest(bench: Bench, text: str, **attributes: object) -> str:
     """Write a manifest of one widget and return its path."""
     resources = {"Widget[a]": {"colour": text, **attributes}}
     return str(bench.write("site.json", json.dumps({"project": "web", "resources": resources})))
@@ -35,9 +35,13 @@ def test_a_text_of_several_lines_is_shown_alike_in_plan_log_and_drift(bench: Ben
     planned, diff = bench.run("plan", site).out, "@@ -1,3 +1,3 @@\n{0} one\n{0}-{1}\n{0}+{2}\n{0} three\n"
     assert "    colour changed (+1 -1 lines)\n      --- is\n      +++ should\n" in planned
     assert diff.format("      ", "2", "two") in planned
-    assert "# Widget[a] has drifted: colour changed (+1 -1 lines)\n    --- was\n    +++ is\n" in planned
-    assert diff.format("    ", "two", "2") in planned
-    logged = bench.run("apply", site).err
+    assert "~ Widget[a] (drift)\n" in planned
+    assert planned.count("@@") == 2, "one hunk, shown once"
+    text = text_of("one", "two", "three")
+    ignored = bench.run("plan", manifest(bench, text, lifecycle={"ignore_changes": ["colour"]})).out
+    assert "# Widget[a] has drifted: colour changed (+1 -1 lines)\n    --- was\n    +++ is\n" in ignored
+    assert diff.format("    ", "two", "2") in ignored
+    logged = bench.run("apply", manifest(bench, text)).err
     assert "Notice: Widget[a]: colour changed (+1 -1 lines)\n  --- is\n  +++ should\n  " in logged
     assert diff.format("  ", "2", "two") in logged
 

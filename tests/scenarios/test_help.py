@@ -49,6 +49,7 @@ SIGN: Final = "resource-api bundle sign site.bundle --key ~/.ssh/id_ed25519"
 #: What has to be typed before an example, because its command needs it.
 BEFORE: Final = {
     "resource-api show later.json": ("resource-api plan site.yaml -o later.json",),
+    "resource-api show last": ("resource-api apply site.yaml",),
     "resource-api state untaint 'File[/etc/motd]'": ("resource-api state taint 'File[/etc/motd]'",),
     "resource-api state import web.json": ("resource-api state export > web.json",),
     "resource-api history diff last-1 last": ("resource-api apply site.yaml -i port=81",),

@@ -51,9 +51,9 @@ def test_apply_enforces_policies(bench: Bench) -> None:
 def test_noop_and_plan_enforce_policies(bench: Bench) -> None:
     """``--noop`` and ``plan`` report the violation and exit 1, and the plan is not applicable."""
     result = bench.apply(SITE, "--noop")
-    assert (result.code, "! Widget[a]: policy 'sizes': is bigger than 50" in result.out.splitlines()) == (1, True)
+    assert (result.code, "✗ Widget[a]: policy 'sizes': is bigger than 50" in result.out.splitlines()) == (1, True)
     result = bench.plan(SITE, "--detailed-exitcodes")
-    assert (result.code, "! Widget[a]: policy 'sizes': is bigger than 50" in result.out.splitlines()) == (1, True)
+    assert (result.code, "✗ Widget[a]: policy 'sizes': is bigger than 50" in result.out.splitlines()) == (1, True)
     document = bench.plan(SITE, "--json").document
     assert document["applicable"] is False
     assert document["steps"][0]["error"] == "policy 'sizes': is bigger than 50"

@@ -140,7 +140,7 @@ def test_what_is_declared_present_is_not_removed_besides(packages: Bench) -> Non
     )
     planned = packages.plan(manifest)
     assert planned.code == 1
-    assert f"! Probe[base]: {expected}" in planned.out
+    assert f"✗ Probe[base]: {expected}" in planned.out
     result = packages.stream(manifest)
     assert result.code == 1
     ends = result.ends()
@@ -178,7 +178,7 @@ def test_what_its_own_turn_changes_later_is_altered_before(packages: Bench) -> N
 def test_a_thing_is_found_by_its_other_names(packages: Bench) -> None:
     """A provider gives the names that the same thing can be declared by."""
     result = packages.plan("resources:\n  Probe[a]: {colour: shrink}\n  'Probe[b:any]': {ensure: absent}\n")
-    assert "! Probe[a]: would also shrink b, which Probe[b:any] declares otherwise" in result.out
+    assert "✗ Probe[a]: would also shrink b, which Probe[b:any] declares otherwise" in result.out
 
 
 def test_one_that_is_to_go_too_is_no_contradiction(packages: Bench) -> None:
@@ -343,7 +343,7 @@ def test_what_an_earlier_run_found_unchanged_is_declared_all_the_same(packages: 
         assert packages.apply(manifest, *STATE).code == 0
     packages.put("probe", **packages.things("probe"), base=present("base"))
     result = packages.plan(manifest, *STATE)
-    assert "! Probe[base]: would also remove big, which Probe[big] declares as present" in result.out
+    assert "✗ Probe[base]: would also remove big, which Probe[big] declares as present" in result.out
 
 
 def test_an_apply_asks_only_at_the_turn(packages: Bench) -> None:

@@ -58,6 +58,11 @@ def _history_lines(session: Session, runs: Sequence[Mapping[str, object]]) -> It
 @with_session()
 def show_run(session: Session, run: str | None, **_settings: object) -> int:
     """Show the outcome of RUN, its failures first; without RUN the last one that changed or failed something."""
+    return show_recorded(session, run)
+
+
+def show_recorded(session: Session, run: str | None) -> int:
+    """Print the outcome of a run as text or JSON: the one with an id, or the last one for None."""
     lines = partial(run_text.run, style=session.output.style)
     return show_document(session, "report", commands.run, lines, run=run)
 
@@ -113,9 +118,10 @@ def _page(kind: Literal["run", "rehearsal"], document: Any) -> str:
 @options.common
 @with_session()
 def report(session: Session, run: str | None, form: str, **_settings: object) -> int:
-    """Print the outcome of RUN; without RUN the last one that changed or failed something.
+    """Write the outcome of RUN as a page or a document; as text it is that of 'history show'.
 
-    RUN may be a file that ``rehearse --json`` has written, with ``--format html``.
+    Without RUN it is the last one that changed or failed something. RUN may be a file that ``rehearse --json`` has
+    written, with ``--format html``.
     """
     if run is not None and run.endswith(".json"):
         session.output.print(_rehearsal(run, form))

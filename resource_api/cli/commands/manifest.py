@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @options.manifest_inputs
 @options.state
 @options.common
-@options.hosted
+@options.hosted_reading
 @with_session()
 def validate(session: Session, manifest: str, **_settings: object) -> int:
     """Check everything in MANIFEST that can be checked without touching the system."""

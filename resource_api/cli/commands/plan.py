@@ -1,10 +1,12 @@
-"""``plan`` and ``show``: make a plan and save it, show a saved plan."""
+"""``plan`` and ``show``: make a plan and save it, show a saved plan or a run."""
 
 from __future__ import annotations
 
 import gc
+import os
+import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -46,7 +48,7 @@ out_option = click.option(
 @options.rare("--destroy", is_flag=True, help="Show what destroy would do.")
 @options.explain
 @options.full_run
-@options.hosted
+@options.hosted_reading
 @with_session()
 def plan(session: Session, manifest: str, out: str | None, *, destroy: bool, **_settings: object) -> int:
     """Show the changes that apply would make with MANIFEST; change nothing."""
@@ -99,17 +101,30 @@ def _refuse_changes(settings: Settings) -> None:
         raise UsageError(msg)
 
 
-@options.command(examples=("resource-api plan site.yaml -o later.json", "resource-api show later.json"))
-@click.argument("plan", type=click.Path(), metavar="PLAN.json")
+#: A file, rather than the id of a run.
+_FILE_NAME: Final = re.compile(r"-|.*[./].*", re.DOTALL)
+
+
+@options.command(examples=("resource-api show later.json", "resource-api show last"))
+@click.argument("name", type=click.Path(), metavar="PLAN.json|RUN")
 @options.diff
 @options.state
 @options.common
 @with_session()
-def show(session: Session, plan: str, **_settings: object) -> None:
-    """Show a saved plan as it was planned; nothing of the machine is read.
+def show(session: Session, name: str, **_settings: object) -> int:
+    """Show a saved plan as it was planned, or a run: its id, last, or last-1; nothing of the machine is read.
 
-    A warning says if state has changed since, so that apply would refuse the plan.
+    A warning says if state has changed since the plan, so that apply would refuse it.
     """
+    if _FILE_NAME.fullmatch(name) or os.path.exists(name):
+        _show_saved(session, name)
+        return 0
+    from resource_api.cli.commands.history import show_recorded
+
+    return show_recorded(session, name)
+
+
+def _show_saved(session: Session, plan: str) -> None:
     from resource_api.runtime import saved_plan
 
     document = saved_plan.load(plan)

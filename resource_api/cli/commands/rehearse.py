@@ -41,7 +41,8 @@ def _terminal() -> int:
     examples=(
         "resource-api rehearse site.yaml",
         "resource-api rehearse site.yaml --destroy --test 'test -s /etc/motd'",
-    )
+    ),
+    rare=("targets", "excludes", "tags", "state", "stack", "project", "module_path"),
 )
 @options.manifest
 @options.rare("--destroy", is_flag=True, help="Destroy afterwards, and report what is left.")

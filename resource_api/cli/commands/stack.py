@@ -117,7 +117,7 @@ _MANIFESTS: Final = (".yaml", ".yml", ".json", ".py")
 @click.option("--reveal", is_flag=True, help="Show sensitive ones too.")
 @options.state
 @options.common
-@options.hosted
+@options.hosted_reading
 @options.inputs_key
 @with_session()
 def output(session: Session, words: tuple[str, ...], *, reveal: bool, **_settings: object) -> int:

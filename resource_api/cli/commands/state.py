@@ -35,17 +35,19 @@ def state() -> None:
     """Show and edit the recorded state."""
 
 
-def _command(name: str, *examples: str) -> Callable[[Callable[..., int | None]], click.Command]:
+def _command(name: str, *examples: str, hidden: bool = False) -> Callable[[Callable[..., int | None]], click.Command]:
     """Return a decorator that makes a function a subcommand with examples and the options that all of them share."""
 
     def decorate(function: Callable[..., int | None]) -> click.Command:
-        return state.command(name, examples=examples)(options.state(options.common(with_session()(function))))
+        return state.command(name, examples=examples, hidden=hidden)(
+            options.state(options.common(with_session()(function)))
+        )
 
     return decorate
 
 
 @_command("list", "resource-api state list")
-@options.hosted
+@options.hosted_reading
 @options.inputs_key
 def list_(session: Session, **_settings: object) -> int:
     """List the recorded resources, one reference a line."""
@@ -77,16 +79,16 @@ def show(session: Session, ref: str, *, shows_private: bool, **_settings: object
     )
 
 
-@_command("history", "resource-api state history")
-@options.hosted
+@_command("history", "resource-api history", hidden=True)
+@options.hosted_reading
 @options.inputs_key
 def history(session: Session, **_settings: object) -> int:
-    """List the finished runs, the oldest first; another name of the command ``history``."""
+    """List the finished runs, the oldest first: another name of the command 'resource-api history'."""
     return show_runs(session, "state", subcommand="history")
 
 
 @_command("check", "resource-api state check")
-@options.hosted
+@options.hosted_reading
 @options.inputs_key
 def check(session: Session, **_settings: object) -> int:
     """Verify the whole state, of all stacks."""

@@ -162,6 +162,18 @@ def parse(text: str) -> str | Expression:
     return Expression((*parts, literal) if literal else tuple(parts))
 
 
+def _without_spaces(text: str, start: int) -> str:
+    """Return the path that starts behind ``${`` without the spaces at its ends, or "" if that is no path either."""
+    inside = text[start:].partition("}")[0]
+    path = f"${{{inside.strip()}}}"
+    if inside == inside.strip() or "${" in inside:
+        return ""
+    try:
+        return path if _path(path, 2)[1] == len(path) else ""
+    except ValueError:
+        return ""
+
+
 def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
     """Parse one path that starts behind ``${``; return it and its end."""
     if scope := _SCOPE.match(text, start):
@@ -173,6 +185,9 @@ def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
     rest = _REST.match(text, tail.end()) if tail else None
     if head is None or tail is None or rest is None:
         excerpt = text[start - 2 : start + 40]
+        if close := _without_spaces(text, start):
+            msg = f"'{excerpt}' is not a reference; write {close} without spaces, or $${{ for a literal ${{"
+            raise ValueError(msg)
         word = _WORD.match(text, start)
         if word and word[0] in _SCOPES and "[${" in text[start:].partition("}")[0]:
             msg = f"'{excerpt}' is not a reference; a path in brackets has no braces of its own: {_IN_BRACKETS}"

@@ -51,7 +51,9 @@ def _of_another_tool(word: str, words: Collection[str], context: str, type_name:
     """Return the advice for a word of another tool, or ""; its equivalent must be among ``words``."""
     terms = foreign_terms()
     for table in (terms.get(f"{context} {type_name}", {}), terms.get(context, {})):
-        equivalent, sentence = table.get(word) or table.get(word.lower()) or ("", "")
+        lower = word.lower()
+        prefix = lower[: lower.find("-") + 1]  # stands for each word that begins with it
+        equivalent, sentence = table.get(word) or table.get(lower) or table.get(prefix) or ("", "")
         if sentence and not equivalent:
             return sentence
         if equivalent in words:

@@ -220,7 +220,7 @@ def test_a_drifted_resource_is_planned_alone(site: CachedSite) -> None:
     site.put("widget", {**site.things(), "b": {"size": 7, "serial": "S-b"}})
     observed = site.run("noop")
     assert observed.cached_unchanged == 3
-    assert "# Widget[b] has drifted: size was 1, is 7" in observed.plan
+    assert "~ Widget[b] (drift; noop)" in observed.plan
     assert observed.end.startswith("0 Plan: 1 to update; 3 unchanged.")
     count = len(site.calls())
     assert site.run().cached_unchanged == 0
