@@ -113,9 +113,9 @@ class Display:
     def host_ended(self, report: HostReport) -> None:
         """Emit the outcome of a host, or show its error at once."""
         if self._json:
-            body = {"host": report.name, "status": report.status, "summary": report.summary}
-            seconds = round(report.seconds, 6)
-            self._emit("host_end", {**body, "error": report.error or None, "seconds": seconds, "batch": report.batch})
+            body: dict[str, object] = {"host": report.name, "status": report.status, "summary": report.summary}
+            body |= {"error": report.error or None, "seconds": round(report.seconds, 6), "batch": report.batch}
+            self._emit("host_end", {**body, "exit_code": report.code} if self._command == "run" else body)
         elif self._every_line and report.error and report.status != "untouched":
             for line in text.prefixed(report.name, [text.error(report.error)]):
                 self._session.output.error_text(line)
@@ -131,7 +131,9 @@ class Display:
         if not self._every_line:
             self._session.output.print(self._group_lines(groups))
         if batch.of > 1 and batch.remaining:
-            self._session.output.print(text.batch(batch.number, batch.of, batch.counts, batch.remaining))
+            self._session.output.print(
+                text.batch(batch.number, batch.of, self._shown_counts(batch.counts), batch.remaining)
+            )
 
     def next_batch(self, batch: BatchReport) -> str:
         """Return the reason not to begin the next batch, from the user or the user's command, or an empty text."""
@@ -186,9 +188,12 @@ class Display:
         if stop:
             self._session.log.write("warning", "", f"stopped: {stop}")
         self._session.output.print(self._output_lines())
-        line = text.summary(self._command, counts, seconds, noop=noop)
+        line = text.summary(self._command, self._shown_counts(counts), seconds, noop=noop)
         failed = any(counts[status] for status in counts if status not in SUCCEEDED)
         self._session.output.print(line + text.rerun(self._run, remaining=can_rerun and failed))
+
+    def _shown_counts(self, counts: Mapping[str, int]) -> Mapping[str, int]:
+        return text.of_programs(counts) if self._command == "run" else counts
 
     def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> FleetJson:
         """Return the document of the run, for reporters."""

@@ -44,6 +44,7 @@ COMMAND_GROUPS: Final = {
         "graph": "Print the relationships in a manifest.",
     },
     "Many machines": {
+        "run": "Run a command on many hosts.",
         "hosts": "List hosts, trust their keys, keep a Python for them.",
         "agent": "Apply a signed manifest periodically (agent mode).",
         "bundle": "Pack a manifest and its modules, sign the bundle, verify it.",

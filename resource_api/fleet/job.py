@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Manifest
 
 #: The commands of jobs; the changing ones run once, and the ledger records their runs.
-COMMANDS: Final = {"apply", "plan", "destroy", "refresh", "resource", *(name.partition(" ")[0] for name in DOCUMENTS)}
+COMMANDS: Final = {
+    "apply",
+    "plan",
+    "destroy",
+    "refresh",
+    "resource",
+    "run",
+    *(name.partition(" ")[0] for name in DOCUMENTS),
+}
 CHANGING: Final = frozenset({"apply", "destroy", "refresh"})
 #: Largest event of a host, and largest ``result`` of a command that reads, in bytes.
 MAX_EVENT: Final = 1024 * 1024

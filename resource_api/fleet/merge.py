@@ -11,7 +11,7 @@ import json
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from resource_api.fleet.connections import LOST, REFUSED, UNREACHABLE, Host
+from resource_api.fleet.connections import ENDED, LOST, REFUSED, UNREACHABLE, Host
 from resource_api.model.report import SUMMARY_FIELDS, Summary
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import map_leaves
@@ -39,6 +39,9 @@ NO_HOST: Final[Mapping[str, object]] = {"lineage": "", "serial": 0, "outputs": {
 _HOST_FIELDS: Final = (*NO_HOST, "manifest")
 _CHANGES: Final = frozenset({*SUMMARY_FIELDS.values(), "outputs_changed"})
 _LARGEST: Final = 2**31
+#: The fields of the document of ``run``, and the largest exit code of a program.
+PROGRAM_FIELDS: Final = frozenset({"exit_code", "stdout", "stderr"})
+_LARGEST_CODE: Final = 255
 #: Largest length of the error about a malformed document.
 _MAX_REASON: Final = 300
 #: Placeholders for the host's name and address in the stored texts: private characters.
@@ -71,7 +74,7 @@ class HostReport(NamedTuple):
     summary: Mapping[str, int] | None = None
     #: The reason of a failure, or "".
     error: str = ""
-    #: The exit code of its run, None if it did not end.
+    #: The exit code of its run, or of the program of ``run``; None if it did not end.
     code: int | None = None
     seconds: float = 0.0
     batch: int = 0
@@ -164,6 +167,8 @@ class _HostResult:
         self.summary: dict[str, int] | None = None
         self.changed = False
         self.problem = ""
+        #: The exit code of the program of ``run``, or None.
+        self.program_code: int | None = None
         #: The outputs of its stack as JSON, literally and with placeholders, or None.
         self.outputs: tuple[str, str] | None = None
 
@@ -192,6 +197,9 @@ class _HostResult:
         """Add the counts in the only document of a command."""
         if not isinstance(result, dict):
             return
+        if result.keys() == PROGRAM_FIELDS:
+            code = result["exit_code"]
+            self.program_code = code if type(code) is int and 0 <= code <= _LARGEST_CODE else None
         counts = result.get("summary")
         if isinstance(counts, dict):
             self.add({**counts, "type": "summary"})
@@ -221,6 +229,9 @@ class _HostResult:
         code = end.get("code")
         code = code if type(code) is int else None
         status, error = self._outcome(str(end.get("status")), code, str(end.get("error") or ""))
+        if end.get("status") == ENDED and self.program_code is not None:
+            code = self.program_code
+            error = error or (f"ended with exit code {code}" if code else "")
         return HostReport(self._host.name, status, self.summary, error=error, code=code, seconds=seconds, batch=batch)
 
     def _outcome(self, ended: str, code: int | None, error: str) -> tuple[str, str]:

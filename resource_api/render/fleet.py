@@ -21,10 +21,13 @@ VERBS: Final = {
     "destroy": "Destroyed on",
     "plan": "Planned on",
     "refresh": "Refreshed on",
+    "run": "Ran on",
     "validate": "Validated on",
 }
 #: The statuses in the order of their groups: those that need attention come last, above the counts.
 ORDER: Final = ("changed", "unchanged", "untouched", "refused", "unreachable", "failed")
+#: The word for hosts on which a program ended with 0.
+SUCCEEDED: Final = "succeeded"
 #: The status that is left out of counts if no host has it.
 _RARE: Final = frozenset({"refused"})
 #: Characters of names that stand before a group.
@@ -83,9 +86,15 @@ def diagnostic(document: Mapping[str, object]) -> str:
 def batch(number: int, of: int, counts: Mapping[str, int], remaining: int) -> str:
     """Return ``Batch 1 of 2: 1 host, 1 changed. 49 hosts follow.``."""
     total = sum(counts.values())
-    words = ", ".join(f"{counts[status]:,} {status}" for status in ORDER if counts.get(status))
+    words = ", ".join(f"{counts[status]:,} {status}" for status in (SUCCEEDED, *ORDER) if counts.get(status))
     follow = f" {hosts_of(remaining)} follow{'s' if remaining == 1 else ''}." if remaining else ""
     return f"Batch {number} of {of}: {hosts_of(total)}{', ' if words else ''}{words}.{follow}"
+
+
+def of_programs(by_status: Mapping[str, int]) -> dict[str, int]:
+    """Return the number of hosts by status for ``run``, which does not know whether a program changed anything."""
+    others = {status: number for status, number in by_status.items() if status not in {"changed", "unchanged"}}
+    return {SUCCEEDED: by_status.get("changed", 0) + by_status.get("unchanged", 0), **others}
 
 
 def counts(by_status: Mapping[str, int]) -> str:
@@ -124,6 +133,8 @@ def result_lines(command: str, result: object) -> Iterable[str]:
     if command == "validate" and isinstance(result, dict):
         parts = [(str(part["reference"]), str(part["why"])) for part in result.get("left_out") or ()]
         return [text.valid(result), *left_out_lines(parts)] if result.get("valid") else []
+    if command == "run" and isinstance(result, dict):
+        return [escape(line) for name in ("stdout", "stderr") for line in str(result.get(name) or "").splitlines()]
     if command == "output":
         return (
             outputs(result)

@@ -422,12 +422,23 @@ def _resource(run: HostRun) -> int:
     return shown.code
 
 
+def _run(run: HostRun) -> int:
+    """Run the program of the job; nothing is recorded, and no lock is held."""
+    from resource_api.fleet.host import program
+
+    run.began = True
+    result = program.run(run.options["words"], lambda: run.interrupts.came)
+    run.result(result)
+    return 1 if result["exit_code"] else 0
+
+
 _COMMANDS: Final[Mapping[str, Callable[[HostRun], int]]] = {
     "apply": _apply,
     "destroy": _destroy,
     "plan": _plan,
     "refresh": _refresh,
     "resource": _resource,
+    "run": _run,
 }
 
 
