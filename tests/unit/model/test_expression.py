@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api.model.values.expression import (
-    Choice,
+    ChosenKey,
     Expression,
     ExpressionPath,
     Index,
@@ -119,13 +119,15 @@ KEYS = st.text(max_size=5) | st.integers(-99, 99).map(Index)
 
 
 @given(
-    st.lists(KEYS | st.builds(lambda keys: Choice(ExpressionPath("inputs", ("k", *keys))), st.lists(KEYS, max_size=2)))
+    st.lists(
+        KEYS | st.builds(lambda keys: ChosenKey(ExpressionPath("inputs", ("k", *keys))), st.lists(KEYS, max_size=2))
+    )
 )
 def test_a_path_that_chooses_a_key_parses_from_its_text(keys: list[str]) -> None:
     """``${values.m[inputs.k]}``: the paths within are found, and equal those written."""
     path = ExpressionPath("values", ("m", *keys))
     assert parse(str(path)) == Expression((path,))
-    choices = [key.path for key in keys if isinstance(key, Choice)]
+    choices = [key.path for key in keys if isinstance(key, ChosenKey)]
     assert list(find_paths(str(path))) == [path, *choices]
 
 
@@ -159,10 +161,10 @@ def test_a_key_is_quoted_chosen_or_counted(text: str, value: object) -> None:
 
 def test_two_choices_are_equal_only_if_their_paths_are() -> None:
     """Results that are kept by path are not mixed up."""
-    one, second = (ExpressionPath("values", ("m", Choice(ExpressionPath("inputs", (name,))))) for name in "ab")
+    one, second = (ExpressionPath("values", ("m", ChosenKey(ExpressionPath("inputs", (name,))))) for name in "ab")
     assert one != second
     assert one == parse("${values.m[inputs.a]}").parts[0]  # type: ignore[union-attr] # it is no text
-    assert {Choice(one, "x"): 1}["x"] == 1
+    assert {ChosenKey(one, "x"): 1}["x"] == 1
 
 
 @given(st.lists(KEYS, min_size=1, max_size=3))
