@@ -217,7 +217,6 @@ class RunStepJson(TypedDict):
     line: int | None
     late: NotRequired[bool]
     unconfirmed: NotRequired[bool]
-    tries: NotRequired[int]
 
 
 class CallJson(TypedDict):
