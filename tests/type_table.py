@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from junitparser import Error, Failure, JUnitXml, Skipped
 
-from tests.bundled import types_with_resources
+from tests.bundled import laws_of, types_with_resources
 from tests.faults.bundled import CASES
 from tests.providers.odd_files import ODD_FILES, kind
 
@@ -109,7 +109,7 @@ def main(names: Sequence[str]) -> None:
     with TemporaryDirectory() as directory:
         report = Path(directory, "laws.xml")
         words = (sys.executable, "-m", "pytest", "-q", f"--junitxml={report}")
-        tests = [f"tests/providers/test_{name}.py" for name in names]
+        tests = [str(laws_of(name)) for name in names]
         laws = " or ".join(chain(*COLUMNS.values(), ["test_the_laws_hold_on_the_machine"]))
         subprocess.run([*words, "-k", laws, *tests], check=True, cwd=ROOT, env={**os.environ, DIRECTORY: directory})
         passed = passed_laws(Path(directory).glob("*.xml"))

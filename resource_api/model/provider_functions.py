@@ -14,6 +14,7 @@ from resource_api.model.values.start_up import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.model.change import Difference
     from resource_api.model.entry import Entry
     from resource_api.model.record import Record
     from resource_api.model.type_definition import FunctionCall, Name, Resource, TypeDefinition
@@ -127,6 +128,10 @@ class Due(NamedTuple):
     run: bool = False
     reason: str = ""
     failure: str = ""
+    #: The changes that it would make, as far as its provider can tell.
+    differences: Sequence[Difference] = ()
+    #: The values of its ``read_only`` attributes where it is not run; None: its type has none.
+    row: Values | None = None
 
 
 class Readiness(NamedTuple):

@@ -392,12 +392,14 @@ class _Planner:
             reason = "it needs values that are not yet known"
             noop = noop or self._needs_noop(entry, unknown)
             return self._undecided_step(entry, should, reason, unknown, noop=noop, may_help=True)
-        run, reason, failure = self.queries.due(entry, should)
-        repairs = () if failure else left_by_earlier_run(self.prior.records.get(entry.index))
-        if failure:
-            return self._undecided_step(entry, should, failure, noop=noop, may_help=self.acting)
-        reasons = (reason, *repairs) if reason else repairs
-        return self._make(entry, None, should, Decision(Action.RUN, reasons=reasons) if run or repairs else SAME, noop)
+        due = self.queries.due(entry, should)
+        if due.failure:
+            return self._undecided_step(entry, should, due.failure, noop=noop, may_help=self.acting)
+        repairs = left_by_earlier_run(self.prior.records.get(entry.index))
+        if not (due.run or repairs):
+            return self._make(entry, due.row, should, SAME, noop)
+        reasons = (due.reason, *repairs) if due.reason else repairs
+        return self._make(entry, None, should, Decision(Action.RUN, due.differences, reasons), noop)
 
     def _with_record(self, step: Step) -> Step:
         """Add the record, the former title, and whether the step corrects drift."""

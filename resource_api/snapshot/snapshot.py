@@ -9,7 +9,7 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.change import exists
+from resource_api.model.change import Difference, exists
 from resource_api.model.provider_functions import Due, Observation
 from resource_api.model.sealed_secrets import mark_secrets
 from resource_api.model.values.errors import CannotList, ProviderError, reason
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from resource_api.snapshot.check_rows import CheckedRow
 
 ABSENT: Final = Observation()
+#: The numbers of parts of an answer of ``due``: whether, why, and the changes.
+_DUE_PARTS: Final = (2, 3)
 
 
 class ReadError(Exception):
@@ -300,6 +302,22 @@ class Snapshot:
 
     def due(self, entry: Entry, should: Mapping[str, object]) -> Due:
         """Call ``due`` of an imperative resource with the values ``should``; a failure is part of the answer."""
+        answer = self._ask_due(entry, should)
+        if answer.run or answer.failure or not entry.definition.read_only:
+            return answer
+        row, failure = self.values_of_run(entry.definition, entry.name)
+        return answer._replace(row=row, failure=failure)
+
+    def values_of_run(self, definition: TypeDefinition, name: Name) -> Observation:
+        """Read the ``read_only`` attributes of an imperative resource after ``due`` or ``set``.
+
+        Its provider has them from this call; nothing else of it can be read.
+        """
+        self._instances.setdefault(definition.instance, _Rows())
+        self.read_again(definition, [name])
+        return self.observation(definition.instance, name)
+
+    def _ask_due(self, entry: Entry, should: Mapping[str, object]) -> Due:
         context = Context(
             entry.definition,
             self.providers.run,
@@ -319,9 +337,13 @@ class Snapshot:
             )
         if isinstance(answer, bool):
             return Due(answer)
-        if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], bool):  # noqa: PLR2004 - (due, why)
-            return Due(answer[0], str(answer[1]))
-        return Due(failure=f"due must return True, False or (True, why), not {type(answer).__name__}")
+        if isinstance(answer, tuple) and len(answer) in _DUE_PARTS and isinstance(answer[0], bool):
+            return Due(
+                answer[0], str(answer[1]), differences=[Difference(*change) for change in answer[2:] and answer[2]]
+            )
+        return Due(
+            failure=f"due must return True, False, (True, why) or (True, why, changes), not {type(answer).__name__}"
+        )
 
 
 def _import(call: Callable[[Name, str], Resource | None], context: Context, ids: Mapping[Name, str]) -> list[Resource]:

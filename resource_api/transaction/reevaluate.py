@@ -496,12 +496,14 @@ class Reevaluation:
             return
         if any(map(is_unknown, run.should.values())):
             return  # only under noop; then it is shown as planned
-        due, reason, failure = self._snapshot.due(entry, run.should)
+        due = self._snapshot.due(entry, run.should)
         pending = left_by_earlier_run(self._plan.prior.records.get(entry.index))
-        if failure:
-            self._unreadable(run, failure)
-        elif due or pending:
-            decision = run.decision._replace(action=Action.RUN, reasons=(reason, *pending) if reason else pending)
+        run.is_ = run.is_ if due.row is None else due.row
+        if due.failure:
+            self._unreadable(run, due.failure)
+        elif due.run or pending:
+            reasons = (due.reason, *pending) if due.reason else pending
+            decision = run.decision._replace(action=Action.RUN, differences=due.differences, reasons=reasons)
             if refusal := self._refusal(run, decision):
                 self._results.fail(run, refusal)
                 return

@@ -75,8 +75,11 @@ class Verification:
         return self._snapshot.observation(self._definition.instance, run.name)
 
     def take_observation(self, run: OperationRun) -> None:
-        """Give an operation the last observation of its resource."""
-        if not self._imperative:
+        """Give an operation the last observation of its resource; of an imperative one the values of its run."""
+        if self._imperative:
+            if self._definition.read_only and run.result.reported not in {None, "failed"}:
+                run.is_ = self._snapshot.values_of_run(self._definition, run.name).row
+        else:
             run.is_, unread = self.observed(run)
             unread = with_path(unread, run.step.entry.title, run.name) if unread else ""
             run.result = run.result._replace(unread=unread)

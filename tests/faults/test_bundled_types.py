@@ -35,7 +35,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 #: The types that change nothing on this machine.
 UNSWEPT: Final = {
     "std",
-    *("assert", "http_resource", "notify", "template", "wait_for"),
+    *("ansible_module", "assert", "http_resource", "notify", "template", "wait_for"),
     *("mysql_database", "mysql_grant", "mysql_user"),
     *("postgresql_database", "postgresql_grant", "postgresql_role"),
 }

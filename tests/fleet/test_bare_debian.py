@@ -45,6 +45,7 @@ FILES: Final = {
 RESOURCES: Final = {
     "acl": "Acl[/srv]: {permission: ['user:daemon:rwx']}",
     "alternatives": "Alternatives[ra-test]: {link: /usr/bin/ra-test, choices: {/bin/true: {priority: 5}}}",
+    "ansible_module": "Ansible_module[line]: {module: lineinfile, args: {path: /etc/motd, line: hi}}",
     "apt_key": "Apt_key[6F6B15509CF8E59E6E469F327F438280EF8D349F]: {source: /srv/key.asc}",
     "apt_pin": "Apt_pin[ra-test]: {packages: [git], pin: version 1.1*, priority: 900}",
     "apt_source": "Apt_source[ra-test]: {uris: ['file:/srv/r'], suites: [./]}",
@@ -99,6 +100,8 @@ RESOURCES: Final = {
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: What is said instead of reading a resource, because the host lacks what it is read with.
 REFUSED: Final = {
+    "ansible_module": f"command 'ansible' not found in {PATH}; install ansible-core, or name its interpreter in"
+    " 'python'",
     "apt_key": f"command 'gpg' not found in {PATH}",
     "cron": f"the crontab of 'root' cannot be read: command 'crontab' not found in {PATH}",
     "http_resource": "GET http://127.0.0.1:9/hosts: network is unreachable",

@@ -31,6 +31,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 #: Services are tested on a machine with systemd of their own; the others leave nothing behind on any machine, or are
 #: what a machine has one of, so that ``destroy`` leaves them as they are.
 ELSEWHERE: Final = {
+    "ansible_module",
     "assert",
     "hostname",
     "http_resource",

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.bundled import types_with_resources
+from tests.bundled import laws_of, types_with_resources
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PROVIDERS: Final = types_with_resources()
@@ -33,8 +33,8 @@ def test_the_list_of_providers_is_not_empty() -> None:
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_every_provider_has_a_compliance_class(name: str) -> None:
-    """``tests/providers/test_<name>.py`` has a class of the laws for the type ``<name>``."""
-    assert name in complying(ROOT / "tests" / "providers" / f"test_{name}.py")
+    """``tests/providers/test_<name>.py`` has a class of the laws for the type ``<name>``, or that of its peer."""
+    assert name in complying(laws_of(name))
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests" / "providers").glob("test_*.py")), ids=lambda path: path.stem)

@@ -1,0 +1,199 @@
+"""Run Ansible modules, each in a forked child; executed by Ansible's own interpreter, and imported by nothing else.
+
+Each line of standard input is a request in JSON, each line of standard output its answer. The end of standard input
+ends the program, and the module that runs with all its programs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import inspect
+import json
+import os
+import runpy
+import select
+import signal
+import sys
+import traceback
+from typing import Any
+
+#: Modules with an action plugin that only helps their arguments along: the module does all of it alone.
+MODULE_ALONE = {"ansible.builtin.command", "ansible.builtin.dnf", "ansible.builtin.uri"}
+#: Bytes that are read at once.
+CHUNK = 65536
+PR_SET_PDEATHSIG = 1
+REFUSED = {"failed": True, "refused": True}
+
+
+def find(name: str) -> tuple[str, bool]:
+    """Return the full name of a module, and whether a forked child can run it. Raise ``LookupError`` for none."""
+    loader = importlib.import_module("ansible.plugins.loader")
+    collections = ["ansible.builtin", "ansible.legacy"]
+    context = loader.module_loader.find_plugin_with_context(name, collection_list=collections)
+    if not context.resolved:
+        raise LookupError(name)
+    full = context.resolved_fqcn or name
+    full = full.replace("ansible.legacy.", "ansible.builtin.")
+    path = context.plugin_resolved_path or ""
+    has_action = loader.action_loader.find_plugin_with_context(full, collection_list=collections).resolved
+    alone = full in MODULE_ALONE or not has_action
+    return full, alone and path.endswith(".py") and "ansible.module_utils" in text(path)
+
+
+def text(path: str) -> str:
+    """Return the content of a file."""
+    with open(path, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123 - text in
+        return stream.read()
+
+
+def run(full: str, args: dict[str, Any], options: dict[str, Any], *, only_arguments: bool) -> None:
+    """Run a module in this process, which ends with it; ``only_arguments``: check them, and do nothing."""
+    basic: Any = importlib.import_module("ansible.module_utils.basic")
+    settings = {f"_ansible_{name}": value for name, value in options.items()}
+    basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": {**args, **settings}}).encode()  # noqa: SLF001 - its interface
+    basic._ANSIBLE_PROFILE = "legacy"  # noqa: SLF001 - the same
+    if only_arguments:
+        begin = basic.AnsibleModule.__init__
+
+        def check(module: Any, *arguments: Any, **keywords: Any) -> None:
+            begin(module, *arguments, **keywords)
+            module.exit_json(changed=False)
+
+        basic.AnsibleModule.__init__ = check
+    collection, _, name = full.rpartition(".")
+    package = "ansible" if collection == "ansible.builtin" else f"ansible_collections.{collection}.plugins"
+    fqn = f"{package}.modules.{name}"
+    runpy.run_module(fqn, {"_module_fqn": fqn, "_modlib_path": ""}, "__main__", alter_sys=True)
+
+
+def play(full: str, args: dict[str, Any], options: dict[str, Any]) -> None:
+    """Run a module with its action plugin, as a task of a play on this machine, and print its result."""
+    context: Any = importlib.import_module("ansible.context")
+    tags = importlib.import_module("ansible.module_utils.common.collections")
+    settings = {"connection": "local", "verbosity": 0, "forks": 1, "check": options["check_mode"], "diff": True}
+    context.CLIARGS = tags.ImmutableDict({**settings, "become": None, "become_method": None, "become_user": None})
+    loader = importlib.import_module("ansible.parsing.dataloader").DataLoader()
+    inventory = importlib.import_module("ansible.inventory.manager").InventoryManager(loader, sources="localhost,")
+    variables = importlib.import_module("ansible.vars.manager").VariableManager(loader, inventory)
+    wrap = importlib.import_module("ansible.utils.unsafe_proxy").wrap_var
+    # Its texts are values: nothing in them is a template.
+    tasks = [{full: wrap(args)}]
+    source = {"name": "module", "hosts": "localhost", "gather_facts": False, "tasks": tasks}
+    source["vars"] = {"ansible_python_interpreter": sys.executable}
+    loaded = importlib.import_module("ansible.playbook.play").Play().load(source, variables, loader)
+    manager, callback = importlib.import_module("ansible.executor.task_queue_manager").TaskQueueManager, collector()
+    if "stdout_callback" in inspect.signature(manager).parameters:  # before ansible-core 2.19
+        queue = manager(inventory, variables, loader, {}, stdout_callback=callback)
+    else:
+        queue = manager(inventory, variables, loader, {})
+        callback._init_callback_methods()  # noqa: SLF001 - as the manager does with a callback that it loads
+        queue._callback_plugins.append(callback)  # noqa: SLF001 - the same
+    try:
+        queue.run(loaded)
+    finally:
+        queue.cleanup()
+
+
+def collector() -> Any:
+    """Return a callback of Ansible that prints the result of each task in JSON."""
+    base: Any = importlib.import_module("ansible.plugins.callback").CallbackBase
+
+    class Collector(base):  # type: ignore[misc] # the class is known to Ansible's interpreter only
+        CALLBACK_VERSION = 2.0
+        CALLBACK_TYPE = "stdout"
+        CALLBACK_NAME = "collector"
+
+        def v2_runner_on_ok(self, result: Any) -> None:
+            print(json.dumps(result._result, default=str))  # noqa: SLF001, T201 - as all callbacks read and write it
+
+        def v2_runner_on_failed(self, result: Any, **_options: Any) -> None:
+            print(json.dumps({**result._result, "failed": True}, default=str))  # noqa: SLF001, T201 - the same
+
+        def v2_runner_on_skipped(self, result: Any) -> None:
+            print(json.dumps({**result._result, "skipped": True}, default=str))  # noqa: SLF001, T201 - the same
+
+        v2_runner_on_unreachable = v2_runner_on_failed
+
+    return Collector()
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer to a request: the module's result, or that there is no such module."""
+    try:
+        full, alone = find(request["module"])
+    except LookupError:
+        return {**REFUSED, "unknown": True, "msg": "there is no module of this name"}
+    if request["only_arguments"] and not alone:
+        return {"changed": False}
+    result = forked(full, request, alone=alone)
+    # Its arguments, with their secrets.
+    result.pop("invocation", None)
+    return result
+
+
+def forked(full: str, request: dict[str, Any], *, alone: bool) -> dict[str, Any]:
+    """Run a module in a child, and return its result."""
+    output = os.memfd_create("result", os.MFD_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        os.close(0)
+        os.open(os.devnull, os.O_RDONLY)
+        os.dup2(output, 1)
+        code = 0
+        try:
+            if alone:
+                run(full, request["args"], request["options"], only_arguments=request["only_arguments"])
+            else:
+                play(full, request["args"], request["options"])
+        except SystemExit:
+            pass
+        except BaseException:  # noqa: BLE001 - the end of the child
+            traceback.print_exc()
+            code = 1
+        sys.stdout.flush()
+        os._exit(code)
+    await_end(child)
+    with os.fdopen(output, "rb") as stream:
+        stream.seek(0)
+        printed = stream.read().decode("utf-8", "replace")
+    try:
+        return dict(json.loads([line for line in printed.splitlines() if line.startswith("{")][-1]))
+    except (IndexError, ValueError):
+        return {"failed": True, "msg": f"answered no JSON: {printed[-200:]}"}
+
+
+def await_end(child: int) -> None:
+    """Wait for a child; kill it with its programs, and end, if the end of standard input comes first."""
+    watch = os.pidfd_open(child)
+    ready, _, _ = select.select([0, watch], [], [])
+    if 0 in ready and watch not in ready:
+        os.killpg(child, signal.SIGKILL)
+        os._exit(1)
+    os.close(watch)
+    os.waitpid(child, 0)
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    # This process would be killed with its parent, before it could end the module.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        importlib.import_module("ansible.module_utils.basic")
+        importlib.import_module("ansible.plugins.loader").init_plugin_loader()
+    except ImportError as error:
+        sys.exit(str(error))
+    rest = b""
+    while chunk := os.read(0, CHUNK):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            data = json.dumps(answer(json.loads(line))).encode() + b"\n"
+            while data:
+                data = data[os.write(answers, data) :]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The process that runs modules of Ansible: ``ansible_helper.py``, in Ansible's own interpreter.
+
+Ansible is under the GPL and is never imported into this process. The helper stays for all calls of a provider.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from resource_api import Command, CommandError, ResourceError
+from resource_api.system.process import trusted_path
+from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from resource_api import Context
+
+PROGRAM = f"{os.path.dirname(os.path.abspath(__file__))}/ansible_helper.py"  # noqa: PTH100, PTH120 - text in, text out
+#: Seconds that a call may take if its resource has no limit of its own.
+LIMIT = 300.0
+#: Bytes at the beginning of a program that contain its interpreter; lines of output in a failure.
+HEAD, LINES = 512, 5
+#: The interpreter of a script: in its first line, or in the second if the path is long.
+SHEBANG = re.compile(r"\A#!(?:/bin/sh\n'''exec' )?\s*\"?(/[^\s\"]+)")
+
+
+def interpreter(declared: str | None) -> str:
+    """Return the path of the Python that has Ansible. Raise ``ResourceError`` if there is none."""
+    if declared:
+        return Command(declared).locate()
+    try:
+        program = Command("ansible").locate()
+    except CommandError as error:
+        msg = f"{error}; install ansible-core, or name its interpreter in 'python'"
+        raise ResourceError(msg) from None
+    with open(program, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123 - text in
+        match = SHEBANG.match(stream.read(HEAD))
+    if match is None:
+        msg = f"'{program}' names no interpreter; name it in 'python'"
+        raise ResourceError(msg)
+    return Command(match[1]).locate()
+
+
+class AnsibleProcess:
+    """A running helper; ``call`` ends it when it fails to answer."""
+
+    def __init__(self, python: str) -> None:
+        """Start it. Raise ``CommandError`` where others can change what it executes, ``ResourceError`` if it fails."""
+        prefix = os.path.dirname(os.path.dirname(python))  # noqa: PTH120 - text in, text out
+        # Not each of 10,000 files, which would take longer than the modules.
+        modules = glob.glob(f"{glob.escape(prefix)}/lib/python3*/site-packages/ansible/modules")  # noqa: PTH207 - the same
+        Command(python).check_code(places=modules)
+        self._python = python
+        self._rest = b""
+        self._tail: deque[str] = deque(maxlen=LINES)
+        self._until = 0.0
+        settings = {"ANSIBLE_DEPRECATION_WARNINGS": "False", "ANSIBLE_NOCOLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        variables = trusted_path.environment("ansible", settings)
+        source, self._requests = os.pipe2(os.O_CLOEXEC)
+        try:
+            # As one that only reads: it ends with this process, and its own end of stdin ends the module.
+            self._process = Process(Invocation(python, ("-I", PROGRAM), variables, stdin=source, reading=True))
+        except OSError as error:
+            os.close(self._requests)
+            msg = f"'{python}' cannot be started: {error.strerror}"
+            raise ResourceError(msg) from None
+        finally:
+            os.close(source)
+        self._chunks = self._process.chunks(self._seconds_left)
+
+    def call(self, context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a request. Raise ``ResourceError`` if there is none in time, or the helper has ended."""
+        self._until = time.monotonic() + LIMIT if context.deadline is None else context.deadline
+        data = json.dumps(request).encode() + b"\n"
+        with suppress(BrokenPipeError):
+            while data:
+                data = data[os.write(self._requests, data) :]
+        for line in self._lines(context):
+            return dict(json.loads(line))
+        self.close()
+        ended = "was stopped" if self._process.stopped else describe_exit(self._process.exit_code or 0)
+        last = "; ".join(self._tail)
+        msg = f"'{self._python}' {ended}{last and ': '}{last}"
+        raise ResourceError(msg)
+
+    def _lines(self, context: Context) -> Iterator[bytes]:
+        """Yield the lines of its stdout; log its stderr."""
+        for stream, chunk in self._chunks:
+            if stream == STDOUT:
+                self._rest += chunk
+                if b"\n" in self._rest:
+                    line, _, self._rest = self._rest.partition(b"\n")
+                    yield line
+            else:
+                lines = [line for line in chunk.decode("utf-8", "replace").splitlines() if line.strip()]
+                self._tail.extend(lines)
+                for text in lines:
+                    context.debug(text)
+
+    def _seconds_left(self) -> float:
+        remaining = self._until - time.monotonic()
+        if remaining <= 0:
+            self.close()
+            msg = "timed out: its time is over, and it was killed"
+            raise ResourceError(msg)
+        return remaining
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it cannot be called any more."""
+        return self._requests < 0 or self._process.has_ended()
+
+    def close(self) -> None:
+        """End it, and the module that runs."""
+        if self._requests >= 0:
+            os.close(self._requests)
+            self._requests = -1
+            self._process.__exit__(None, None, None)

@@ -1,0 +1,157 @@
+"""Run modules of Ansible: their check mode decides whether they are due, and shows the difference."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from lib import ansible_process
+from lib.imperative import ImperativeProvider
+from lib.sensitive import has_secret, reveal
+from resource_api import CannotList, Problem, ResourceError, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from lib.ansible_process import AnsibleProcess
+    from resource_api import Change, Context, Resource
+
+#: Members of a result that say how Ansible has run the module.
+INTERNAL = ("diff", "exception", "ansible_facts", "warnings", "deprecations")
+
+
+class Provider(ImperativeProvider):
+    """The modules of one run."""
+
+    unlisted = "the effects of modules cannot be read"
+
+    def __init__(self) -> None:
+        """Begin without a process and without results."""
+        self._processes: dict[str, AnsibleProcess] = {}
+        self._results: dict[str, dict[str, Any]] = {}
+
+    def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse a module that Ansible does not have, and arguments that the module refuses.
+
+        Where Ansible cannot be run yet, an earlier resource may install it: ``due`` says so at its turn.
+        """
+        if not {"module", "args"} <= should.keys():
+            return
+        try:
+            answer = self._call(context, should, only_arguments=True)
+        except ResourceError:
+            return
+        if answer.get("unknown"):
+            yield Problem("module", f"Ansible has no module '{should['module']}'")
+        elif answer.get("failed"):
+            yield Problem("args", f"{should['module']}: {_message(answer, should)}")
+
+    def due(
+        self, context: Context, name: str, should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | tuple[bool, str, list[tuple[str, Any, Any]]]:
+        """Return whether its check mode reports a change, its message, and the difference."""
+        result = self._run(context, name, should, check=True)
+        reason = _message(result, should)
+        if result.get("skipped"):
+            return True, reason or "it has no check mode"
+        if not result.get("changed"):
+            return False
+        return True, reason or "its check mode reports a change", list(_differences(result, should))
+
+    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        """Return the results of modules in this run. Raise ``CannotList`` without ``names``."""
+        if names is None:
+            raise CannotList(self.unlisted)
+        return [{"name": name, "result": self._results[name]} for name in names if name in self._results]
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Run the modules."""
+        for name, (_, should) in changes.items():
+            with context.updating(name, message="Running"):
+                result = self._run(context, name, should, check=False)
+                if result.get("changed"):
+                    context.updated(name, message=_message(result, should) or "Changed")
+                else:
+                    context.unchanged(name, message="Executed without a change")
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self._processes.values():
+            process.close()
+
+    def _run(self, context: Context, name: str, should: Mapping[str, Any], *, check: bool) -> dict[str, Any]:
+        """Return the result of a module, and keep it. Raise ``ResourceError`` if it fails."""
+        result = self._call(context, should, check=check)
+        if result.get("failed"):
+            msg = f"{should['module']}: {_message(result, should) or 'failed'}"
+            raise ResourceError(msg)
+        kept = {key: value for key, value in result.items() if key not in INTERNAL and key[0] != "_"}
+        self._results[name] = _concealed(kept, _secrets(should["args"]))
+        return result
+
+    def _call(
+        self, context: Context, should: Mapping[str, Any], *, check: bool = True, only_arguments: bool = False
+    ) -> dict[str, Any]:
+        if context.stopping and not context.reading:
+            msg = "was not started: the run is being stopped"
+            raise ResourceError(msg)
+        python = ansible_process.interpreter(should.get("python"))
+        process = self._processes.get(python)
+        if process is None or process.has_ended:
+            process = self._processes[python] = ansible_process.AnsibleProcess(python)
+        options = {"check_mode": check, "diff": True, "remote_tmp": tempfile.gettempdir()}
+        # A module writes its arguments to the system's log.
+        options["no_log"] = has_secret(should["args"])
+        request = {"module": should["module"], "args": reveal(should["args"]), "options": options}
+        return process.call(context, {**request, "only_arguments": only_arguments})
+
+
+def _message(result: Mapping[str, Any], should: Mapping[str, Any]) -> str:
+    """Return the message of a module, without secrets."""
+    text = str(result.get("msg") or "").strip()
+    stderr = str(result.get("stderr") or "").strip()
+    text = f"{text}: {stderr.splitlines()[-1]}" if stderr and result.get("failed") else text
+    for secret in _secrets(should["args"]):
+        text = text.replace(secret, "<sensitive>")
+    return text
+
+
+def _differences(result: Mapping[str, Any], should: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the parts of a module's difference: a name with the values before and after."""
+    secrets = _secrets(should["args"])
+    parts = result.get("diff") or []
+    for part in parts if isinstance(parts, list) else [parts]:
+        before, after = part.get("before"), part.get("after")
+        if isinstance(before, dict) and isinstance(after, dict):
+            keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+            values = [(key, before.get(key), after.get(key)) for key in keys]
+        else:
+            name = part.get("after_header") or part.get("before_header") or "diff"
+            values = [(name, before, after)] if before != after else []
+        for name, is_, value in values:
+            yield str(name), _concealed(is_, secrets), _concealed(value, secrets)
+
+
+def _secrets(value: Any) -> list[str]:
+    """Return the texts of the secrets in arguments."""
+    if isinstance(value, Sensitive):
+        return [text for text in _texts(reveal(value)) if text]
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for part in inside for text in _secrets(part)]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    if inside is None:
+        yield str(value)
+    for part in inside or ():
+        yield from _texts(part)
+
+
+def _concealed(value: Any, secrets: list[str]) -> Any:
+    """Return a value in which each text that contains a secret is wrapped."""
+    if isinstance(value, dict):
+        return {key: _concealed(part, secrets) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_concealed(part, secrets) for part in value]
+    return Sensitive(value) if any(secret in str(value) for secret in secrets) else value
