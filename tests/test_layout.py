@@ -183,7 +183,8 @@ def test_types_and_providers_import_only_the_api_and_the_standard_library() -> N
 def test_types_and_providers_import_public_names_only() -> None:
     """Authors copy them: a name in no ``__all__`` of ``resource_api``, its ``files`` or ``http`` may change.
 
-    The functions of ``std`` belong to the language: they read paths, YAML and JSON as manifests are read.
+    The functions of ``std`` belong to the language: they read paths, YAML and JSON as manifests are read. The helper of
+    Ansible stays for many calls, which no ``Command`` does, and is ended as every other program.
     """
     public = {f"resource_api.{name}" for name in (*exported("resource_api/__init__.py"), "files", "http")}
     public |= {f"resource_api.files.{name}" for name in exported("resource_api/files.py")}
@@ -192,7 +193,9 @@ def test_types_and_providers_import_public_names_only() -> None:
         f"{relative(path)}: {name}"
         for path in files(*CODE[1:])
         for name in sorted(imported(path))
-        if name.startswith("resource_api") and name not in public and relative(path) != "providers/std.py"
+        if name.startswith("resource_api")
+        and name not in public
+        and relative(path) not in {"providers/std.py", "lib/ansible_process.py"}
     ]
     assert wrong == []
 
