@@ -49,6 +49,8 @@ COMMANDS: Final = {
     "drift-only": Command("plan site.yaml --drift-only", 64),
     "batches": Command("validate site.yaml --batches 1", 64),
     "inventory": Command("hosts list --inventory machines.yaml"),
+    "show-resource": Command("show Widget[a]", 64),
+    "state-runs": Command("state runs", 64),
     "no-run": Command("show zzz", 64),
     "rehearse-help": Command("rehearse --help"),
     "validate-all": Command("help validate --all"),

@@ -116,7 +116,11 @@ def show(session: Session, name: str, **_settings: object) -> int:
 
     A warning says if state has changed since the plan, so that apply would refuse it.
     """
-    if _FILE_NAME.fullmatch(name) or os.path.exists(name):
+    is_file = os.path.exists(name)
+    if name.endswith("]") and not is_file:
+        msg = f"{name} is neither a saved plan nor a run; 'resource-api state show REF' shows the record of a resource"
+        raise UsageError(msg)
+    if is_file or _FILE_NAME.fullmatch(name):
         _show_saved(session, name)
         return 0
     from resource_api.cli.commands.history import show_recorded

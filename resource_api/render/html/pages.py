@@ -30,6 +30,7 @@ from resource_api.render.html.elements import (
     write,
 )
 from resource_api.render.json import acts
+from resource_api.render.plan import FAILED
 from resource_api.render.run_document import located
 from resource_api.render.run_text import NOT_KEPT, SECTIONS, call_text, duration
 from resource_api.render.text import verdict_mark
@@ -267,7 +268,7 @@ def _plan_row(step: PlanStepJson, ids: Mapping[str, str], most: int) -> PageRow:
     body += "".join(f"<p>{e(line)}</p>" for line in effects)
     notes = ["" if step["action"] in _WHOLE else _names(step["changes"]), "noop" if step["options"]["noop"] else ""]
     notes += [f"was {step['previous']}" if step["previous"] else ""]
-    sign = Action[step["action"].upper()].symbol
+    sign = FAILED if error else Action[step["action"].upper()].symbol
     return PageRow(
         step["reference"], sign, " · ".join(filter(None, notes)), body + _relations(step, ids), bad=bool(error)
     )
