@@ -48,12 +48,12 @@ def _pairs(constraint: Any) -> Type:
     return word, [_pairs(member) for member in inner] if word == "tuple" else _pairs(inner)
 
 
-def to_dynamic(kind: Type, value: Any) -> Message:
+def to_dynamic(kind: Type, value: object) -> Message:
     """Return a value of a type as ``DynamicValue``, with its secrets in clear text."""
     return {"msgpack": msgpack.packb(_packed(kind, value))}
 
 
-def _packed(kind: Type, value: Any) -> Any:
+def _packed(kind: Type, value: object) -> object:
     if isinstance(value, Sensitive):
         value = value.reveal()
     if value is None or value is UNKNOWN:
@@ -66,7 +66,7 @@ def _packed(kind: Type, value: Any) -> Any:
     return value if isinstance(kind, str) else _mapped(kind, value, _packed)
 
 
-def implied_type(value: Any) -> Any:
+def implied_type(value: object) -> object:
     """Return the constraint, in the form of JSON, of a value that is declared for a type ``dynamic``."""
     if isinstance(value, Sensitive):
         value = value.reveal()
@@ -107,7 +107,7 @@ def from_json(kind: Type, raw: Any) -> Any:
     return _scalar(kind, raw) if isinstance(kind, str) else _ordered(kind, _mapped(kind, raw, from_json))
 
 
-def to_json(kind: Type, value: Any) -> Any:
+def to_json(kind: Type, value: object) -> Any:
     """Return a known value as the JSON of a state."""
     if value is None:
         return None
@@ -116,7 +116,7 @@ def to_json(kind: Type, value: Any) -> Any:
     return value if isinstance(kind, str) else _mapped(kind, value, to_json)
 
 
-def _mapped(kind: Type, value: Any, function: Callable[[Type, Any], Any]) -> Any:
+def _mapped(kind: Type, value: Any, function: Callable[[Type, Any], Any]) -> object:
     """Apply a function of type and value to the members of a collection."""
     word, inner = kind
     if word == "object":
@@ -128,7 +128,7 @@ def _mapped(kind: Type, value: Any, function: Callable[[Type, Any], Any]) -> Any
     return [function(inner, member) for member in value]
 
 
-def _scalar(kind: str, raw: Any) -> Any:
+def _scalar(kind: str, raw: object) -> object:
     """Return a scalar; a number is an integer where its value is one."""
     if kind != "number":
         return raw
@@ -153,7 +153,7 @@ def in_order(elements: Sequence[Any]) -> list[Any]:
     return [keyed[key] for key in sorted(keyed)]
 
 
-def _sort_key(element: Any) -> tuple[bool, str]:
+def _sort_key(element: object) -> tuple[bool, str]:
     return element is UNKNOWN, json.dumps(element, sort_keys=True, default=lambda value: str(_revealed(value)))
 
 
@@ -161,7 +161,7 @@ def _revealed(value: object) -> object:
     return value.reveal() if isinstance(value, Sensitive) else value
 
 
-def without_nulls(value: Any) -> Any:
+def without_nulls(value: object) -> Any:
     """Return a value without the members of its mappings that have no value, as a manifest would declare it."""
     if isinstance(value, dict):
         return {name: without_nulls(member) for name, member in value.items() if member is not None}

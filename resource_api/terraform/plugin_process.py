@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
@@ -52,7 +52,7 @@ class PluginError(ResourceAPIError):
 
 
 class PluginProcess:
-    """A running program of a provider. Any thread may call it, each on a connection of its own.
+    """A running program of a provider. object thread may call it, each on a connection of its own.
 
     ``log(level, text)`` receives what it prints.
     """
@@ -135,14 +135,14 @@ class PluginProcess:
         """The process id of the program."""
         return self._process.pid
 
-    def call(self, method: str, timeout: float | None = None, **fields: Any) -> Message:
+    def call(self, method: str, timeout: float | None = None, **fields: object) -> Message:
         """Call a method, and return the fields of its response. Raise ``PluginError``; ``timeout`` is in seconds."""
         _, request, response = METHODS[method]
         path = METHODS[method].path(self.version)
         with self._errors(method):
             return decode(response, self._channel().call(path, encode(request, fields), timeout))
 
-    def stream(self, method: str, timeout: float | None = None, **fields: Any) -> Iterator[Message]:
+    def stream(self, method: str, timeout: float | None = None, **fields: object) -> Iterator[Message]:
         """Call a method with a stream of responses, and yield the fields of each."""
         _, request, response = METHODS[method]
         path = METHODS[method].path(self.version)

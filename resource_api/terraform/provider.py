@@ -41,7 +41,7 @@ _UNCONFIGURED: Final = frozenset({"validate", "validate_data", "check_config", "
 _STOP_LIMIT: Final = 5.0
 
 
-def config_key(config: Mapping[str, Any]) -> str:
+def config_key(config: Mapping[str, object]) -> str:
     """Return the digest of a configuration with its secrets."""
     text = json.dumps(reveal(dict(config)), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -83,13 +83,13 @@ class _Session(BaseProvider):
         self._key: str | None = None
         self._deadline: float | None = None
 
-    def _call(self, context: Context, method: str, **fields: Any) -> Message:
+    def _call(self, context: Context, method: str, **fields: object) -> Message:
         """Call the program, log its warnings, and raise ``ResourceError`` with its errors."""
         answer = self._answer(context, method, **fields)
         _report(context, answer)
         return answer
 
-    def _answer(self, context: Context, method: str, **fields: Any) -> Message:
+    def _answer(self, context: Context, method: str, **fields: object) -> Message:
         if self._key is None and method not in _UNCONFIGURED:
             self._configure(context, {})
         seconds = None if self._deadline is None else max(self._deadline - time.monotonic(), 0.1)
@@ -99,7 +99,7 @@ class _Session(BaseProvider):
             msg = f"the Terraform provider {self.family.name}: {error}"
             raise ResourceError(msg) from error
 
-    def _configure(self, context: Context, config: Mapping[str, Any]) -> None:
+    def _configure(self, context: Context, config: Mapping[str, object]) -> None:
         self._key = config_key(config)
         value = _config_value(self.family.config_fields, config)
         fields = {"terraform_version": _TERRAFORM_VERSION, "config": value, "client_capabilities": _CAPABILITIES}
@@ -119,12 +119,12 @@ class Configurable(_Session):
         self._call(context, "check_config", config=_config_value(self.family.config_fields, config))
         return config
 
-    def configure(self, context: Context, config: Mapping[str, Any]) -> None:
+    def configure(self, context: Context, config: Mapping[str, object]) -> None:
         """Configure the program of this configuration."""
         self._configure(context, config)
 
 
-def _config_value(fields: Mapping[str, SchemaField], config: Mapping[str, Any]) -> Message:
+def _config_value(fields: Mapping[str, SchemaField], config: Mapping[str, object]) -> Message:
     declared = with_field_names(reveal(dict(config)))
     return cty.to_dynamic(schema.object_type(fields), schema.complete(fields, declared))
 
@@ -139,7 +139,7 @@ class Functions(_Session):
     def set(self, context: Context, changes: Mapping[Any, Change]) -> None:
         """Change nothing."""
 
-    def read_data_source(self, context: Context, name: str, inputs: Mapping[str, Any]) -> Any:
+    def read_data_source(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
         """Return the attributes of a data source."""
         fields = schema.fields_of_block(self.family.schema["data_source_schemas"][name]["block"])
         config = _config_value(fields, inputs)
@@ -147,7 +147,7 @@ class Functions(_Session):
         answer = self._call(context, "data", type_name=name, config=config)
         return cty.without_nulls(cty.from_dynamic(schema.object_type(fields), answer.get("state")))
 
-    def call_function(self, context: Context, name: str, inputs: Mapping[str, Any]) -> Any:
+    def call_function(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
         """Return the result of a function."""
         declared, values = self.family.schema["functions"][name], with_field_names(inputs)
         arguments = [cty.to_dynamic(kind, values.get(parameter["name"])) for parameter, kind in parameters(declared)]
@@ -222,7 +222,7 @@ class Resources(_Session):
         )
         return _State(cty.from_dynamic(self._kind, answer.get("new_state")), answer.get("private", b""))
 
-    def _row(self, name: str, values: Mapping[str, Any]) -> Resource:
+    def _row(self, name: str, values: Mapping[str, object]) -> Resource:
         read = {key: value for key, value in cty.without_nulls(values).items() if not self._fields[key].write_only}
         return {NAMEVAR: name, "ensure": "present", **{attribute_name(key): value for key, value in read.items()}}
 
@@ -260,11 +260,11 @@ class Resources(_Session):
                     resource[attribute_name(field.name)] = cty.in_order(value)
         return resources
 
-    def _config(self, should: Mapping[str, Any]) -> dict[str, Any]:
+    def _config(self, should: Mapping[str, object]) -> dict[str, Any]:
         declared = {name: value for name, value in should.items() if name not in {NAMEVAR, "ensure"}}
         return schema.complete(self._fields, with_field_names(declared))
 
-    def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+    def validate(self, context: Context, should: Mapping[str, object]) -> Iterator[Problem]:
         """Yield the problems that the program finds in a resource."""
         if should.get("ensure") == "absent":
             return
@@ -276,7 +276,7 @@ class Resources(_Session):
             severity = "error" if row.get("severity") == _ERROR else "warning"
             yield Problem(name, diagnostic_text(row), severity)
 
-    def _plan(self, context: Context, name: str, should: Mapping[str, Any], *, creates: bool) -> Message:
+    def _plan(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> Message:
         """Return the program's plan of a resource, with the values of its prior and its planned state."""
         state = _State() if creates else self._states.get(name, _State())
         config = self._config(should)
@@ -300,7 +300,7 @@ class Resources(_Session):
         return answer
 
     def insync(
-        self, context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+        self, context: Context, name: str, attribute: str, is_: Mapping[str, object], should: Mapping[str, object]
     ) -> bool | tuple[bool, str] | None:
         """Return whether the program would leave an attribute as it is; ``ensure`` stands for undeclared ones."""
         if is_.get("ensure") != "present" or should.get("ensure") != "present":
@@ -314,7 +314,9 @@ class Resources(_Session):
         alone = others and not changed & should.keys()
         return (False, f"the provider changes {', '.join(others)}") if alone else True
 
-    def plan(self, context: Context, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Planned:
+    def plan(
+        self, context: Context, name: str, is_: Mapping[str, object] | None, should: Mapping[str, object]
+    ) -> Planned:
         """Return the values that the program plans, those that it does not know, and what needs a replacement."""
         creates = is_ is None or is_.get("ensure") != "present"
         answer = self._plan(context, name, should, creates=creates)
@@ -342,7 +344,7 @@ class Resources(_Session):
             with action(name):
                 self._apply(context, name, should if wanted else None, creates=not exists)
 
-    def _apply(self, context: Context, name: str, should: Mapping[str, Any] | None, *, creates: bool) -> None:
+    def _apply(self, context: Context, name: str, should: Mapping[str, object] | None, *, creates: bool) -> None:
         state = _State() if creates else self._states[name]
         if should is None:
             config, planned, private = None, None, self._planned_destruction(context, state)
@@ -425,7 +427,7 @@ def _sealed_value(field: SchemaField, value: Any) -> Any:
     return _sealed(field.members, value)
 
 
-def _revealed(state: Any) -> Any:
+def _revealed(state: object) -> object:
     """Return a recorded state with its secrets. Raise ``ResourceError`` where only a digest of one is recorded."""
     if isinstance(state, dict):
         return {name: _revealed(value) for name, value in state.items()}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Nesting modes by their numbers in the protocol.
 _NESTING: Final = {1: "single", 2: "list", 3: "set", 4: "map", 5: "group"}
 #: The value of a nested block that is not declared, by nesting mode.
-_EMPTY: Final[Mapping[str, Any]] = {"list": [], "set": [], "map": {}}
+_EMPTY: Final[Mapping[str, object]] = {"list": [], "set": [], "map": {}}
 
 
 class SchemaField(NamedTuple):
@@ -145,7 +145,7 @@ def _propose_element(field: SchemaField, prior: list[Any], item: Any) -> Any:
     return next((propose(field.members, old, item) for old in matches), item)
 
 
-def _is_same(members: Mapping[str, SchemaField], old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def _is_same(members: Mapping[str, SchemaField], old: Mapping[str, object], new: Mapping[str, object]) -> bool:
     return all(
         new[name] == old.get(name) for name, field in members.items() if not (field.computed and new[name] is None)
     )

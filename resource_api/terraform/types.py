@@ -41,7 +41,7 @@ def attribute_name(name: str) -> str:
     return f"{name}_" if name in _TAKEN else name
 
 
-def with_field_names(values: Mapping[str, Any]) -> dict[str, Any]:
+def with_field_names(values: Mapping[str, object]) -> dict[str, Any]:
     """Return the values of attributes by the names of their fields."""
     return {name[:-1] if name[-1] == "_" and name[:-1] in _TAKEN else name: value for name, value in values.items()}
 
