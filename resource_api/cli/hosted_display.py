@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.fleet.connections import Host
     from resource_api.fleet.merge import HostGroup, HostReport, Merge
-    from resource_api.fleet.run import BatchReport
+    from resource_api.fleet.run import BatchReport, BatchStart
     from resource_api.model.json_documents import FleetJson, HostGroupJson
     from resource_api.plugins.registry import Registry
     from resource_api.render.changes import Style
@@ -140,12 +140,10 @@ class Display:
         settings = self._session.settings
         if not (settings.get("between") or settings.get("pause")):
             return ""
-        if self._live is not None:
-            self._live.show(())
-        self._session.output.flush()
+        self._release_terminal()
         if settings["between"]:
-            code = interactive.shell(settings["between"], json.dumps(documents.line("batch_end", _batch(batch))) + "\n")
-            return f"--between has ended with exit code {code}" if code else ""
+            outcomes = {"names": list(batch.outcomes), "outcomes": dict(batch.outcomes)}
+            return self._hook("between", "batch_end", {**_batch(batch), **outcomes})
         self.question_open = True
         try:
             verb = "follows" if batch.remaining == 1 else "follow"
@@ -156,16 +154,37 @@ class Display:
             self.question_open = False
         return "" if go_on else "the answer was no"
 
+    def before_batch(self, batch: BatchStart) -> str:
+        """Return the reason not to begin a batch, from the user's command, or an empty text."""
+        if not self._session.settings.get("before"):
+            return ""
+        self._release_terminal()
+        body = {"batch": batch.number, "batches": batch.of, "names": list(batch.names), "left": batch.remaining}
+        return self._hook("before", "batch_start", body)
+
+    def _release_terminal(self) -> None:
+        """Erase the line of progress, and write the output so far."""
+        if self._live is not None:
+            self._live.show(())
+        self._session.output.flush()
+
+    def _hook(self, option: str, kind: str, body: Mapping[str, object]) -> str:
+        """Run the command of an option with a document as its input; return the reason to stop, or an empty text."""
+        document = documents.line(kind, {"run": self._run, **body})
+        code = interactive.shell(self._session.settings[option], f"{json.dumps(document)}\n")
+        return f"--{option} has ended with exit code {code}" if code else ""
+
     def interrupted(self, times: int) -> None:
         """Log the effect of an interrupt, and of the next one."""
         self._session.log.write("warning", "", _INTERRUPTED[min(times, len(_INTERRUPTED)) - 1])
 
-    def running(self, started: int, ended: int, failed: int) -> None:
+    def running(self, started: int, ended: int, failed: int, slowest: Mapping[str, float]) -> None:
         """Show the progress, at most ten times a second."""
         if (time_now := time.monotonic()) < self._next:
             return
         self._next = time_now + _TICK
         line = text.progress(len(self._work.hosts), started, ended, failed, time_now - self._began)
+        line += text.slowest_hosts(slowest)
         if self._live is not None:
             self._live.show([line[: self._live.size[0] - 1]])
         elif time_now >= self._notice and not self._session.json:

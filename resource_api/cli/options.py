@@ -235,7 +235,14 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     "unreachable": _on_hosts(
         "Whether an unreachable host counts as a failed one.", type=Choice(["fail", "ignore"]), default="fail"
     ),
-    "between": _on_hosts("Run this here between batches; it stops the run unless it ends with 0.", metavar="COMMAND"),
+    "before": _on_hosts(
+        "Run this here before each batch, with its hosts as JSON on stdin; it stops the run unless it ends with 0.",
+        metavar="COMMAND",
+    ),
+    "between": _on_hosts(
+        "Run this here between batches, with outcomes as JSON on stdin; it stops the run unless it ends with 0.",
+        metavar="COMMAND",
+    ),
     "pause": _on_hosts("Ask between batches.", is_flag=True),
     "host_timeout": _on_hosts(
         "Seconds after which a host counts as failed; default: 3600.", type=_POSITIVE, metavar="S", default=3600.0
@@ -382,7 +389,7 @@ connect_timeout = shared("connect_timeout")
 #: The names of the options about hosts that only ``--on`` gives a meaning.
 HOSTED: Final = tuple(name for name, settings in _TABLE.items() if settings.get("group") == MANY_HOSTS)
 #: The options of a run that changes hosts in batches.
-_ROLLOUT: Final = ("batches", "stop_after", "between", "pause")
+_ROLLOUT: Final = ("batches", "stop_after", "before", "between", "pause")
 #: The options of commands that read on many hosts, and of those that may change something there.
 hosted_reading = shared("on", *(name for name in HOSTED if name not in {"rerun", *_ROLLOUT}))
 hosted = shared("on", *(name for name in HOSTED if name != "rerun"))
@@ -398,13 +405,13 @@ def is_hosted(settings: Settings) -> bool:
     Raise ``UsageError`` for an option that needs ``--on``, and for an empty one: a variable that is not set must
     neither turn to this machine nor to all hosts at once.
     """
-    for name in ("rerun", "batches", "stop_after", "between"):
+    for name in ("rerun", "batches", "stop_after", "before", "between"):
         if settings.get(name) == "":
             msg = f"{_flag(name)} is empty"
             raise UsageError(msg)
     if settings.get("on") or settings.get("rerun"):
         return True
-    for name in ("batches", "stop_after", "between", "pause"):
+    for name in ("batches", "stop_after", "before", "between", "pause"):
         if settings.get(name):
             msg = f"{_flag(name)} needs --on"
             raise UsageError(msg)

@@ -36,6 +36,8 @@ TYPES: Final = frozenset(
         *("resource_drift", "result", "step_end", "step_start", "summary"),
     )
 )
+#: The reason of a host that was interrupted without a job.
+UNSENT: Final = "interrupted before the job was sent"
 #: Kinds of frames from a host, and their largest sizes in bytes.
 _LARGEST: Final = {
     "event": jobs.MAX_EVENT,
@@ -109,7 +111,7 @@ class HostChannel:
     def _answer(self, kind: str, body: Mapping[str, object]) -> list[HostEvent]:
         if kind in {"need", "have"} and not self.sent:
             if self._interrupted:
-                return self.close("interrupted before the job was sent")
+                return self.close(UNSENT)
             self._supply(kind, body)
             return []
         if kind == "end" and self.sent:

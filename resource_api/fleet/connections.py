@@ -124,7 +124,10 @@ class HostConnections(Protocol):
         """Return the next event of any host, or None after a timeout in seconds (None: no timeout)."""
 
     def interrupt(self, host: str) -> None:
-        """Ask the run on a host to end after its segment; the second time, to end its programs. Events continue."""
+        """Ask the run on a host to end after its segment; the second time, to end its programs. Events continue.
+
+        A host that was sent no job ends at once.
+        """
 
     def abandon(self, host: str) -> None:
         """Close a host's channel: its end arrives at once as ``lost``; the run there ends by itself."""

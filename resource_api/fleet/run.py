@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import time
 from bisect import bisect_right
-from itertools import accumulate
+from collections import Counter
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from resource_api.fleet.connections import ENDED, LOST, UNREACHABLE
@@ -149,6 +150,8 @@ def batch_of(plan: Rollout, number: int) -> int:
 _TICK: Final = 0.2
 #: Seconds for a host to end after an interrupt.
 GRACE: Final = 10.0
+#: The number of hosts that are named as the slowest.
+_NAMED: Final = 3
 #: The effects of the user's first, second and third interrupt.
 _STOP, _FINISH, _LEAVE = 1, 2, 3
 
@@ -161,6 +164,19 @@ class BatchReport(NamedTuple):
     of: int
     #: Status → number of its hosts.
     counts: Mapping[str, int]
+    #: Number of hosts in the following batches.
+    remaining: int
+    #: Host → its status, in the order of their ends.
+    outcomes: Mapping[str, str] = {}
+
+
+class BatchStart(NamedTuple):
+    """The hosts of a batch that may begin."""
+
+    #: Its number, from 1, and the number of batches.
+    number: int
+    of: int
+    names: Sequence[str]
     #: Number of hosts in the following batches.
     remaining: int
 
@@ -183,11 +199,14 @@ class Observer(Protocol):
     def next_batch(self, batch: BatchReport) -> str:
         """Return the reason not to start the next batch, or ""."""
 
+    def before_batch(self, batch: BatchStart) -> str:
+        """Return the reason not to start a batch, or ""; called before each one, the first included."""
+
     def interrupted(self, times: int) -> None:
         """The user's interrupt number ``times`` took effect."""
 
-    def running(self, started: int, ended: int, failed: int) -> None:
-        """Time passed, or a host ended."""
+    def running(self, started: int, ended: int, failed: int, slowest: Mapping[str, float]) -> None:
+        """Time passed, or a host ended; ``slowest``: the hosts that have run longest → their seconds."""
 
 
 class _Running(NamedTuple):
@@ -234,7 +253,7 @@ class FleetRun:
         self._late: dict[str, float] = {}
         self._progress = RunProgress()
         self._interrupts = self._obeyed = 0
-        self._batch_counts: dict[str, int] = {}
+        self._outcomes: dict[str, str] = {}
         #: Started hosts and reports that are not recorded yet, and the time of the last record.
         self._started: list[str] = []
         self._reports: list[HostReport] = []
@@ -258,6 +277,7 @@ class FleetRun:
         return stop
 
     def _loop(self) -> str:
+        self._begin_batch(1)
         while not (decision := decide(self._plan, self._progress)).finished:
             if self._interrupts > self._obeyed:
                 self._obey()
@@ -289,7 +309,9 @@ class FleetRun:
         self._check_times()
         if self._clock() - self._recorded >= _TICK:
             self._write_record()
-        self._observer.running(self._progress.started, self._progress.ended, self._progress.failed)
+        now = self._clock()
+        slowest = {name: now - host.started for name, host in islice(self._running.items(), _NAMED)}
+        self._observer.running(self._progress.started, self._progress.ended, self._progress.failed, slowest)
 
     def _take(self, event: HostEvent) -> None:
         if (running := self._running.get(event.host)) is None:
@@ -326,7 +348,7 @@ class FleetRun:
 
     def _reported(self, report: HostReport) -> None:
         self._reports.append(report)
-        self._batch_counts[report.status] = self._batch_counts.get(report.status, 0) + 1
+        self._outcomes[report.name] = report.status
         self._observer.host_ended(report)
 
     def _ask(self, number: int) -> None:
@@ -334,13 +356,32 @@ class FleetRun:
         self._observer.batch_ended(batch)
         reason = self._observer.next_batch(batch)
         self._merge.next_batch()
-        self._batch_counts = {}
-        allowed = number if reason else number + 1
-        self._progress = self._progress._replace(allowed=allowed, halted=self._progress.halted or reason)
+        self._outcomes = {}
+        if reason:
+            self._halt(reason)
+        else:
+            self._begin_batch(number + 1)
+
+    def _begin_batch(self, number: int) -> None:
+        """Let a batch begin, unless the observer has a reason against it."""
+        if number > len(self._plan.ends):
+            return
+        first, end = (0, *self._plan.ends)[number - 1 : number + 1]
+        names = self._names[first:end]
+        if reason := self._observer.before_batch(
+            BatchStart(number, len(self._plan.ends), names, self._plan.total - end)
+        ):
+            self._halt(reason)
+        else:
+            self._progress = self._progress._replace(allowed=number)
+
+    def _halt(self, reason: str) -> None:
+        self._progress = self._progress._replace(halted=self._progress.halted or reason)
 
     def _batch_report(self, number: int) -> BatchReport:
         remaining = self._plan.total - self._plan.ends[number - 1]
-        return BatchReport(number, len(self._plan.ends), dict(self._batch_counts), remaining)
+        counts = dict(Counter(self._outcomes.values()))
+        return BatchReport(number, len(self._plan.ends), counts, remaining, self._outcomes)
 
     def _write_record(self) -> None:
         """Record the changes since the last time. A kill loses the unrecorded ones: such hosts run again."""
@@ -386,7 +427,7 @@ class FleetRun:
         self._write_record()
         if self._record is not None:
             self._record[0].finish(self._record[1])
-        if self._batch_counts:
+        if self._outcomes:
             self._observer.batch_ended(self._batch_report(self._progress.allowed))
         for name in names:
             self._observer.host_ended(self._merge.reports[name])

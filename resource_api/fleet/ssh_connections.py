@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet import openssh_transport, transport
 from resource_api.fleet.asyncssh_transport import AsyncsshTransport
-from resource_api.fleet.channel import HostChannel
+from resource_api.fleet.channel import UNSENT, HostChannel
 from resource_api.fleet.connections import LIBRARY, MAX_BUFFERED, PROGRAM
 from resource_api.fleet.launch import Launch
 from resource_api.fleet.transport import ConnectionLost
@@ -102,7 +102,10 @@ class SshConnections:
         return event
 
     def interrupt(self, host: str) -> None:
-        """Ask the run on a host to end after its segment; the second time, to end its programs."""
+        """Ask the run on a host to end after its segment; the second time, to end its programs.
+
+        A host that was sent no job ends at once.
+        """
         self._loop.call_soon_threadsafe(self._interrupt, host)
 
     def abandon(self, host: str) -> None:
@@ -126,9 +129,14 @@ class SshConnections:
         self._tasks[host.name] = self._loop.create_task(self._run(host, stream))
 
     def _interrupt(self, host: str) -> None:
-        if (stream := self._streams.get(host)) is not None:
+        if (stream := self._streams.get(host)) is None:
+            return
+        if stream.channel.sent:
             stream.channel.interrupt()
             stream.send(stream.channel.take())
+        else:
+            self._put(stream.channel.close(UNSENT))
+            self._cancel(host)
 
     def _cancel(self, host: str) -> None:
         if (task := self._tasks.get(host)) is not None:

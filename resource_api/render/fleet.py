@@ -118,6 +118,12 @@ def progress(total: int, started: int, ended: int, failed: int, seconds: float) 
     return f"{ended:,}/{total:,} done, {started - ended:,} running, {failed:,} failed, {int(seconds)} s"
 
 
+def slowest_hosts(seconds: Mapping[str, float]) -> str:
+    """Return ``; slowest: web7 4 s, web9 2 s`` for running hosts, or an empty text for none."""
+    names = ", ".join(f"{escape(name)} {int(number)} s" for name, number in seconds.items())
+    return f"; slowest: {names}" if names else ""
+
+
 def prefixed(name: str, lines: Iterable[str]) -> Iterator[str]:
     """Yield lines with the name of their host before them."""
     return (f"{escape(name)}: {text}" for text in lines)

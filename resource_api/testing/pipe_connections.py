@@ -14,7 +14,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.fleet.channel import HostChannel
+from resource_api.fleet.channel import UNSENT, HostChannel
 from resource_api.fleet.connections import MAX_BUFFERED
 
 if TYPE_CHECKING:
@@ -92,9 +92,13 @@ class PipeConnections:
 
     def interrupt(self, host: str) -> None:
         """Ask the run on a host to end after its segment; the second time, to end its programs."""
-        if (child := self._children.get(host)) is not None:
+        if (child := self._children.get(host)) is None:
+            return
+        if child.channel.sent:
             child.channel.interrupt()
             self._watch(child)
+        else:
+            self._end(child, UNSENT)
 
     def abandon(self, host: str) -> None:
         """Close a host's channel: its end arrives at once as ``lost``; the run there ends by itself."""

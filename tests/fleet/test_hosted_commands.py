@@ -330,7 +330,26 @@ def test_between_batches_a_command_gets_the_report_and_may_stop_the_run(fleet: F
     assert result.err == "Warning: stopped: --between has ended with exit code 3\n"
     report = json.loads((fleet.home / "batch.json").read_text())
     assert (report["batch"], report["batches"], report["hosts"], report["left"]) == (1, 3, {"changed": 1}, 2)
+    assert (report["names"], report["outcomes"]) == (["web1"], {"web1": "changed"})
+    assert re.fullmatch("[0-9a-f]{16}", report["run"])
     assert not fleet.content("web2")
+
+
+def test_before_each_batch_a_command_gets_its_hosts_and_may_stop_the_run(fleet: Fleet) -> None:
+    """The first batch included, of whose hosts none is touched then; the id is that of the run."""
+    before = "cat >> batches.json; ! grep -q web3 batches.json"
+    words = ("apply", "site.yaml", "--on", "web", "--batches", "1,100%", "--before")
+    result = fleet.run(*words, before, "--json")
+    documents = list(map(json.loads, (fleet.home / "batches.json").read_text().splitlines()))
+    summary = json.loads(result.out.splitlines()[-1])
+    assert [(document["type"], document["run"]) for document in documents] == [("batch_start", summary["run"])] * 2
+    batches = [(document["batch"], document["batches"], document["names"], document["left"]) for document in documents]
+    assert batches == [(1, 2, ["web1"], 2), (2, 2, ["web2", "web3"], 0)]
+    assert (result.code, summary["stop"]) == (1, "--before has ended with exit code 1")
+    assert (bool(fleet.content("web1")), bool(fleet.content("web2"))) == (True, False)
+    first = fleet.run(*words, "false")
+    assert first.err == "Warning: stopped: --before has ended with exit code 1\n"
+    assert "0 changed, 0 unchanged, 0 failed, 0 unreachable, 3 untouched" in first.out
 
 
 def test_every_line_is_prefixed_where_all_are_asked_for(fleet: Fleet) -> None:
@@ -554,7 +573,7 @@ def test_between_batches_a_person_is_asked(fleet: Fleet) -> None:
     assert "2 hosts follow. Go on? 'y' or 'yes' [no]: y" in result.raw
     assert "1 host follows. Go on? 'y' or 'yes' [no]: maybe" in result.raw
     assert "Warning: stopped: the answer was no" in result.raw
-    assert "0/3 done, 1 running, 0 failed, 0 s" in result.raw
+    assert "0/3 done, 1 running, 0 failed, 0 s; slowest: web1 0 s" in result.raw
     assert (bool(fleet.content("web2")), bool(fleet.content("web3"))) == (True, False)
 
 

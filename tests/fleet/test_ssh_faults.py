@@ -147,6 +147,22 @@ def test_a_host_that_is_connected_and_never_answers_has_the_limit_of_connections
     )
 
 
+@pytest.mark.parametrize("transport", _ENDS)
+def test_an_interrupted_host_without_a_job_ends_at_once(
+    server: Server, prepared: Trial, connections: SshConnections, transport: str
+) -> None:
+    """It is not waited for: nothing was sent."""
+    host = ssh_host(server, "slow", 113)._replace(transport=transport, connect_timeout=PATIENCE)
+    server.profile(host.address, "exec sleep 50")
+    connections.start(host, prepared.job({"a": {}}, host="slow"))
+    time.sleep(1)
+    connections.interrupt("slow")
+    began = time.monotonic()
+    end = _take(connections, {"slow"}, {})["slow"][-1]
+    assert time.monotonic() - began < 5
+    assert (end["status"], end["error"]) == ("unreachable", "interrupted before the job was sent")
+
+
 def test_the_clock_of_a_host_decides_nothing(server: Server, prepared: Trial, connections: SshConnections) -> None:
     """One that is years behind does its job, and its events have its own time."""
     host = ssh_host(server, "late", 110)

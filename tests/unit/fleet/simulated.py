@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.fleet.merge import HostReport
-    from resource_api.fleet.run import BatchReport
+    from resource_api.fleet.run import BatchReport, BatchStart
 
     #: Yields the seconds until the next document of a host, and the document; a host that does not end is silent.
     Behaviour = Callable[[Host, HostJob], Iterator[tuple[float, Mapping[str, Any]]]]
@@ -165,8 +165,15 @@ class Watcher:
         """Keep it."""
         self.told.append(("interrupt", times))
 
-    def running(self, started: int, ended: int, failed: int) -> None:
+    def before_batch(self, batch: BatchStart) -> str:
+        """Keep it, and let every batch begin."""
+        self.told.append(("before", batch))
+        return ""
+
+    def running(self, started: int, ended: int, failed: int, slowest: Mapping[str, float]) -> None:
         """Check what is said."""
+        assert len(slowest) == min(started - ended, 3)
+        assert list(slowest.values()) == sorted(slowest.values(), reverse=True)
         assert ended <= started
         assert failed <= ended
 
@@ -197,5 +204,9 @@ class Silent:
     def interrupted(self, times: int) -> None:
         """Do nothing."""
 
-    def running(self, started: int, ended: int, failed: int) -> None:
+    def before_batch(self, batch: BatchStart) -> str:  # noqa: ARG002 - of the protocol
+        """Let every batch begin."""
+        return ""
+
+    def running(self, started: int, ended: int, failed: int, slowest: Mapping[str, float]) -> None:
         """Do nothing."""
