@@ -171,6 +171,7 @@ def main() -> int:
     parser.add_argument("--ignore", action="append", default=[], metavar="FILE", help="a file to leave out")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories; else tests and examples")
     arguments = parser.parse_args(sys.argv[1:index])
+    command.stop_ignoring_signals()
     os.chdir(command.ROOT)
     began = time.monotonic()
     ignored = {*arguments.ignore, *([] if arguments.paths else files(["tests/peers"]))}

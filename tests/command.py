@@ -94,6 +94,16 @@ def _server() -> _Server:
     return _servers.get(_SHARED) or _servers.get(os.getpid()) or _servers.setdefault(os.getpid(), _Server())
 
 
+def stop_ignoring_signals() -> None:
+    """Handle SIGINT and SIGQUIT again, which a shell has what runs in the background of a script ignore.
+
+    Every program under test would inherit that.
+    """
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def share() -> None:
     """Start a server for all processes that will be forked from this one."""
     _servers[_SHARED] = _Server()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests import sampling  # noqa: F401 - how many random examples are tried
+from tests import command, sampling  # noqa: F401 - how many random examples are tried
 
 # Otherwise each process of the tests, and each pytest that a test starts, would compile what it imports, and hypothesis
 # would compute its tables of characters again.
@@ -17,11 +16,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(__file__).resolve().parent.parent / ".hypothesis")
 pytest.register_assert_rewrite("resource_api.testing")
-# A shell starts what runs in the background of a script with these ignored, and every program under test would inherit
-# that.
-for ignored in (signal.SIGINT, signal.SIGQUIT):
-    if signal.getsignal(ignored) is signal.SIG_IGN:
-        signal.signal(ignored, signal.default_int_handler if ignored is signal.SIGINT else signal.SIG_DFL)
+command.stop_ignoring_signals()
 
 
 @pytest.fixture
