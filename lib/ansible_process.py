@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from resource_api import Context
 
 PROGRAM = f"{os.path.dirname(os.path.abspath(__file__))}/ansible_helper.py"  # noqa: PTH100, PTH120 - text in, text out
+#: Run the program without its directory on the path of modules; with ``-I`` the packages of the user would be missing.
+BOOT = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
 #: Seconds that a call may take if its resource has no limit of its own.
 LIMIT = 300.0
 #: Bytes at the beginning of a program that contain its interpreter; lines of output in a failure.
@@ -67,7 +69,7 @@ class AnsibleProcess:
         source, self._requests = os.pipe2(os.O_CLOEXEC)
         try:
             # As one that only reads: it ends with this process, and its own end of stdin ends the module.
-            self._process = Process(Invocation(python, ("-I", PROGRAM), variables, stdin=source, reading=True))
+            self._process = Process(Invocation(python, ("-c", BOOT, PROGRAM), variables, stdin=source, reading=True))
         except OSError as error:
             os.close(self._requests)
             msg = f"'{python}' cannot be started: {error.strerror}"

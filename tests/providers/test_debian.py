@@ -45,6 +45,7 @@ ELSEWHERE: Final = {
     "postgresql_role",
     "resolver",
     "service",
+    "std",
     "template",
     "tidy",
     "timezone",
