@@ -16,6 +16,7 @@ from resource_api.state.lock import Lock, boot_id
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from resource_api.agent.loop import KilledRun
     from resource_api.agent.sources import Source
 
 
@@ -118,6 +119,20 @@ def record(agent: Agent, version: SourceVersion, document: Mapping[str, object],
             "boot_id": boot_id(),
         },
     )
+
+
+def record_killed(agent: Agent, killed: KilledRun) -> None:
+    """Record a run that a signal has ended as failed, of the version of the run before. Raise ``OSError``."""
+    fields = _run_fields(agent, "unreachable")
+    if (before := status.last_run(agent.directory)) is not None:
+        fields |= {
+            "trust": before["trust"],
+            "generation": before["generation"],
+            "version": before["version"],
+            "signer": before["signer"],
+        }
+    failed = {"summary": {}, "problems": [{"severity": "error", "message": str(killed)}]}
+    record(agent, SourceVersion(None, (), fields), failed, 128 + killed.signal, killed.began)
 
 
 def _run_fields(agent: Agent, trust: str, error: Exception | None = None) -> dict[str, object]:

@@ -113,6 +113,21 @@ class Stopped(Exception):  # noqa: N818 - no error
         self.number = number
 
 
+class KilledRun(NamedTuple):
+    """A run that a signal has ended: the kernel's for want of memory, or a user's."""
+
+    signal: int
+    #: The most memory that it had, in MiB.
+    memory: int
+    #: Its beginning in seconds since 1970.
+    began: float
+
+    def __str__(self) -> str:
+        """Return the sentence about it."""
+        name = signal.Signals(self.signal).name if self.signal in set(signal.Signals) else "unknown"
+        return f"the run was ended by signal {self.signal} ({name}), with {self.memory} MiB of memory in use"
+
+
 class AgentMachine(Protocol):
     """The clock, the sleep and the runs of the loop."""
 
@@ -154,8 +169,12 @@ def run_until_stopped(
 class ThisMachine:
     """Runs a command of this program as a process; the creating thread waits for signals."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
-        """Run ``resource-api ARGUMENTS``; the signals that end the agent are blocked from now on."""
+    def __init__(self, arguments: Sequence[str], on_killed: Callable[[KilledRun], None]) -> None:
+        """Run ``resource-api ARGUMENTS``; the signals that end the agent are blocked from now on.
+
+        ``on_killed`` is called after a run that a signal has ended, which could record nothing.
+        """
+        self._on_killed = on_killed
         # Without -P the owner of the working directory could replace modules.
         self._argv = [sys.executable, "-P", "-m", "resource_api", *arguments]
         self._ends = {number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN}
@@ -173,6 +192,7 @@ class ThisMachine:
 
     def run(self) -> None:
         """Run the command and pass signals on to it. Raise ``Stopped`` after its end if one arrived."""
+        began = time.time()
         nothing = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
         try:
             # In a process group of its own: Ctrl-C reaches it from here alone.
@@ -189,12 +209,14 @@ class ThisMachine:
             sys.stderr.write(f"resource-api: a run cannot be started: {error.strerror}\n")
             return
         ended = 0
-        while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        while not (result := os.wait4(pid, os.WNOHANG))[0]:
             number = signal.sigwaitinfo({*self._ends, signal.SIGCHLD}).si_signo
             if number != signal.SIGCHLD:
                 ended = number
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
+        if os.WIFSIGNALED(result[1]):
+            self._on_killed(KilledRun(os.WTERMSIG(result[1]), result[2].ru_maxrss >> 10, began))
         if ended:
             raise Stopped(ended)
 

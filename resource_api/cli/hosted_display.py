@@ -292,6 +292,8 @@ class Display:
         if self._command == "refresh" and isinstance(result, dict):
             noop = bool(self._session.settings.get("noop"))
             return plan_text.refreshed_lines(*saved_plan.refreshed(result), style, noop=noop)
+        if self._command == "facts":
+            return text.fact_lines(result, str(self._work.options.get("name") or ""))
         return text.result_lines(self._command, result)
 
     def _show_table(self, reports: Sequence[HostReport]) -> None:

@@ -124,7 +124,7 @@ class HostedRun:
         rollout_plan = _rollout(settings, len(work.hosts))
         generation = record[0].next_generation(work.project) if record else int(time.time() * 1000)
         run_id, key = self._begin(work, record)
-        merge = Merge(threshold(settings), session.log.mask)
+        merge = Merge(threshold(settings), session.log.mask, counted=work.command != "report")
         started = time.time()
         display = Display(session, work, run_id, merge, out, on_result=on_result)
         job_for = partial(self._job, work, with_id(self._shared_job(work, generation), key), key)

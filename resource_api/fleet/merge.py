@@ -155,9 +155,10 @@ class _Groups:
 class _HostResult:
     """The documents of one host so far."""
 
-    def __init__(self, host: Host, lowest: str) -> None:
-        """Print log lines of the level ``lowest`` and above."""
+    def __init__(self, host: Host, lowest: str, *, counted: bool) -> None:
+        """Print log lines of the level ``lowest`` and above; ``counted`` as for ``Merge``."""
         self._host = host
+        self._counted = counted
         self._lowest = _LEVELS.index(lowest)
         #: The digests of all documents, literally and without the host's name.
         self._exact, self._nameless = blake2b(digest_size=16), blake2b(digest_size=16)
@@ -195,7 +196,7 @@ class _HostResult:
 
     def _add_result(self, result: object) -> None:
         """Add the counts in the only document of a command."""
-        if not isinstance(result, dict):
+        if not isinstance(result, dict) or not self._counted:
             return
         if result.keys() == PROGRAM_FIELDS:
             code = result["exit_code"]
@@ -263,8 +264,12 @@ class _HostResult:
 class Merge:
     """The reports of all hosts of a run, and their groups, batch by batch."""
 
-    def __init__(self, lowest: str = "notice", mask: Callable[[str], str] = str) -> None:
-        """Print log lines of the level ``lowest`` and above; ``mask`` masks the controller's secrets."""
+    def __init__(self, lowest: str = "notice", mask: Callable[[str], str] = str, *, counted: bool = True) -> None:
+        """Print log lines of the level ``lowest`` and above; ``mask`` masks the controller's secrets.
+
+        ``counted``: whether the counts in the document of a command are those of its run, and not of an earlier one.
+        """
+        self._counted = counted
         self._lowest = lowest
         self._mask = mask
         self._results: dict[str, _HostResult] = {}
@@ -292,7 +297,7 @@ class Merge:
 
     def begin(self, host: Host) -> None:
         """Expect documents of a host."""
-        self._results[host.name] = _HostResult(host, self._lowest)
+        self._results[host.name] = _HostResult(host, self._lowest, counted=self._counted)
         self._indices[host.name] = len(self._indices)
 
     def add(self, host: str, document: Mapping[str, object]) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.text import escape, escape_lines
-from resource_api.render import text
+from resource_api.render import run_text, text
 from resource_api.render.plan import left_out_lines
 from resource_api.system.log import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.json_documents import FleetJson
+    from resource_api.model.json_documents import FleetJson, RunJson
 
 #: Command → the words of its last line; of the other commands, which read: ``Read on``.
 VERBS: Final = {
@@ -134,6 +134,15 @@ def outputs(values: Mapping[str, object]) -> Iterator[str]:
     return text.outputs({escape(str(name)): value for name, value in values.items()})
 
 
+def fact_lines(result: object, name: str) -> Iterable[str]:
+    """Return the lines of the facts of a host, or of the one called ``name``."""
+    return text.facts(result, name) if isinstance(result, dict) else _value_lines(result)
+
+
+def _value_lines(value: object) -> Iterable[str]:
+    return escape_lines(text.output(value, terminal=True)).split("\n")
+
+
 def result_lines(command: str, result: object) -> Iterable[str]:
     """Return the lines of a command's only document; plans and refreshes have other renderers."""
     if command == "validate" and isinstance(result, dict):
@@ -142,12 +151,10 @@ def result_lines(command: str, result: object) -> Iterable[str]:
     if command == "run" and isinstance(result, dict):
         return [escape(line) for name in ("stdout", "stderr") for line in str(result.get(name) or "").splitlines()]
     if command == "output":
-        return (
-            outputs(result)
-            if isinstance(result, dict)
-            else escape_lines(text.output(result, terminal=True)).split("\n")
-        )
-    if command == "state" and isinstance(result, list):
+        return outputs(result) if isinstance(result, dict) else _value_lines(result)
+    if command == "report" and isinstance(result, dict):
+        return run_text.run(cast("RunJson", result))
+    if command in {"history", "state"} and isinstance(result, list):
         result = text.with_projects(result) if all(isinstance(item, dict) for item in result) else result
         return [_recorded(item) for item in result]
     if command == "state" and isinstance(result, dict):

@@ -78,6 +78,16 @@ def outputs(values: Mapping[str, object]) -> Iterator[str]:
         yield f"{name}: {show(value)}"
 
 
+def facts(values: Mapping[str, object], above: str = "") -> Iterator[str]:
+    """Yield ``os.name: Debian`` for each fact that is no mapping; ``above``: the dotted name of the mapping."""
+    for key, value in values.items():
+        name = f"{above}.{key}" if above else str(key)
+        if isinstance(value, dict):
+            yield from facts(value, name)
+        else:
+            yield f"{escape(name)}: {show(value)}"
+
+
 def output(value: object, *, terminal: bool) -> str:
     """Return one output for scripts: text as it is, but escaped on a terminal; any other value as JSON."""
     if isinstance(value, str):

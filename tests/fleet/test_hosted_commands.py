@@ -444,6 +444,31 @@ def test_an_exclusion_that_leaves_nothing_out_is_refused(fleet: Fleet, location:
     assert result.code == (64 if name is not None and "!" in name else 0)
 
 
+def test_facts_of_hosts_are_shown_once_where_they_are_equal(fleet: Fleet) -> None:
+    """All of them, a mapping, or one; an unknown one is an error of each host."""
+    result = fleet.run("facts", "kernel", "--on", "web")
+    assert (result.code, result.out.splitlines()[:2]) == (0, ["web[1:3] (3 hosts):", "  Linux"])
+    assert "  os.release.full: " in fleet.run("facts", "os", "--on", "web").out
+    documents = list(map(json.loads, fleet.run("facts", "--on", "web1", "--json").out.splitlines()))
+    assert next(item["document"]["kernel"] for item in documents if item["type"] == "result") == "Linux"
+    unknown = fleet.run("facts", "kernl", "--on", "web1")
+    assert (unknown.code, "there is no fact 'kernl'; did you mean 'kernel'?" in unknown.out) == (1, True)
+
+
+def test_the_runs_of_hosts_are_listed_and_shown(fleet: Fleet) -> None:
+    """The counts of an earlier run are not those of the command that shows it."""
+    state = ("--state", f"sqlite:{fleet.home}/state.db")
+    assert fleet.run("apply", "site.yaml", "--on", "web1", *state).code == 0
+    listed = fleet.run("history", "--on", "web1", *state)
+    assert (listed.code, "apply" in listed.out.splitlines()[1]) == (0, True), listed.out
+    for command in (["report"], ["history", "show"]):
+        shown = fleet.run(*command, "--on", "web1", *state)
+        assert (shown.code, f"File[{fleet.place}/web1.conf]" in shown.out) == (0, True), shown.out
+        assert "0 changed, 1 unchanged" in shown.out
+    page = fleet.run("report", "--on", "web1", "--format", "html", *state)
+    assert (page.code, "--format html is for one machine" in page.err) == (64, True)
+
+
 def test_a_report_of_many_hosts_names_their_project(fleet: Fleet) -> None:
     """That of the manifest, or the one that is given; none where only the hosts know it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -667,6 +668,22 @@ def test_a_signal_lets_the_running_step_end(slow: Site) -> None:
     assert (list(slow.bench.things("probe")), slow.bench.things("widget")) == (["a"], {})
     assert (slow.status()[0], slow.status()[1]["last"]["exit_code"]) == (4, 143)
     assert (slow.once().code, slow.size) == (0, 1)
+
+
+def test_a_killed_run_is_recorded_as_failed_with_its_signal(slow: Site) -> None:
+    """As the kernel does it where memory is short; the next run does what is left."""
+    with running(slow, "run", "--splay", "0") as agent:
+        children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children")
+        os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+        wait_until((slow.home / "agent" / "status.json").exists)
+        code, document = slow.status()
+        assert (code, document["last"]["exit_code"]) == (4, 137)
+        reason = r"the run was ended by signal 9 \(SIGKILL\), with \d+ MiB of memory in use"
+        assert [bool(re.fullmatch(reason, text)) for text in document["reasons"]] == [True]
+        os.kill(agent.pid, signal.SIGTERM)
+        assert agent.wait() == 143
+    (slow.bench.things_of / "end").touch()
+    assert (slow.once().code, slow.size, slow.status()[0]) == (0, 1, 0)
 
 
 def test_a_killed_agent_leaves_a_run_that_ends_by_itself(slow: Site) -> None:

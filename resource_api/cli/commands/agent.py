@@ -14,7 +14,7 @@ from resource_api.agent import status as statuses
 from resource_api.agent.root_only_files import make_directory
 from resource_api.cli import options
 from resource_api.cli.help import CommandGroup
-from resource_api.model.values.errors import Problem, ResourceError, UsageError
+from resource_api.model.values.errors import Problem, ResourceAPIError, ResourceError, UsageError
 from resource_api.model.values.text import escape
 from resource_api.state.open_store import default_path
 
@@ -137,8 +137,16 @@ def run(context: click.Context, /, **settings: object) -> int:
 
     Each machine has its own time within the period. A missed run is made up for once, within 5 minutes.
     """
-    _agent(settings)  # refuses invalid options
-    machine = loop.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]])
+    agent = _agent(settings)
+
+    def on_killed(killed: loop.KilledRun) -> None:
+        click.echo(f"resource-api: {killed}", err=True)
+        try:
+            converge.record_killed(agent, killed)
+        except (OSError, ResourceAPIError) as error:
+            click.echo(f"resource-api: it cannot be recorded: {error}", err=True)
+
+    machine = loop.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]], on_killed)
 
     def on_wait(seconds: float) -> None:
         if not settings["quiet"]:

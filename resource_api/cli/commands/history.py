@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @options.group(examples=("resource-api history", "resource-api history show"), invoke_without_command=True)
 @options.state
 @options.common
+@options.hosted_reading
 @click.pass_context
 def history(context: click.Context, /, **settings: object) -> int | None:
     """List the finished runs, the oldest first, with their durations, changes and drift."""
@@ -55,6 +56,7 @@ def _history_lines(session: Session, runs: Sequence[Mapping[str, object]]) -> It
 @options.diff
 @options.state
 @options.common
+@options.hosted_reading
 @with_session()
 def show_run(session: Session, run: str | None, **_settings: object) -> int:
     """Show the outcome of RUN, its failures first; without RUN the last one that changed or failed something."""
@@ -116,6 +118,7 @@ def _page(kind: Literal["run", "rehearsal"], document: Any) -> str:
 @options.diff
 @options.state
 @options.common
+@options.hosted_reading
 @with_session()
 def report(session: Session, run: str | None, form: str, **_settings: object) -> int:
     """Write the outcome of RUN as a page or a document; as text it is that of 'history show'.
@@ -126,6 +129,9 @@ def report(session: Session, run: str | None, form: str, **_settings: object) ->
     if run is not None and run.endswith(".json"):
         session.output.print(_rehearsal(run, form))
         return 0
+    if form != "text" and session.settings["on"]:
+        msg = f"--format {form} is for one machine; with --on the outcomes are text, or with --json documents"
+        raise UsageError(msg)
 
     def make(call: Call) -> RunJson:
         document = commands.run(call)

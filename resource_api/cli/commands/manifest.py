@@ -11,8 +11,6 @@ from resource_api.cli.commands import show_document
 from resource_api.cli.session import with_session
 from resource_api.manifest.read import STDIN
 from resource_api.model.codec import plain
-from resource_api.model.values.text import escape
-from resource_api.model.values.text import show as show_value
 from resource_api.model.values.values import is_unknown
 from resource_api.render import graph as rendering
 from resource_api.render import text
@@ -77,26 +75,20 @@ def _without_manifest(session: Session) -> Source:
     return {"project": project, "resources": {}}
 
 
-@options.command(examples=("resource-api facts", "resource-api facts os.family", "resource-api facts os --json"))
+@options.command(examples=("resource-api facts", "resource-api facts os.family", "resource-api facts os --on web"))
 @click.argument("name", required=False, shell_complete=options.complete("facts"))
 @options.common
+@options.hosted_reading
 @with_session()
 def facts(session: Session, name: str | None, **_settings: object) -> int:
     """Show the facts about this machine, or the one called NAME, as in ${facts.NAME}."""
 
     def lines(value: object) -> str | Iterable[str]:
         if isinstance(value, dict):
-            return _fact_lines(value, name or "")
+            return text.facts(value, name or "")
         return text.output(value, terminal=session.output.stdout.isatty())
 
     return show_document(session, "facts", commands.facts, lines, name=name)
-
-
-def _fact_lines(facts: dict[str, object], above: str) -> Iterator[str]:
-    """Yield ``os.name: Debian`` for each fact that is no mapping."""
-    for name, value in commands.dotted_facts(facts, above):
-        if not isinstance(value, dict):
-            yield f"{escape(name)}: {show_value(value)}"
 
 
 _FORMS: Final = ("dot", "mermaid", "json", "html")
