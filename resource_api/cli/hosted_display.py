@@ -207,9 +207,14 @@ class Display:
         if stop:
             self._session.log.write("warning", "", f"stopped: {stop}")
         self._session.output.print(self._output_lines())
-        line = text.summary(self._command, self._shown_counts(counts), seconds, noop=noop)
+        line = text.summary(self._command_text, self._shown_counts(counts), seconds, noop=noop)
         failed = any(counts[status] for status in counts if status not in SUCCEEDED)
         self._session.output.print(line + text.rerun(self._run, remaining=can_rerun and failed))
+
+    @property
+    def _command_text(self) -> str:
+        """The command with its subcommand."""
+        return " ".join(filter(None, (self._command, str(self._work.options.get("subcommand") or ""))))
 
     def _shown_counts(self, counts: Mapping[str, int]) -> Mapping[str, int]:
         return text.of_programs(counts) if self._command == "run" else counts

@@ -204,7 +204,7 @@ class _HostResult:
         counts = result.get("summary")
         if isinstance(counts, dict):
             self.add({**counts, "type": "summary"})
-        self.changed = self.changed or bool(result.get("refreshed") or result.get("output_changes"))
+        self.changed = self.changed or any(map(result.get, ("refreshed", "output_changes", "forgotten")))
 
     def _store(self, document: Mapping[str, object]) -> None:
         exact, text = self._texts(document)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+import json
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.text import escape, escape_lines
@@ -22,6 +23,8 @@ VERBS: Final = {
     "plan": "Planned on",
     "refresh": "Refreshed on",
     "run": "Ran on",
+    "state recover": "Recovered the state on",
+    "state rm": "Edited the state on",
     "validate": "Validated on",
 }
 #: The statuses in the order of their groups: those that need attention come last, above the counts.
@@ -158,8 +161,22 @@ def result_lines(command: str, result: object) -> Iterable[str]:
         result = text.with_projects(result) if all(isinstance(item, dict) for item in result) else result
         return [_recorded(item) for item in result]
     if command == "state" and isinstance(result, dict):
-        return [escape(str(item)) for item in result.get("found") or ()]
+        return _state_lines(result)
     return []
+
+
+def state_edit_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return the lines of an edit of the state: ``forgotten: File[/etc/motd]``."""
+    return [escape(f"{word}: {name}") for word in ("forgotten", "written") for name in result.get(word) or ()]
+
+
+def _state_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a check, a recovery, an edit, or of a record as JSON."""
+    if {"found", "done"} & result.keys():
+        return [escape(str(item)) for item in result.get("found") or result.get("done") or ()]
+    if "forgotten" in result:
+        return state_edit_lines(result)
+    return list(map(escape, json.dumps(result, indent=2, ensure_ascii=False).split("\n")))
 
 
 def _recorded(item: object) -> str:

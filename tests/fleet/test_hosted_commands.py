@@ -469,6 +469,29 @@ def test_the_runs_of_hosts_are_listed_and_shown(fleet: Fleet) -> None:
     assert (page.code, "--format html is for one machine" in page.err) == (64, True)
 
 
+def test_the_state_of_hosts_is_shown_edited_and_recovered(fleet: Fleet) -> None:
+    """A host without this program needs no login for it."""
+    state, name = ("--state", f"sqlite:{fleet.home}/state.db"), f"File[{fleet.place}/web1.conf]"
+    assert fleet.run("apply", "site.yaml", "--on", "web1", *state).code == 0
+    shown = fleet.run("state", "show", name, "--on", "web1", *state)
+    assert (shown.code, '"status": "ready"' in shown.out) == (0, True), shown.out
+    refused = fleet.run("state", "rm", "File[/nowhere]", "--on", "web1", *state)
+    assert (refused.code, "Error: refused: " in refused.out) == (1, True), refused
+    removed = fleet.run("state", "rm", name, "--on", "web1", *state)
+    assert removed.code == 0
+    assert without_times(removed.out).splitlines() == [
+        "web1:",
+        f"  forgotten: {name}",
+        "Edited the state on 1 host in 1.0 s: 1 changed, 0 unchanged, 0 failed, 0 unreachable, 0 untouched.",
+    ]
+    assert fleet.content("web1")
+    (fleet.home / "state.db").write_bytes(b"damaged")
+    assert fleet.run("apply", "site.yaml", "--on", "web1", *state).code != 0
+    recovered = fleet.run("state", "recover", "--on", "web1", *state)
+    assert (recovered.code, "Recovered the state on 1 host" in recovered.out) == (0, True), recovered.out
+    assert fleet.run("apply", "site.yaml", "--on", "web1", *state).code == 0
+
+
 def test_a_report_of_many_hosts_names_their_project(fleet: Fleet) -> None:
     """That of the manifest, or the one that is given; none where only the hosts know it."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
-from resource_api.cli.commands import show_document
+from resource_api.cli.commands import run_on_hosts, show_document
 from resource_api.cli.commands.history import show_runs
 from resource_api.cli.session import with_session
 from resource_api.model.record import Commit
@@ -16,9 +16,9 @@ from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import split_component
 from resource_api.model.values.text import escape
 from resource_api.prior.former_names import Renames
-from resource_api.render import text
+from resource_api.render import fleet, text
 from resource_api.runtime import commands, recorded_stack
-from resource_api.runtime.recorded_stack import RecordedStack, find_record, finishing, parse_reference, recorded_keys
+from resource_api.runtime.recorded_stack import RecordedStack, find_record, finishing, parse_reference
 from resource_api.state import export as state_export
 from resource_api.state.store import StackName, check_rename
 
@@ -67,8 +67,12 @@ def list_(session: Session, **_settings: object) -> int:
 @_command("show", "resource-api state show 'File[/etc/motd]'")
 @click.argument("ref", metavar="REF", shell_complete=options.complete("references"))
 @click.option("--private", "shows_private", is_flag=True, help="Show the provider's private data too.")
-def show(session: Session, ref: str, *, shows_private: bool, **_settings: object) -> None:
+@options.hosted_reading
+def show(session: Session, ref: str, *, shows_private: bool, **_settings: object) -> int:
     """Show everything that is recorded of one resource."""
+    code = run_on_hosts(session, "state", subcommand="show", ref=ref, shows_private=shows_private)
+    if code is not None:
+        return code
     state = RecordedStack(session.runtime, session.settings).state
     record = find_record(state, ref)
     if not shows_private:
@@ -77,6 +81,7 @@ def show(session: Session, ref: str, *, shows_private: bool, **_settings: object
         lambda: state_export.record_document(state, record),
         lambda: text.record(state_export.record_urn(state, record), record),
     )
+    return 0
 
 
 @_command("history", "resource-api history", hidden=True)
@@ -96,11 +101,15 @@ def check(session: Session, **_settings: object) -> int:
     return show_document(session, "state", make, lines, subcommand="check")
 
 
-@_command("recover", "resource-api state recover")
-def recover(session: Session, *, lock_timeout: float, **_settings: object) -> None:
+@_command("recover", "resource-api state recover", "resource-api state recover --on web7")
+@options.hosted
+def recover(session: Session, **_settings: object) -> int:
     """Replace a damaged database by its newest intact generation; report the losses."""
-    done = session.runtime.store.recover(lock_timeout)
-    session.console.show(lambda: {"done": list(done)}, lambda: map(escape, done))
+
+    def lines(document: Mapping[str, Any]) -> Iterable[str]:
+        return map(escape, document["done"])
+
+    return show_document(session, "state", commands.state_recover, lines, subcommand="recover")
 
 
 @_command("export", "resource-api state export > web.json")
@@ -147,14 +156,10 @@ def _read(file: str) -> str:
 
 @_command("rm", "resource-api state rm 'File[/etc/motd]'")
 @click.argument("refs", metavar="REF...", nargs=-1, required=True, shell_complete=options.complete("references"))
-def rm(session: Session, refs: tuple[str, ...], **_settings: object) -> None:
+@options.hosted
+def rm(session: Session, refs: tuple[str, ...], **_settings: object) -> int:
     """Forget resources, of a component all that it has made; on the system nothing is changed."""
-
-    def edit(state: StackState) -> Commit:
-        keys = dict.fromkeys(key for ref in refs for key in recorded_keys(state, ref))
-        return Commit(drop=list(keys), resolved=[key for key in keys if key in state.intents])
-
-    _edit(session, "state rm", edit)
+    return show_document(session, "state", commands.state_rm, fleet.state_edit_lines, subcommand="rm", refs=list(refs))
 
 
 @_command("mv", "resource-api state mv 'File[/etc/motd]' 'File[motd]'", "resource-api state mv --project website")
@@ -245,17 +250,8 @@ def untaint(session: Session, ref: str, **_settings: object) -> None:
 
 def _edit(session: Session, command: str, edit: Callable[[StackState], Commit]) -> None:
     """Commit the result of ``edit`` for the recorded state, and print its resources."""
-    stack = RecordedStack(session.runtime, session.settings)
-    with stack.changing(command):
-        state = stack.state
-        commit = edit(state)
-        after = stack.store.commit(stack.name, commit)
-    forgotten = [str((state.records.get(key) or state.intents[key]).reference) for key in commit.drop]
-    written = [str(record.reference) for record in commit.put]
-    session.console.show(
-        lambda: {"serial": after.serial, "forgotten": forgotten, "written": written},
-        lambda: map(escape, [*(f"forgotten: {name}" for name in forgotten), *(f"written: {name}" for name in written)]),
-    )
+    result = commands.edit_state(session.runtime, session.settings, command, edit)
+    session.console.show(lambda: result, lambda: fleet.state_edit_lines(result))
 
 
 @_command("rekey", "resource-api state rekey --to file:state.key")
