@@ -134,8 +134,8 @@ def test_every_command_answers_as_it_does_here(machine: Machine) -> None:
     assert [item["reference"] for item in machine.result("state", site=None, subcommand="list")] == ["File[good day]"]
     assert machine.result("state", site=None, subcommand="check")["found"][0].endswith("state.db: every row is intact")
     assert [value["command"] for value in machine.result("state", site=None, subcommand="history")] == ["apply"]
-    wrong = machine.job("state", site=None, subcommand="rm")
-    assert machine.refusal(wrong) == (64, "'state rm' cannot be asked of other hosts")
+    wrong = machine.job("state", site=None, subcommand="mv")
+    assert machine.refusal(wrong) == (64, "'state mv' cannot be asked of other hosts")
     machine.motd.unlink()
     assert machine.result("refresh", inputs=inputs, generation=2)["refreshed"] == ["File[good day]"]
     gone = machine.documents(machine.job("destroy", inputs=inputs, generation=3))
