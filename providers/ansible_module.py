@@ -85,8 +85,8 @@ class Provider(ImperativeProvider):
         if result.get("failed"):
             msg = f"{should['module']}: {_message(result, should) or 'failed'}"
             raise ResourceError(msg)
-        kept = {key: value for key, value in result.items() if key not in INTERNAL and key[0] != "_"}
-        self._results[name] = _concealed(kept, _secrets(should["args"]))
+        public = {key: value for key, value in result.items() if key not in INTERNAL and key[0] != "_"}
+        self._results[name] = _concealed(public, _secrets(should["args"]))
         return result
 
     def _call(

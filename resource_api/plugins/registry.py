@@ -335,10 +335,10 @@ class Registry:
             if key not in self._versioned:
                 self._versioned[key] = self._classes_in(directory, self.type(name, versions))
             return self._versioned[key]
-        definition = self.type(name)
         if name not in self._providers and (family := self._family(name)) is not None:
             self._providers[name] = {name: family.provider(name)}
         if name not in self._providers:
+            definition = self.type(name)
             self._providers[name] = self._load(
                 "providers", name, lambda: self._classes(self._provider_files(name), definition)
             )

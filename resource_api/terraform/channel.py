@@ -158,7 +158,7 @@ class Channel:
         self._flush()
 
     def _receive(self, call: _Call) -> list[Event]:
-        """Return what came next. Raise ``CallError`` at the call's end time and at the end of the connection."""
+        """Return the next events. Raise ``CallError`` at the call's end time and at the end of the connection."""
         try:
             self._socket.settimeout(None if call.end is None else max(call.end - time.monotonic(), 0.001))
             data = self._socket.recv(1 << 18)
@@ -203,7 +203,7 @@ class Channel:
 
 
 class _Call:
-    """One call: what is not sent yet, and what came."""
+    """One call: the unsent rest of its request, and the received part of its response."""
 
     def __init__(self, stream: int, end: float | None) -> None:
         self.stream, self.end = stream, end

@@ -35,7 +35,6 @@ class Family:
         self._log = log
         #: Digest of a configuration → its process; None: the one that only answers questions about types.
         self._running: dict[str | None, PluginProcess] = {}
-
         self._configured: set[str] = set()
         self._lock = threading.RLock()
 

@@ -54,7 +54,7 @@ class PluginError(ResourceAPIError):
 class PluginProcess:
     """A running program of a provider. object thread may call it, each on a connection of its own.
 
-    ``log(level, text)`` receives what it prints.
+    ``log(level, text)`` receives each line of its output.
     """
 
     def __init__(
@@ -84,9 +84,9 @@ class PluginProcess:
 
     def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of the caller, with credentials, without ours, and the ones of go-plugin."""
-        own = {name: value for name, value in variables.items() if not name.startswith(_OURS)}
+        inherited = {name: value for name, value in variables.items() if not name.startswith(_OURS)}
         protocols = {"PLUGIN_PROTOCOL_VERSIONS": ",".join(map(str, _VERSIONS)), **_COOKIE}
-        return {**own, **protocols, "TMPDIR": self._directory, "PLUGIN_UNIX_SOCKET_DIR": self._directory}
+        return {**inherited, **protocols, "TMPDIR": self._directory, "PLUGIN_UNIX_SOCKET_DIR": self._directory}
 
     def _read_output(self) -> None:
         """Pass on the lines of the program until it ends; the ones on stdout until the handshake are queued."""
@@ -176,7 +176,7 @@ class PluginProcess:
 
 
 class _Errors:
-    """Give the errors of a call the name of its method, and what a program that ended has printed."""
+    """Give the errors of a call the name of its method, and the last output of a program that ended."""
 
     def __init__(self, method: str, printed: Callable[[], str]) -> None:
         self._method, self._printed = method, printed

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from resource_api.model.provider_functions import Planned
+from resource_api.model.sealed_secrets import Sealed
 from resource_api.model.values.errors import CannotList, Problem, ResourceError
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown, reveal
 from resource_api.provider.base import BaseProvider
@@ -310,14 +311,14 @@ class Resources(_Session):
         changed = {attribute_name(key) for key in planned if planned[key] != prior[key]}
         if attribute != "ensure":
             return attribute not in changed
-        others = sorted(changed - should.keys())
-        alone = others and not changed & should.keys()
-        return (False, f"the provider changes {', '.join(others)}") if alone else True
+        undeclared = sorted(changed - should.keys())
+        alone = undeclared and not changed & should.keys()
+        return (False, f"the provider changes {', '.join(undeclared)}") if alone else True
 
     def plan(
         self, context: Context, name: str, is_: Mapping[str, object] | None, should: Mapping[str, object]
     ) -> Planned:
-        """Return the values that the program plans, those that it does not know, and what needs a replacement."""
+        """Return the planned values, the unknown ones, and the attributes whose change needs a replacement."""
         creates = is_ is None or is_.get("ensure") != "present"
         answer = self._plan(context, name, should, creates=creates)
         prior, state, unknown = answer["prior"] or {}, {}, []
@@ -339,10 +340,10 @@ class Resources(_Session):
         """Create, update or delete each resource as the program plans it."""
         self._deadline = context.deadline
         for name, (is_, should) in changes.items():
-            exists, wanted = (is_ or {}).get("ensure") == "present", should["ensure"] == "present"
-            action = context.updating if exists and wanted else context.creating if wanted else context.deleting
+            exists, present = (is_ or {}).get("ensure") == "present", should["ensure"] == "present"
+            action = context.updating if exists and present else context.creating if present else context.deleting
             with action(name):
-                self._apply(context, name, should if wanted else None, creates=not exists)
+                self._apply(context, name, should if present else None, creates=not exists)
 
     def _apply(self, context: Context, name: str, should: Mapping[str, object] | None, *, creates: bool) -> None:
         state = _State() if creates else self._states[name]
@@ -435,7 +436,7 @@ def _revealed(state: object) -> object:
         return [_revealed(value) for value in state]
     if isinstance(state, Sensitive):
         return state.reveal()
-    if type(state).__name__ == "Sealed":
+    if isinstance(state, Sealed):
         msg = "its state has a secret of which only a digest is recorded; use --key"
         raise ResourceError(msg)
     return state

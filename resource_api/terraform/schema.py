@@ -113,7 +113,7 @@ def _complete(field: SchemaField, value: Any) -> Any:
 def propose(
     fields: Mapping[str, SchemaField], prior: Mapping[str, Any] | None, config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the proposed new state: the configuration, and the prior values of what the provider computes.
+    """Return the proposed new state: the configuration, and the prior values of the computed fields.
 
     Source: Terraform's ``objchange.ProposedNew``, by its documented result.
     """
@@ -140,7 +140,7 @@ def _propose(field: SchemaField, prior: Any, config: Any) -> Any:
 
 
 def _propose_element(field: SchemaField, prior: list[Any], item: Any) -> Any:
-    """Return an element of a set with what the provider computed for the equal one before."""
+    """Return an element of a set with the computed values of the equal one before."""
     matches = (old for old in prior if item is not UNKNOWN and _is_same(field.members, old, item))
     return next((propose(field.members, old, item) for old in matches), item)
 

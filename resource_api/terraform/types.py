@@ -1,13 +1,14 @@
 """Types made of a Terraform provider's schema: one for each resource, and one with its data sources and functions.
 
-Attributes called like a metaparameter get a trailing underscore, as in manifests of other types.
+A field called like an attribute that each of these types has gets a trailing underscore. Manifests write attributes
+that are called like a metaparameter so, too; that is a rule for all types (``AttributeSet.spelt``).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.attribute import METAPARAMETERS, Attribute
+from resource_api.model.attribute import Attribute
 from resource_api.model.type_definition import Function, TypeDefinition
 from resource_api.terraform import cty
 from resource_api.terraform.schema import fields_of_block
@@ -26,16 +27,16 @@ _FEATURES: Final = frozenset(
 _SCALARS: Final = {"string": "String", "number": "Numeric", "bool": "Boolean", "dynamic": "Data"}
 #: The data type of an object without members.
 _EMPTY: Final = "Hash[String, Any, 0, 0]"
-#: Names that an attribute of a type cannot have.
-_TAKEN: Final = frozenset({*METAPARAMETERS, "ensure", NAMEVAR})
+#: The attributes that each type has beside the fields of its schema.
+_TAKEN: Final = frozenset({"ensure", NAMEVAR})
 
 
 def attribute_name(name: str) -> str:
     """Return the attribute of a field.
 
     Examples:
-        >>> attribute_name("timeout"), attribute_name("size")
-        ('timeout_', 'size')
+        >>> attribute_name("ensure"), attribute_name("size")
+        ('ensure_', 'size')
 
     """
     return f"{name}_" if name in _TAKEN else name

@@ -91,7 +91,7 @@ def test_the_whole_life_of_null_resources(site: Site) -> None:
     assert "(the provider replaces for triggers)" in site.run("plan", "site.yaml")[1]
     assert "2 replaced" in site.run("apply", "site.yaml")[1]
     code, text = site.run("import", "site.yaml", "Null_resource[two]", "1")
-    assert (code, text) == (0, text)
+    assert code == 0, text
     assert "2 deleted" in site.run("destroy", "site.yaml", "--yes")[1]
     running = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout
     assert str(program("null")) not in running
