@@ -266,6 +266,8 @@ def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[
         return embedded
     rest = {name: value for name, value in saved.items() if name != "manifest"}
     content: Mapping[str, Any] = DataKey.open(key, embedded["sealing"], path).decrypt(embedded.get("box"), rest)
+    if missing := [name for name in ("directory", "files", "inputs", "options", "path") if name not in content]:
+        raise _not_as_saved(path, f"manifest: {missing[0]} is missing")
     return content
 
 
