@@ -25,7 +25,7 @@ def test_each_file_is_in_one_batch() -> None:
 
 def test_each_sampled_file_exists_and_is_on_the_page_of_tiers() -> None:
     """The page says one in how many of its laws ``make test`` tries (``python -m tests.tiers``)."""
-    page = (command.ROOT / "docs/testing-tiers.md").read_text(encoding="utf-8")
+    page = (command.ROOT / "docs/internals/testing-tiers.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([^`]+)` .* \| one \w+ in (\d+)", page, re.MULTILINE))
     assert rows == {path: str(turns) for path, turns in sampling.TURNS.items()}
     assert all((command.ROOT / path).exists() for path in rows)

@@ -473,10 +473,12 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in matches}
 
 
-@pytest.mark.parametrize("page", ["catalogue.md", "properties.md", "pulumi.md", "puppet.md", "terraform.md"])
+@pytest.mark.parametrize("page", ["catalogue", "properties", "pulumi", "puppet", "terraform"])
 def test_the_tests_of_every_property_exist(page: str) -> None:
     """Each test that a page names is a function or class in the file that it names."""
-    matches = re.findall(r"`((?:tests|resource_api)/[\w/.]+)::(\w+)`", (DOCS / page).read_text(encoding="utf-8"))
+    matches = re.findall(
+        r"`((?:tests|resource_api)/[\w/.]+)::(\w+)`", (DOCS / f"internals/{page}.md").read_text("utf-8")
+    )
     assert matches
     assert [
         (file, law)
@@ -487,7 +489,7 @@ def test_the_tests_of_every_property_exist(page: str) -> None:
 
 def test_every_property_of_the_catalogue_has_tests_or_a_reason() -> None:
     """Each row names tests, or is not claimed and has the reason; the counts are those of the rows."""
-    text = (DOCS / "catalogue.md").read_text(encoding="utf-8")
+    text = (DOCS / "internals/catalogue.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (?!property|---)(.+?) \| (.+?) \|(.*)\|$", text, re.MULTILINE)
     claimed = [output for _, output, _ in rows if "::test_" in output]
     refused = [limits for _, printed, limits in rows if printed == "**Not claimed**" and limits.strip()]
@@ -498,14 +500,14 @@ def test_every_property_of_the_catalogue_has_tests_or_a_reason() -> None:
 @pytest.mark.parametrize(
     ("page", "documents"),
     [
-        ("pulumi.md", {"G": 66, "R": 34, "A": 16}),
-        ("puppet.md", {"P": 122}),
-        ("terraform.md", {"T": 72}),
+        ("pulumi", {"G": 66, "R": 34, "A": 16}),
+        ("puppet", {"P": 122}),
+        ("terraform", {"T": 72}),
     ],
 )
 def test_every_sentence_of_a_model_has_its_row(page: str, documents: dict[str, int]) -> None:
     """In order, each row names a test, and every module that a page names exists."""
-    text = (DOCS / page).read_text(encoding="utf-8")
+    text = (DOCS / f"internals/{page}.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([A-Z])(\d+) \| (.+?) \| (.+?) \| (.*) \|$", text, re.MULTILINE)
     for document, count in documents.items():
         assert [int(number) for letter, number, *_ in rows if letter == document] == list(range(1, count + 1))
@@ -517,7 +519,7 @@ def test_every_sentence_of_a_model_has_its_row(page: str, documents: dict[str, i
 
 def test_every_group_of_pulumis_tests_has_its_row() -> None:
     """Each row names tests, or states a difference."""
-    text = (DOCS / "pulumi.md").read_text(encoding="utf-8").partition("## Pulumi's own tests")[2]
+    text = (DOCS / "internals/pulumi.md").read_text(encoding="utf-8").partition("## Pulumi's own tests")[2]
     lives = re.findall(r"^\| .+ \| .+ \| (.+) \|$", text, re.MULTILINE)[2:]
     assert [life for life in lives if "::" not in life and "**" not in life] == []
 

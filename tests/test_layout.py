@@ -119,7 +119,7 @@ def test_every_module_has_a_docstring() -> None:
 
 
 def test_the_architecture_page_lists_every_module() -> None:
-    """``docs/architecture.md`` has exactly the existing modules, each with the first line of its docstring."""
+    """``docs/internals/architecture.md`` has exactly the modules, each with the first line of its docstring."""
     real: set[tuple[str, str, str]] = set()
     for path in files("resource_api"):
         package, purpose = relative(path.parent).replace("/", "."), (ast.get_docstring(tree(path)) or "").split("\n")[0]
@@ -127,7 +127,7 @@ def test_the_architecture_page_lists_every_module() -> None:
             real.add((package, path.stem, purpose.replace("``", "`")))
     mapped: set[tuple[str, str, str]] = set()
     package = ""
-    for line in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8").splitlines():
         if heading := re.fullmatch(r"### `(resource_api[.\w]*)`", line):
             package = heading[1]
         elif package and (row := re.fullmatch(r"\| \[`(\w+)`\]\(.+\) \| (.+) \|", line)):

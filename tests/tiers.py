@@ -1,4 +1,4 @@
-"""``python -m tests.tiers``: write the table of ``docs/testing-tiers.md``, which says which tier runs which laws."""
+"""``python -m tests.tiers``: write the table of ``docs/internals/testing-tiers.md``: which tier runs which laws."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests import command, sampling
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_PAGE: Final = command.ROOT / "docs/testing-tiers.md"
+_PAGE: Final = command.ROOT / "docs/internals/testing-tiers.md"
 _TABLE: Final = re.compile(r"(?<=<!-- tiers: begin -->\n).*(?=<!-- tiers: end -->)", re.DOTALL)
 
 

@@ -10,5 +10,5 @@ types and the stack in the state are as they were. ``incremental_plan`` decides 
 conclusion and plans the rest, ``state.sqlite.cache`` stores the entries.
 
 Every run works without this package and prints the same, only slower; nothing outside of ``runtime`` imports it. See
-docs/cache.md.
+docs/internals/cache.md.
 """

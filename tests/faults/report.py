@@ -1,4 +1,4 @@
-"""Count the points of each sweep of a bundled type, and write the table of ``docs/crash-safety.md`` from the counts.
+"""Count the points of each sweep of a bundled type, and write the table of ``docs/internals/crash-safety.md``.
 
 ``python -m tests.faults.report DIRECTORY`` writes it after a run of all points with ``FAULTS_ALL_POINTS=DIRECTORY``.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.faults.bench import Bench
     from tests.faults.tracer import Point
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "crash-safety.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs/internals/crash-safety.md"
 SWEEPS: Final = ("kill", "errno", "power")
 BEGIN, END = "<!-- table: python -m tests.faults.report -->", "<!-- end of the table -->"
 

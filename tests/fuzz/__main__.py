@@ -1,7 +1,7 @@
 """``make fuzz``: fuzz every target for a limited time, keep what breaks a law as an entry of the corpus, report.
 
 The time is divided among the targets, and for each among the ways in which inputs are made. ``--table`` adds the
-figures to ``docs/reliability.md``. Exit code 1 if there is any finding.
+figures to ``docs/internals/reliability.md``. Exit code 1 if there is any finding.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=60, help="seconds in total")
     parser.add_argument("--target", action="append", choices=sorted(TARGETS), help="only this target; repeatable")
     parser.add_argument("--results", type=Path, help="add the figures to those in this file (JSON lines)")
-    parser.add_argument("--table", action="store_true", help="write the figures of --results into docs/reliability.md")
+    parser.add_argument(
+        "--table", action="store_true", help="write the figures of --results into docs/internals/reliability.md"
+    )
     options = parser.parse_args()
     if options.table:
         PAGE.write_text(_with_table(PAGE.read_text(encoding="utf-8"), _read_results(options.results)), encoding="utf-8")

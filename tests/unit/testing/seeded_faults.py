@@ -1,6 +1,6 @@
 """Faults that authors make, each a small change of a provider of ``examples/``, and what reports it.
 
-What reports each fault, and its message, is in ``docs/faults.md``.
+What reports each fault, and its message, is in ``docs/internals/faults.md``.
 """
 
 # ruff: noqa: E501 - the changed text of a file stands on one line

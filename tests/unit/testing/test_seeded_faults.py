@@ -1,4 +1,4 @@
-"""Faults of authors, put into the examples: each is reported as ``docs/faults.md`` says, by the law that it names.
+"""Faults of authors, put into the examples: each is reported as ``docs/internals/faults.md`` says, by the named law.
 
 With ``SEEDED_FAULTS=write`` in the environment the page is written anew, from what is found; read each message then.
 """
