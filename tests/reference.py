@@ -25,9 +25,22 @@ REGISTRY: Final = Registry(ModulePath([BUNDLED], distributions=False))
 _OVERVIEW: Final = """\
 # Types and options
 
-These pages are generated from the program. The [options of every command](commands.md) are what
-`resource-api help COMMAND --all` shows. Each page of a type is the output of
-`resource-api describe TYPE --format markdown`, without the origin:
+Generated from the program: the [options of every command](commands.md), and a page for each type, which
+`resource-api describe TYPE` shows too. For types of your own: `resource-api describe TYPE --format markdown`.
+"""
+_READING: Final = """\
+## How to read a page
+
+- An attribute without the word *mandatory* may be left out. What is not declared stays as it is.
+- Values are named in words, or by [data types](../write-a-type.md#data-types): `Integer[1]` is an integer from 1.
+  `describe TYPE --all` shows the regular expressions too.
+- `ensure` declares whether the resource exists: `present` (the default) or `absent`.
+- *Automatic relationships* apply to resources in the same manifest. `$name` is the value of an attribute, `...` values
+  that the type computes, such as the directories above a path.
+- *Titles*: the attributes that a title of this form gives.
+
+| kind of attribute | meaning |
+| --- | --- |
 """
 _COMMANDS: Final = """\
 # Options of every command
@@ -42,8 +55,12 @@ def pages() -> Mapping[str, str]:
     lines = [
         f"- [{definition.name}]({definition.name}.md): {describe.summary(definition)}" for definition in definitions
     ]
-    entries = {"README.md": "\n".join([_OVERVIEW, *lines]), "commands.md": "\n".join([_COMMANDS, *_commands()])}
-    entries |= {f"{item.name}.md": describe.markdown(item) for item in definitions}
+    terms = [f"| {kind} | {meaning} |" for kind, meaning in describe.KINDS.items()]
+    terms += ["\n| feature | meaning |\n| --- | --- |"]
+    terms += [f"| `{feature}` | {meaning} |" for feature, meaning in describe.FEATURES.items()]
+    overview = "\n".join([_OVERVIEW, *lines, "", f"{_READING}{chr(10).join(terms)}"])
+    entries = {"README.md": overview, "commands.md": "\n".join([_COMMANDS, *_commands()])}
+    entries |= {f"{item.name}.md": describe.markdown(item, explained=False) for item in definitions}
     return {name: f"{page.strip()}\n" for name, page in entries.items()}
 
 

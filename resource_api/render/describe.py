@@ -52,6 +52,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "import": "takes over an existing resource by an id of its own system",
     "private_secrets": "keeps secrets of its own in state, which needs a key for it",
 }
+_ENSURABLE: Final = {True: "can be created and deleted", False: "is configured only: never created or deleted"}
 _RELATIONS: Final[Mapping[str, str]] = {
     "require": "comes after",
     "before": "comes before",
@@ -60,7 +61,8 @@ _RELATIONS: Final[Mapping[str, str]] = {
 }
 #: The order of attributes on a page; None is a property.
 _KINDS: Final[Sequence[Kind | None]] = ("namevar", None, "init_only", "parameter", "read_only")
-_MEANINGS: Final[Mapping[str, str]] = {
+#: Kind of attribute → its meaning for authors of manifests.
+KINDS: Final[Mapping[str, str]] = {
     "namevar": "identifies the resource, taken from the title",
     "init_only": "settable at creation only",
     "parameter": "steers how changes are made, never a reason for one",
@@ -160,25 +162,31 @@ def attribute_facts(attribute: Attribute, noun: str = "property") -> str:
 
 
 def _facts(attribute: Attribute, noun: str) -> Item:
-    words: list[str] = [attribute.kind or noun]
+    words = [word for word in (attribute.kind or noun,) if word]
     words += ["write only"] if attribute.write_only else []
     words += ["stable"] if attribute.stable else []
     words += ["merged"] if attribute.merged else []
     words += ["mandatory"] if attribute.mandatory else []
-    return [", ".join(words), *([", default ", _Code(_default(attribute))] if attribute.has_default else [])]
+    separator = ", " if words else ""
+    default = [f"{separator}default ", _Code(_default(attribute))] if attribute.has_default else []
+    return [", ".join(words), *default]
 
 
 def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
-    """Return a data type in words: restricted text is ``String``, and the restriction is in the type's words.
+    """Return a data type in words, without ``Optional``: a restricted text is the words of its type.
 
-    With ``expressions``, and for a type without words, the regular expressions are shown.
+    With ``expressions`` the data type follows, regular expressions included. A type without words is shown as it is.
     """
+    whole = attribute.datatype
+    datatype = whole.parts[0] if whole.kind == "Optional" and whole.parts else whole
     if not attribute.must_be:
-        return [_Code(attribute.datatype.text)]
-    text = attribute.datatype.text
-    for pattern in sorted(_patterns(attribute.datatype), key=len, reverse=True):
+        return [_Code(whole.text if expressions else datatype.text)]
+    more = [", ", _Code(whole.text)] if expressions else []
+    if datatype.kind == "Pattern":
+        return [attribute.must_be, *more]
+    text = datatype.text
+    for pattern in sorted(_patterns(datatype), key=len, reverse=True):
         text = text.replace(pattern, "String")
-    more = [", ", _Code(attribute.datatype.text)] if expressions else []
     return [_Code(text), f": {attribute.must_be}", *more]
 
 
@@ -201,18 +209,20 @@ def _noun(definition: Definition | FunctionPage) -> str:
 
 
 def _sections(
-    definition: Definition | FunctionPage, providers: Sequence[Suitability], origin: Origin | None, *, expressions: bool
+    definition: Definition | FunctionPage,
+    providers: Sequence[Suitability],
+    origin: Origin | None,
+    *,
+    expressions: bool,
+    explained: bool = True,
 ) -> Iterator[tuple[str, Sequence[Item]]]:
-    """Yield the headings below the attributes, with their items."""
+    """Yield the headings below the attributes, with their items; ``explained`` adds the meaning of terms."""
     origins: list[tuple[str, Sequence[Item]]] = [("Origin", [[str(origin)]])] if origin is not None else []
     if not isinstance(definition, TypeDefinition):
         yield _results(definition)
         yield from origins
         return
-    if definition.attributes:
-        yield "Features", [[words] for words in features(definition)]
-    version = [] if definition.version is None else [[definition.version]]
-    yield "Version", [*version, [f"schema version {definition.schema_version}"]]
+    yield from _abilities(definition, explained=explained)
     yield from origins
     if definition.timeout is not None:
         yield "Time limits", [[limit] for limit in _time_limits(definition.timeout)]
@@ -228,8 +238,17 @@ def _sections(
         yield "Automatic relationships", relations
     if definition.title_regexes:
         yield "Titles", [_title(regex, expressions=expressions) for regex in definition.title_regexes]
-    if kinds := [kind for kind in _KINDS if kind and definition.names_of_kind(kind)]:
-        yield "Kinds", [[f"{kind}: {_MEANINGS[kind]}"] for kind in kinds]
+    if explained and (kinds := [kind for kind in _KINDS if kind and definition.names_of_kind(kind)]):
+        yield "Kinds", [[f"{kind}: {KINDS[kind]}"] for kind in kinds]
+
+
+def _abilities(definition: TypeDefinition, *, explained: bool) -> Iterator[tuple[str, Sequence[Item]]]:
+    """Yield the features and the versions; unless ``explained``, features by name and no first schema version."""
+    if definition.attributes:
+        yield "Features", [[words] for words in features(definition)] if explained else [_feature_names(definition)]
+    version = [] if definition.version is None else [[definition.version]]
+    if version or explained or definition.schema_version > 1:
+        yield "Version", [*version, [f"schema version {definition.schema_version}"]]
 
 
 def _results(definition: ComponentDefinition | FunctionPage) -> tuple[str, Sequence[Item]]:
@@ -243,8 +262,16 @@ def _results(definition: ComponentDefinition | FunctionPage) -> tuple[str, Seque
 
 def features(definition: TypeDefinition) -> list[str]:
     """Return the capabilities of resources of a type, in words."""
-    ensurable = "can be created and deleted" if definition.ensurable else "is configured only: never created or deleted"
-    return [ensurable, *(f"{words} ({name})" for name, words in FEATURES.items() if name in definition.features)]
+    names = (name for name in FEATURES if name in definition.features)
+    return [_ENSURABLE[definition.ensurable], *(f"{FEATURES[name]} ({name})" for name in names)]
+
+
+def _feature_names(definition: TypeDefinition) -> Item:
+    """Return the capabilities of resources of a type on one line, features by their names alone."""
+    item: list[str] = [_ENSURABLE[definition.ensurable]]
+    for name in FEATURES:
+        item += ["; " if len(item) == 1 else ", ", _Code(name)] if name in definition.features else []
+    return item
 
 
 def implementations(providers: Sequence[Suitability]) -> list[str]:
@@ -386,16 +413,22 @@ def markdown(
     origin: Origin | None = None,
     *,
     expressions: bool = False,
+    explained: bool = True,
 ) -> str:
-    """Return documentation as a Markdown page, without a last line break."""
+    """Return documentation as a Markdown page, without a last line break.
+
+    Unless ``explained``, features are named and kinds are left out: the pages around it explain them once.
+    """
     parts = [f"# {definition.name}", *_marked(definition.docs)]
     parts += [f"## {_heading(definition)}"] if definition.attributes else []
     for name, attribute in ordered(definition):
         words = datatype_words(attribute, expressions=expressions)
-        facts = _facts(attribute, _noun(definition))
-        parts += [f"### {name}", _fenced([*words, "; " if len(words) > 1 else ", ", *facts])]
+        facts = _facts(attribute, "")
+        separator = ("; " if len(words) > 1 else ", ") if any(facts) else ""
+        parts += [f"### {name}", _fenced([*words, separator, *facts])]
         parts += _marked(attribute.docs)
-    for heading, items in _sections(definition, providers, origin, expressions=expressions):
+    sections = _sections(definition, providers, origin, expressions=expressions, explained=explained)
+    for heading, items in sections:
         parts += [f"## {heading}", "\n".join(f"- {_fenced(item)}" for item in items)]
     return "\n\n".join(parts)
 

@@ -67,7 +67,7 @@ def test_each_attribute_shows_kind_default_and_data_type() -> None:
         ("ensure", "property, default present", "Whether it exists.", "Enum[present, absent]"),
         ("size", "property, mandatory", "How big it is.", "Integer[0, 9]"),
         ("force", "parameter, default false", "Whether to use force.", "Boolean"),
-        ("serial", "read_only", "Its number.", "Optional[String]"),
+        ("serial", "read_only", "Its number.", "String"),
     ]:
         at = lines.index(f"{name:6}  {standing}")
         assert lines[at + 1 : at + 3] == [docs, datatype]
@@ -115,9 +115,19 @@ def test_documentation_cannot_control_a_terminal() -> None:
     assert "red \\x1b[31m" in describe.text(definition)
 
 
+def test_a_page_can_leave_the_meaning_of_terms_to_another_page() -> None:
+    """Then features are named, and kinds and a first schema version are left out."""
+    page = describe.markdown(widget(features={"parallel", "validate"}), explained=False)
+    assert "## Features\n\n- can be created and deleted; `validate`, `parallel`" in page
+    assert "Version" not in page
+    assert "## Kinds" not in page
+    assert "- schema version 2" in describe.markdown(widget(schema_version=2), explained=False)
+
+
 def test_every_feature_and_every_kind_is_explained() -> None:
     """A new feature needs a sentence for those who write manifests."""
     assert set(describe.FEATURES) == FEATURES
+    assert set(describe.KINDS) == set(KINDS)
     assert {kind for kind in describe.text(widget()).partition("KINDS")[2].split() if kind.endswith(":")} == {
         f"{kind}:" for kind in KINDS
     }
@@ -206,10 +216,11 @@ def test_a_value_of_a_form_is_described_in_words() -> None:
     }
     definition = widget(attributes=attributes)
     text, page = describe.text(definition), describe.markdown(definition)
-    for words in ("String: an absolute path", "Optional[Array[Variant[Enum[all], String]]]: all, or an x"):
+    for words in ("an absolute path", "Array[Variant[Enum[all], String]]: all, or an x"):
         assert words in text
-    assert "`String`: an absolute path; namevar" in page
-    assert r"Optional[Pattern[/\Ay\z/]]" in text
+    assert "\nan absolute path, namevar\n" in page
+    assert r"Pattern[/\Ay\z/]" in text
+    assert "Optional[" not in text + page
     assert "x+" not in text + page
     assert r"Pattern[/\A\/\w+\z/]" in describe.text(definition, expressions=True)
     assert r"Pattern[/\Ax+\z/]" in describe.markdown(definition, expressions=True)
