@@ -10,10 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from resource_api.manifest.python_api import ComponentApi, DeclaredResource, ManifestApi, PendingValue
+    from resource_api.model.action import Action
     from resource_api.model.attribute import Attribute
-    from resource_api.model.change import Change, SideEffect
+    from resource_api.model.change import Change, Difference, SideEffect
     from resource_api.model.provider_functions import Planned
-    from resource_api.model.step import PolicyPlan, PolicyResource, PolicyStep
+    from resource_api.model.report import (
+        Diagnosed,
+        Drifted,
+        Event,
+        Finished,
+        Outputs,
+        PlannedChange,
+        StepEnd,
+        StepReport,
+        StepStart,
+        Summary,
+    )
+    from resource_api.model.step import PolicyPlan, PolicyResource, PolicyStep, Step
     from resource_api.model.type_definition import ComponentDefinition, Function, Resource, TypeDefinition
     from resource_api.model.values.assets import Archive, Asset
     from resource_api.model.values.errors import (
@@ -45,6 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNKNOWN",
+    "Action",
     "Archive",
     "Asset",
     "Attribute",
@@ -60,13 +74,20 @@ __all__ = [
     "Context",
     "DeclaredResource",
     "DefinitionError",
+    "Diagnosed",
+    "Difference",
+    "Drifted",
+    "Event",
+    "Finished",
     "Function",
     "Log",
     "ManifestApi",
     "ManifestError",
+    "Outputs",
     "PendingValue",
     "Plan",
     "Planned",
+    "PlannedChange",
     "PolicyPlan",
     "PolicyResource",
     "PolicyStep",
@@ -83,6 +104,11 @@ __all__ = [
     "SimpleProvider",
     "StateError",
     "StateLocked",
+    "Step",
+    "StepEnd",
+    "StepReport",
+    "StepStart",
+    "Summary",
     "TypeDefinition",
     "UsageError",
     "backup_directory",
@@ -101,8 +127,13 @@ _HOMES = {
     "resource_api.provider.context": ("Context",),
     "resource_api.provider.computation": ("compute",),
     "resource_api.model.values.assets": ("Archive", "Asset"),
+    "resource_api.model.action": ("Action",),
     "resource_api.model.attribute": ("Attribute",),
-    "resource_api.model.change": ("Change", "SideEffect"),
+    "resource_api.model.change": ("Change", "Difference", "SideEffect"),
+    "resource_api.model.report": (
+        *("Diagnosed", "Drifted", "Event", "Finished", "Outputs", "PlannedChange", "StepEnd", "StepReport"),
+        *("StepStart", "Summary"),
+    ),
     "resource_api.model.type_definition": ("ComponentDefinition", "Function", "Resource", "TypeDefinition"),
     "resource_api.model.values.errors": (
         *("CannotList", "CommandError", "DefinitionError", "ManifestError", "Problem", "ProviderError"),
@@ -111,7 +142,7 @@ _HOMES = {
     "resource_api.system.filesystem.account_files": ("change_accounts",),
     "resource_api.system.filesystem.backups": ("BackupStore", "backup_directory"),
     "resource_api.system.log": ("Log",),
-    "resource_api.model.step": ("PolicyPlan", "PolicyResource", "PolicyStep"),
+    "resource_api.model.step": ("PolicyPlan", "PolicyResource", "PolicyStep", "Step"),
     "resource_api.model.provider_functions": ("Planned",),
     "resource_api.model.values.values": ("UNKNOWN", "Sensitive"),
     "resource_api.model.values.version": ("__version__",),

@@ -99,7 +99,7 @@ class Output:
         terse = not (self._json_log or self.streams)
         # Where the events are on stdout too, both streams may be one file.
         lines = StreamLogger(self.stderr, 1) if self.streams else StreamLogger(self.stderr)
-        self.log = Log(threshold(settings), self._processors, lines, terse=terse)
+        self.log = Log(threshold(settings), self._processors, lines, terse=terse, step_lines=True)
         #: Shows lines on stderr alone, at any level.
         self._stderr_log = Log("debug", self._stderr_processors, lines, terse=terse)
         self._stderr_log.mask = self.log.mask

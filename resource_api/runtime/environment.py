@@ -103,6 +103,13 @@ class RunEnvironment(ResourceReader):
         self._state = state
         self._store: Store | None = None if state is None or isinstance(state, str) else state
 
+    def cancel(self) -> None:
+        """End the run in progress, or the next one, after its running calls. Safe in any thread and signal handler.
+
+        Calls that run are finished and read back, the remaining steps are skipped, and state is written.
+        """
+        self.run.cancel()
+
     @property
     def store(self) -> Store:
         """The state store, opened at its first use."""

@@ -73,14 +73,17 @@ class Log:
         output: object = None,
         *,
         terse: bool = False,
+        step_lines: bool = False,
     ) -> None:
         """Show events of ``level`` (debug, info, notice, warning, err; off: none) and above.
 
         ``processors``, or the function that returns them with the first event, end in a renderer, whose result goes to
         the wrapped logger ``output``, such as ``structlog.WriteLogger()``. ``terse``: they get no fields.
+        ``step_lines``: at ``info``, they also get an event at the beginning and the end of each step, as with ``-v``.
         """
         self.level = level
         self.terse = terse
+        self._step_lines = step_lines
         self.mask = Mask()
         self.output = output
         self._processors = processors
@@ -96,6 +99,11 @@ class Log:
     def is_brief(self) -> bool:
         """Whether it has only terse readers, for whom equal lines may be counted instead of repeated."""
         return self.terse and not self.enabled("info")
+
+    @property
+    def shows_step_lines(self) -> bool:
+        """Whether steps have lines of their own: not at debug, where providers and programs have lines."""
+        return self._step_lines and self.enabled("info") and not self.enabled("debug")
 
     def lowest_level(self, resource_type: str) -> str:
         """Return the lowest level that is shown for this type, or ``off``."""
@@ -201,7 +209,7 @@ class ForwardedLog(Log):
 
     def __init__(self, level: str, send: Callable[[LogEvent], object]) -> None:
         """Call ``send`` with the events of ``level`` and above."""
-        super().__init__(level)
+        super().__init__(level, step_lines=True)
         self._send = send
 
     def show(self, level: str, subject: str, text: str, **fields: object) -> None:

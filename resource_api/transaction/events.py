@@ -46,9 +46,8 @@ class Events:
         self._started: set[int] = set()
         #: Level and reason → the count of operations that failed or were skipped for it.
         self._reasons: Counter[tuple[str, str]] = Counter()
-        #: Whether it is logged when a step begins and ends: with ``-v``, but not with ``-d``, where providers and
-        #: programs have lines of their own.
-        self.shows_steps = log.enabled("info") and not log.enabled("debug")
+        #: Whether it is logged when a step begins and ends.
+        self.shows_steps = log.shows_step_lines
 
     def buffered_log(self) -> AbstractContextManager[None]:
         """Show the lines of a ``with`` block together, see ``Log.buffered``."""

@@ -9,11 +9,13 @@ from uuid import uuid4
 import pytest
 import structlog
 
+from resource_api import Log, Registry, Runtime
 from resource_api.model.values.values import Sensitive
 from resource_api.system.log import EmbeddedLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
+    from pathlib import Path
 
 LEVELS = ["debug", "info", "notice", "warning", "err"]
 
@@ -140,6 +142,41 @@ def test_what_is_bound_is_in_structlogs_context_for_the_block(configured: list[d
         {"event": "inside", "run": "1", "reference": "Widget[<sensitive>]"},
         {"event": "outside"},
     ]
+
+
+def _apply(path: Path, log: Log | None = None) -> None:
+    """Create two files, then change an attribute of one, in two runs."""
+    runtime = Runtime(Registry.from_path(), log=log)
+    for mode in ("0600", "0644"):
+        files = {f"File[{path}/{name}]": {"content": "text", "mode": mode} for name in "ab"}
+        files[f"File[{path}/b]"]["mode"] = "0600"
+        assert runtime.apply({"project": "info", "resources": files}).exit_code == 0
+
+
+CHANGES = ["a: created", "b: created", "a: mode changed from 0600 to 0644"]
+
+
+def test_at_info_structlog_gets_one_event_for_each_change(configured: list[dict[str, Any]], tmp_path: Path) -> None:
+    """A step has no events for its beginning and its end there: these are ``StepStart`` and ``StepEnd``."""
+    _apply(tmp_path)
+    events = [f"{event['subject']}: {event['event']}".replace(f"File[{tmp_path}/", "") for event in configured]
+    assert [event.replace("]", "") for event in events] == CHANGES
+
+
+def test_at_info_standard_logging_and_a_chain_get_one_event_for_each_change(tmp_path: Path) -> None:
+    """As structlog does, whether the log is the program's own or a ``Log`` that it gives."""
+    logger, records, capture = logging.getLogger("resource_api"), Records(), structlog.testing.LogCapture()
+    logger.addHandler(records)
+    logger.setLevel("INFO")
+    try:
+        _apply(tmp_path)
+    finally:
+        logger.removeHandler(records)
+        logger.setLevel("NOTSET")
+    assert [record.resource_api["message"] for record in records.records] == [text.split(": ")[1] for text in CHANGES]
+    (tmp_path / "chain").mkdir()
+    _apply(tmp_path / "chain", Log("info", [capture]))
+    assert [entry["event"] for entry in capture.entries] == [text.split(": ")[1] for text in CHANGES]
 
 
 def test_a_processor_that_raises_is_shown_once(name: str, capsys: pytest.CaptureFixture[str]) -> None:
