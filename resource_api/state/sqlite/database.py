@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import StateDamaged, StateError
-from resource_api.model.values.start_up import blake2b
+from resource_api.state.stack_rows import are_intact
 from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.code_trust import CodeTrust
 from resource_api.system.filesystem.directories import OTHERS_WRITE, make_directory
@@ -21,6 +21,8 @@ from resource_api.system.filesystem.directories import OTHERS_WRITE, make_direct
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Sequence
+
+    from resource_api.state.stack_rows import Row
 
 #: The version of the format, in SQLite's ``user_version``; a newer one is refused.
 VERSION: Final = 1
@@ -38,9 +40,6 @@ _DAMAGE: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_ER
 _ELSEWHERE: Final = "name another place with --state sqlite:PATH"
 #: The errors of a location that cannot be used, which are no passing trouble of the system.
 _UNUSABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-
-#: Id, content, checksum.
-Row = tuple[int, bytes, int]
 
 
 class NewerFormatError(StateError):
@@ -79,13 +78,9 @@ class Database:
         """Return the verified rows of a table with ``low`` <= id < ``high``, ordered by id."""
         query = f"SELECT id, body, checksum FROM {table} WHERE id >= ? AND id < ? ORDER BY id"
         rows: list[Row] = self._execute(query, (low, high))
-        digest, number = blake2b, int.from_bytes
-        try:
-            for row_id, body, stored in rows:
-                if number(digest(body, digest_size=7).digest(), "big") ^ row_id != stored:
-                    raise damage(self.path, f"a row of table {table} was altered")
-        except TypeError:  # a content that is not bytes
-            raise damage(self.path, f"a row of table {table} was altered") from None
+        if not are_intact(rows):
+            msg = f"a row of table {table} was altered"
+            raise self.damage(msg)
         return rows
 
     def last_id(self, table: str) -> int:
@@ -123,6 +118,10 @@ class Database:
                 with suppress(Exception):
                     self._connection.execute("ROLLBACK")
             raise
+
+    def damage(self, message: str) -> StateDamaged:
+        """Return the error for damage, which names the command that repairs it."""
+        return damage(self.path, message)
 
     def checkpoint(self) -> None:
         """Move the log's content into the main file; open readers may delay a part of it."""
@@ -203,11 +202,6 @@ def create(path: str) -> None:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         Database(new, immutable=True).close()
         private_files.rename(new, path)
-
-
-def make_row(row_id: int, body: bytes) -> Row:
-    """Return a row with its checksum over id and body."""
-    return row_id, body, int.from_bytes(blake2b(body, digest_size=7).digest(), "big") ^ row_id
 
 
 def check_not_newer(path: str) -> None:

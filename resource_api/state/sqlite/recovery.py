@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import StateDamaged, StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple, blake2b
+from resource_api.state import stack_rows
 from resource_api.state.sqlite import database as databases
-from resource_api.state.sqlite import stack_rows
 from resource_api.state.sqlite.database import Database
 from resource_api.state.store import StackName
 from resource_api.system.filesystem import private_files
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.model.record import StackState
-    from resource_api.state.sqlite.stack_rows import FindDataKey, Version
+    from resource_api.state.stack_rows import FindDataKey, Version
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 

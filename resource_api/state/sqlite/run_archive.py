@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import StateDamaged
 from resource_api.model.values.start_up import regex
-from resource_api.state.sqlite.database import make_row
-from resource_api.state.sqlite.stack_rows import decode_rows, to_bytes
+from resource_api.state.stack_rows import decode_rows, make_row, to_bytes
 from resource_api.system.filesystem import private_files
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from resource_api.model.sealed_secrets import EncryptedSecret, Sealed, digest_se
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.values import Sensitive
 from resource_api.state.encryption import keys
-from resource_api.state.sqlite import database
 from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.stack_rows import make_row
 from resource_api.state.store import StackName
 from resource_api.testing.state_compliance import record
 
@@ -74,7 +74,7 @@ class Site:
         """Write rows like an attacker without the key: every checksum and tally is valid again."""
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
             for number, body in bodies.items():
-                row = database.make_row(number, json.dumps(body).encode())
+                row = make_row(number, json.dumps(body).encode())
                 connection.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", row)  # noqa: S608 - a name of ours
             for number, text in connection.execute("SELECT id, body FROM stack").fetchall():
                 header = json.loads(text)
@@ -88,7 +88,7 @@ class Site:
                         plain ^= checksum
                     header["tallies"][name] = [len(result), weights >> 64 << 64 | plain, top]
                 if header != json.loads(text):
-                    row = database.make_row(number, json.dumps(header).encode())
+                    row = make_row(number, json.dumps(header).encode())
                     connection.execute("INSERT OR REPLACE INTO stack VALUES (?, ?, ?)", row)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from resource_api.model import codec
 from resource_api.model.record import Record
-from resource_api.state.sqlite.stack_rows import pack, to_bytes, unpack
+from resource_api.state.stack_rows import pack, to_bytes, unpack
 from resource_api.testing import state_compliance
 
 if TYPE_CHECKING:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.model import codec
 from resource_api.model.record import NO_LIFECYCLE, Intent, Record, RecordedLifecycle, StackState
-from resource_api.model.values.errors import StateDamaged, StateError
-from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.errors import StateDamaged, StateError, UsageError
+from resource_api.model.values.start_up import NamedTuple, blake2b
 from resource_api.model.values.values import SCALAR_TYPES, batches
-from resource_api.state.sqlite.database import damage, make_row
 from resource_api.state.store import StackName, apply_commit
 
 if TYPE_CHECKING:
@@ -24,22 +23,70 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import Commit, RecordKey
     from resource_api.state.encryption.envelope import DataKey
-    from resource_api.state.sqlite.database import Database, Row
+    from resource_api.state.encryption.keys import Key
 
+    #: Id, content, checksum.
+    Row = tuple[int, bytes, int]
     #: Lineage and serial of a stack.
     Version = tuple[str, int]
     #: Returns the data key of an encrypted stack, or None.
     FindDataKey = Callable[["Header"], DataKey | None]
 
-_TABLES: Final = ("resource", "owed", "intent")
+#: The tables that hold rows of stacks, besides their headers in the table ``stack``.
+TABLES: Final = ("resource", "owed", "intent")
 #: The number of rows that are decoded together.
 _BATCH: Final = 500
 #: The maximum number of rows per stack and table.
-_SPAN: Final = 1 << 40
+SPAN: Final = 1 << 40
 #: The lower bits of a row's weight are its checksum, those above its authentication code.
 _CHECKSUM_BITS: Final = 64
 #: The number of columns that every row of a record has, except the oldest ones.
 _REQUIRED: Final = 7
+
+
+class RowTables(Protocol):
+    """The tables of a database in one transaction. Each row is an id, a content and a checksum over both."""
+
+    def read(self, table: str, low: int = 0, high: int = 2**62) -> list[Row]:
+        """Return the verified rows of a table with ``low`` <= id < ``high``, ordered by id. Raise ``StateError``."""
+        ...
+
+    def write(self, table: str, rows: Sequence[Row]) -> None:
+        """Insert rows; rows with the same ids are replaced."""
+        ...
+
+    def delete(self, table: str, ids: Iterable[int]) -> None:
+        """Delete the rows with these ids."""
+        ...
+
+    def delete_range(self, table: str, low: int, high: int) -> None:
+        """Delete the rows with ``low`` <= id < ``high``."""
+        ...
+
+    def check(self) -> None:
+        """Verify the structure of the database. Raise ``StateError``."""
+        ...
+
+    def damage(self, message: str) -> StateError:
+        """Return the error for damaged rows, which names the remedy."""
+        ...
+
+
+def make_row(row_id: int, body: bytes) -> Row:
+    """Return a row with its checksum over id and body."""
+    return row_id, body, int.from_bytes(blake2b(body, digest_size=7).digest(), "big") ^ row_id
+
+
+def are_intact(rows: Iterable[Row]) -> bool:
+    """Whether each row has the checksum of its id and body, which must be bytes."""
+    digest, number = blake2b, int.from_bytes
+    try:
+        for row_id, body, stored in rows:
+            if number(digest(body, digest_size=7).digest(), "big") ^ row_id != stored:
+                return False
+    except TypeError:
+        return False
+    return True
 
 
 class Header(NamedTuple):
@@ -71,9 +118,9 @@ class Header(NamedTuple):
         intents, _, _ = self.content["tallies"]["intent"]
         return self.sealing is None and not intents
 
-    def read(self, database: Database, table: str) -> list[Row]:
+    def read(self, database: RowTables, table: str) -> list[Row]:
         """Return the rows of the stack in a table."""
-        return database.read(table, self.number * _SPAN, (self.number + 1) * _SPAN)
+        return database.read(table, self.number * SPAN, (self.number + 1) * SPAN)
 
     def salt(self, data_key: DataKey | None) -> bytes:
         """Return the salt. That of an encrypted stack is bound to the rest of the header and authenticates it."""
@@ -105,7 +152,7 @@ class RowIndex:
         """Start without rows."""
         self.next_position = next_position
         self._table = table
-        self._base = number * _SPAN
+        self._base = number * SPAN
         self._data_key = data_key
         self._ids: dict[Hashable, int] = {}
         #: The weight of each row, by row id, and the XOR of all of them.
@@ -134,7 +181,7 @@ class RowIndex:
             return None
         return [self._ids[key] for key in keys]
 
-    def write(self, database: Database, values: Mapping[Any, Any]) -> None:
+    def write(self, database: RowTables, values: Mapping[Any, Any]) -> None:
         """Write values by key; a known key keeps its position."""
         for key in values:
             if key not in self._ids:
@@ -145,7 +192,7 @@ class RowIndex:
         self._weigh(rows)
         database.write(self._table, rows)
 
-    def delete(self, database: Database, keys: Iterable[Hashable]) -> None:
+    def delete(self, database: RowTables, keys: Iterable[Hashable]) -> None:
         """Delete the rows of ``keys``; unknown keys are ignored."""
         ids = [self._ids.pop(key) for key in dict.fromkeys(keys) if key in self._ids]
         for row_id in ids:
@@ -177,14 +224,14 @@ class StackRows:
 
     def _reset(self, data_key: DataKey | None, positions: Mapping[str, int] | None = None) -> None:
         self.data_key = data_key
-        next_positions = {**dict.fromkeys(_TABLES, 0), **(positions or {})}
-        self._indexes = {table: RowIndex(table, self.number, data_key, next_positions[table]) for table in _TABLES}
+        next_positions = {**dict.fromkeys(TABLES, 0), **(positions or {})}
+        self._indexes = {table: RowIndex(table, self.number, data_key, next_positions[table]) for table in TABLES}
         #: The intents that were recorded together are one row.
         self._batches: dict[int, dict[RecordKey, Intent]] = {}
         self._batch_of: dict[RecordKey, int] = {}
 
     @classmethod
-    def read(cls, database: Database, header: Header, data_key: DataKey | None = None) -> StackRows:
+    def read(cls, database: RowTables, header: Header, data_key: DataKey | None = None) -> StackRows:
         """Return a stack of a database. Raises ``StateError`` if anything is inconsistent.
 
         An encrypted stack that is read without its ``data_key`` is verified by checksums only and must not be used.
@@ -196,7 +243,8 @@ class StackRows:
             stack._load_rows(database, header)
             complete = all(index.matches(tallies[table]) for table, index in stack._indexes.items())
         except (ValueError, TypeError, LookupError) as error:
-            raise damage(database.path, f"the rows of {header.name} cannot be read") from error
+            msg = f"the rows of {header.name} cannot be read"
+            raise database.damage(msg) from error
         if not complete:
             raise _missing_rows(database, header.name)
         return stack
@@ -210,23 +258,23 @@ class StackRows:
         """Return the row ids of the records of ``keys``, or None unless these are the keys of all records."""
         return self._indexes["resource"].ids(keys)
 
-    def _load_rows(self, database: Database, header: Header) -> None:
+    def _load_rows(self, database: RowTables, header: Header) -> None:
         """Read the records, owed refreshes and intents of the stack; bind its secrets to their data key."""
-        rows = {table: header.read(database, table) for table in _TABLES}
+        rows = {table: header.read(database, table) for table in TABLES}
         records = {record.key: record for record in map(unpack, decode_rows(rows["resource"]))}
         if self.data_key is not None:
             for (key, record), (_, body, _) in zip(list(records.items()), rows["resource"], strict=True):
                 if codec.MARK in body:
                     records[key] = self.data_key.bind_record(self.name, record)
         owed = unpack_owed(decode_rows(rows["owed"]))
-        numbers = [row_id - self.number * _SPAN for row_id, _, _ in rows["intent"]]
+        numbers = [row_id - self.number * SPAN for row_id, _, _ in rows["intent"]]
         for number, intents in zip(numbers, decode_rows(rows["intent"]), strict=True):
             self._add_batch(number, map(_unpack_intent, intents))
         for table, keys in (("resource", records), ("owed", owed), ("intent", numbers)):
             self._indexes[table].load(keys, rows[table])
         self.state = self.state._replace(records=records, owed=owed, intents=self._intents())
 
-    def record_intents(self, database: Database, intents: Sequence[Intent]) -> None:
+    def record_intents(self, database: RowTables, intents: Sequence[Intent]) -> None:
         """Write the changes about to be made as one row."""
         if self._batch_of:
             self._remove_intents(database, [intent.key for intent in intents])
@@ -237,7 +285,7 @@ class StackRows:
         self.state = self.state._replace(intents=self._intents())
         self._write_header(database)
 
-    def commit(self, database: Database, commit: Commit, lineage: str) -> None:
+    def commit(self, database: RowTables, commit: Commit, lineage: str) -> None:
         """Write a commit; ``lineage`` becomes the lineage of a stack without one."""
         if self.data_key is not None:
             put = [self.data_key.encrypt_record(self.name, record) for record in commit.put]
@@ -256,7 +304,7 @@ class StackRows:
             self._write_owed(database, {*commit.drop, *commit.paid, *commit.owed})
         self._write_header(database)
 
-    def overwrite(self, database: Database, state: StackState, data_key: DataKey | None) -> None:
+    def overwrite(self, database: RowTables, state: StackState, data_key: DataKey | None) -> None:
         """Replace all rows by ``state``, encrypted with ``data_key``, or with digests instead of secrets."""
         from resource_api.state.encryption.envelope import remove_secrets
 
@@ -271,11 +319,11 @@ class StackRows:
         else:
             self._write_header(database)
 
-    def _write_records(self, database: Database, records: Sequence[Record]) -> None:
+    def _write_records(self, database: RowTables, records: Sequence[Record]) -> None:
         for batch in batches(records):
             self._indexes["resource"].write(database, {record.key: pack(record) for record in batch})
 
-    def _write_owed(self, database: Database, keys: set[RecordKey]) -> None:
+    def _write_owed(self, database: RowTables, keys: set[RecordKey]) -> None:
         owed, index = self.state.owed, self._indexes["owed"]
         index.delete(database, [key for key in keys if key not in owed])
         if changed := {key: (*key, owed[key]) for key in owed if key in keys}:
@@ -285,7 +333,7 @@ class StackRows:
         self._batches[number] = {intent.key: intent for intent in intents}
         self._batch_of |= dict.fromkeys(self._batches[number], number)
 
-    def _remove_intents(self, database: Database, keys: Iterable[RecordKey]) -> bool:
+    def _remove_intents(self, database: RowTables, keys: Iterable[RecordKey]) -> bool:
         """Remove intents from their batches; return whether there were any."""
         changed: dict[int, None] = {}
         for key in keys:
@@ -305,7 +353,7 @@ class StackRows:
     def _intents(self) -> dict[RecordKey, Intent]:
         return {key: intent for batch in self._batches.values() for key, intent in batch.items()}
 
-    def _write_header(self, database: Database) -> None:
+    def _write_header(self, database: RowTables) -> None:
         """Write the header with the state besides the rows, and the tallies of the rows."""
         state = self.state
         content = {
@@ -325,18 +373,78 @@ class StackRows:
         database.write("stack", [make_row(self.number, to_bytes(content))])
 
 
-def remove_rows(database: Database, header: Header) -> None:
+class DataKeys:
+    """The data keys of one store, each opened once, and the rule which stacks must be encrypted.
+
+    With a user's key every stack must be encrypted: an attacker could have removed the encryption of another. Without
+    one an encrypted stack is refused.
+    """
+
+    def __init__(self, key: Key | None) -> None:
+        """Take the user's key, which is read when it is first needed."""
+        self.key = key
+        self._new: dict[StackName, DataKey] = {}
+        self._opened: dict[str, DataKey] = {}
+
+    def for_use(self, header: Header) -> DataKey | None:
+        """Return the data key of a stack to be used. Raises ``UsageError`` when its key is missing or superfluous."""
+        if header.sealing is None and self.key is not None:
+            msg = (
+                f"the state of {header.name} is not encrypted, and a key is named; 'resource-api state rekey' encrypts"
+                " it, without --key it is used as it is"
+            )
+            raise UsageError(msg)
+        return self.for_rekey(header)
+
+    def for_check(self, header: Header) -> DataKey | None:
+        """Return the data key of a stack to be verified, or None without one or without the user's key."""
+        return self.for_rekey(header) if self.key is not None else None
+
+    def for_rekey(self, header: Header) -> DataKey | None:
+        """Return the data key of a stack, or None if it is not encrypted. Raises ``UsageError`` without its key."""
+        if header.sealing is None:
+            return None
+        identity = repr((header.name, header.sealing))
+        if identity not in self._opened:
+            try:
+                self._opened[identity] = _encryption().open(self.key, header.sealing, f"the state of {header.name}")
+            except StateError as error:
+                msg = f"{error}; name the right key"
+                raise StateDamaged(msg, "restores the newest intact generation, if this key is right") from error
+        return self._opened[identity]
+
+    def for_new_stack(self, name: StackName) -> DataKey | None:
+        """Return the data key of a stack that is created now, or None without a user's key."""
+        if self.key is not None and name not in self._new:
+            self._new[name] = _encryption().generate(self.key, f"the state of {name}")
+        return self._new.get(name)
+
+    def replace(self, name: StackName, key: Key | None) -> DataKey | None:
+        """Use another user's key from now on; return a new data key for a stack, or None without a key."""
+        self.key = key
+        self._new.pop(name, None)
+        return self.for_new_stack(name)
+
+
+def _encryption() -> type[DataKey]:
+    """Return the class of data keys, imported with the first encrypted stack."""
+    from resource_api.state.encryption.envelope import DataKey
+
+    return DataKey
+
+
+def remove_rows(database: RowTables, header: Header) -> None:
     """Delete a stack. Call it within a transaction."""
     _delete_rows(database, header.number)
     database.delete("stack", [header.number])
 
 
-def _delete_rows(database: Database, number: int) -> None:
-    for table in _TABLES:
-        database.delete_range(table, number * _SPAN, (number + 1) * _SPAN)
+def _delete_rows(database: RowTables, number: int) -> None:
+    for table in TABLES:
+        database.delete_range(table, number * SPAN, (number + 1) * SPAN)
 
 
-def headers(database: Database) -> dict[StackName, Header]:
+def headers(database: RowTables) -> dict[StackName, Header]:
     """Return the headers of all stacks. Raises ``StateError``."""
     rows = database.read("stack")
     stacks = {}
@@ -345,11 +453,12 @@ def headers(database: Database) -> dict[StackName, Header]:
             name = StackName(content["project"], content["stack"])
             stacks[name] = Header(number, name, content)
     except (ValueError, TypeError, LookupError) as error:
-        raise damage(database.path, "the header of a stack cannot be read") from error
+        msg = "the header of a stack cannot be read"
+        raise database.damage(msg) from error
     return stacks
 
 
-def verify_checksums(database: Database) -> None:
+def verify_checksums(database: RowTables) -> None:
     """Verify the structure, the rows and the tallies without decoding records. Raises ``StateError``."""
     database.check()
     for header in headers(database).values():
@@ -361,7 +470,7 @@ def verify_checksums(database: Database) -> None:
                 raise _missing_rows(database, header.name)
 
 
-def verify(database: Database, find_data_key: FindDataKey) -> dict[StackName, StackState]:
+def verify(database: RowTables, find_data_key: FindDataKey) -> dict[StackName, StackState]:
     """Read everything, the structure included; return the states. Raises ``StateError``.
 
     An encrypted stack without a data key is verified by checksums only.
@@ -373,8 +482,8 @@ def verify(database: Database, find_data_key: FindDataKey) -> dict[StackName, St
     }
 
 
-def _missing_rows(database: Database, name: StackName) -> StateError:
-    return damage(database.path, f"rows of {name} are missing")
+def _missing_rows(database: RowTables, name: StackName) -> StateError:
+    return database.damage(f"rows of {name} are missing")
 
 
 def decode_rows(rows: Sequence[Row]) -> Iterator[Any]:
