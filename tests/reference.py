@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -17,7 +18,7 @@ from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.render import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 DIRECTORY: Final = Path(__file__).resolve().parent.parent / "docs" / "reference"
 #: The types that come with the package, whatever else is installed.
@@ -45,8 +46,14 @@ _READING: Final = """\
 _COMMANDS: Final = """\
 # Options of every command
 
-What `resource-api help COMMAND --all` shows, on one page. [Commands](../commands.md) explains them with examples.
+[Commands](../commands.md) explains them with examples; `resource-api help COMMAND --all` shows those of one command.
+
+## Common options
+
+The lists of the commands below name the options that they take. Every command except {} takes {}.
 """
+#: An option of more commands than this is described once.
+_FEW: Final = 2
 
 
 def pages() -> Mapping[str, str]:
@@ -59,45 +66,105 @@ def pages() -> Mapping[str, str]:
     terms += ["\n| feature | meaning |\n| --- | --- |"]
     terms += [f"| `{feature}` | {meaning} |" for feature, meaning in describe.FEATURES.items()]
     overview = "\n".join([_OVERVIEW, *lines, "", f"{_READING}{chr(10).join(terms)}"])
-    entries = {"README.md": overview, "commands.md": "\n".join([_COMMANDS, *_commands()])}
+    entries = {"README.md": overview, "commands.md": "\n".join(CommandPage().lines())}
     entries |= {f"{item.name}.md": describe.markdown(item, explained=False) for item in definitions}
     return {name: f"{page.strip()}\n" for name, page in entries.items()}
 
 
-def _commands() -> Iterator[str]:
-    top = click.Context(cli.cli, info_name="resource-api", **cli.cli.context_settings)
-    for title, names in cli.COMMAND_GROUPS.items():
-        yield f"## {title}\n"
-        for name in names:
-            yield from _command(click.Context(_member(cli.cli, top, name), parent=top, info_name=name))
+class Row(NamedTuple):
+    """An option as it is described: its group in the help, its short name, its line of a table."""
+
+    group: str
+    name: str
+    line: str
 
 
-def _member(group: click.Group, context: click.Context, name: str) -> click.Command:
-    command = group.get_command(context, name)
+class CommandPage:
+    """The page of the commands: the options of several commands once, then each command with its own."""
+
+    def __init__(self) -> None:
+        """Collect the commands in the order of the help."""
+        top = click.Context(cli.cli, info_name="resource-api", **cli.cli.context_settings)
+        #: Title of a group of commands → their contexts, subcommands behind their group.
+        self.groups = {
+            title: [context for name in names for context in _contexts(cli.cli, top, name)]
+            for title, names in cli.COMMAND_GROUPS.items()
+        }
+
+    @cached_property
+    def common(self) -> dict[Row, list[str]]:
+        """Option → the commands that take it, of options that more than a few commands take."""
+        commands: dict[Row, list[str]] = {}
+        for contexts in self.groups.values():
+            for context in contexts:
+                for row in _rows(context):
+                    commands.setdefault(row, []).append(_name(context))
+        return {row: names for row, names in commands.items() if len(names) > _FEW}
+
+    @cached_property
+    def universal(self) -> set[Row]:
+        """The options that the most commands take."""
+        most = max(map(len, self.common.values()))
+        return {row for row, names in self.common.items() if len(names) == most}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the parts of the page."""
+        with_options = {_name(context) for contexts in self.groups.values() for context in contexts if _rows(context)}
+        lacking = sorted(with_options - set(self.common[next(iter(self.universal))]))
+        yield _COMMANDS.format(_quoted(lacking), _quoted(row.name for row in self.common if row in self.universal))
+        for title in command_help.GROUPS:
+            rows = [row for row in self.common if row.group == title]
+            yield "\n".join([f"| {title} | |", "| --- | --- |", *(row.line for row in rows), ""])
+        for title, contexts in self.groups.items():
+            yield f"## {title}\n"
+            for context in contexts:
+                yield from self._command(context)
+
+    def _command(self, context: click.Context) -> Iterator[str]:
+        command = context.command
+        yield f"### {_name(context)}\n"
+        yield f"{inspect.cleandoc(command.help or '')}\n"
+        usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+        examples = command.examples if isinstance(command, GroupedCommand | CommandGroup) else ()
+        yield "\n".join(["```", usage, *(["", *examples] if examples else []), "```\n"])
+        rows = _rows(context)
+        if own := [row.line for row in rows if row not in self.common]:
+            yield "\n".join(["| Option | |", "| --- | --- |", *own, ""])
+        if common := [row.name for row in rows if row in self.common and row not in self.universal]:
+            yield f"Common options: {_quoted(common)}.\n"
+
+
+def _contexts(group: click.Group, parent: click.Context, name: str) -> Iterator[click.Context]:
+    """Yield the context of a command, then those of its subcommands."""
+    command = group.get_command(parent, name)
     assert command is not None
-    return command
-
-
-def _command(context: click.Context) -> Iterator[str]:
-    command = context.command
-    yield f"### {context.command_path.partition(' ')[2]}\n"
-    yield f"{inspect.cleandoc(command.help or '')}\n"
-    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    examples = command.examples if isinstance(command, GroupedCommand | CommandGroup) else ()
-    yield "\n".join(["```", usage, *(["", *examples] if examples else []), "```\n"])
-    for title, options in command_help.option_groups(command, context).items():
-        yield "\n".join([f"| {title} | |", "| --- | --- |", *(_row(option, context) for option in options), ""])
+    context = click.Context(command, parent=parent, info_name=name)
+    yield context
     if isinstance(command, click.Group):
-        for name in sorted(command.commands):
-            yield from _command(click.Context(_member(command, context, name), parent=context, info_name=name))
+        for inner in sorted(command.commands):
+            yield from _contexts(command, context, inner)
 
 
-def _row(option: click.Option, context: click.Context) -> str:
-    """Return the line of a table for an option, with the variable of the environment that gives it."""
-    short, text = option.get_help_record(context) or ("", "")
-    words = re.sub(r"[*<_]", r"\\\g<0>", " ".join(text.split()))
-    variable = f" Also `{option.envvar}`." if option.envvar else ""
-    return "| `{}` | {}{} |".format(*(item.replace("|", "\\|") for item in (short, words, variable)))
+def _name(context: click.Context) -> str:
+    return context.command_path.partition(" ")[2]
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _rows(context: click.Context) -> list[Row]:
+    """Return the options of a command, each with the variable of the environment that gives it."""
+    rows = []
+    for title, options in command_help.option_groups(context.command, context).items():
+        for option in options:
+            flags, text = option.get_help_record(context) or ("", "")
+            words = re.sub(r"[*<_]", r"\\\g<0>", " ".join(text.split()))
+            variable = f" Also `{option.envvar}`." if option.envvar else ""
+            name = next((flag for flag in option.opts if flag.startswith("--")), option.opts[0])
+            cells = [cell.replace("|", "\\|") for cell in (flags, words, variable)]
+            rows.append(Row(title, name, "| `{}` | {}{} |".format(*cells)))
+    return rows
 
 
 def write(directory: Path) -> None:

@@ -17,7 +17,7 @@ HOW_TO_RUN: Final = "How to run"
 MANY_HOSTS: Final = "On many hosts"
 STATE: Final = "State, types and providers"
 OUTPUT: Final = "Output"
-_GROUPS: Final = (OWN, WHAT_TO_CHANGE, HOW_TO_RUN, MANY_HOSTS, STATE, OUTPUT)
+GROUPS: Final = (OWN, WHAT_TO_CHANGE, HOW_TO_RUN, MANY_HOSTS, STATE, OUTPUT)
 
 #: The entry of a context's ``meta`` that is True where all options are requested.
 ALL: Final = "resource_api.help_all"
@@ -101,7 +101,7 @@ def group(*, examples: Sequence[str], **settings: Any) -> Callable[[Callable[...
 def option_groups(command: click.Command, context: click.Context) -> dict[str, list[click.Option]]:
     """Return title → options of a command's groups, in the order of the help."""
     help_option = command.get_help_option(context)
-    groups: dict[str, list[click.Option]] = {title: [] for title in _GROUPS}
+    groups: dict[str, list[click.Option]] = {title: [] for title in GROUPS}
     for option in command.get_params(context):
         if isinstance(option, click.Option) and not option.hidden and option is not help_option:
             groups[option.group if isinstance(option, GroupedOption) else OWN].append(option)

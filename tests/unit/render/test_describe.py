@@ -267,6 +267,12 @@ def test_the_reference_is_up_to_date() -> None:
     assert entries == reference.pages(), "outdated; run python -m tests.reference"
 
 
+def test_a_name_in_a_list_of_common_options_has_one_description() -> None:
+    """An option with another meaning in another command is described there."""
+    names = [row.name for row in reference.CommandPage().common]
+    assert len(names) == len(set(names)) > len(reference.CommandPage().universal) > 0
+
+
 def test_writing_the_reference_removes_pages_of_missing_types(tmp_path: Path) -> None:
     """The page of a type that no longer exists is removed; other files remain."""
     for name in ("gone.md", "kept.txt"):
