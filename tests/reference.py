@@ -33,7 +33,7 @@ _READING: Final = """\
 ## How to read a page
 
 - An attribute without the word *mandatory* may be left out. What is not declared stays as it is.
-- Values are named in words, or by [data types](../write-a-type.md#data-types): `Integer[1]` is an integer from 1.
+- Values are named in words, or by [data types](../type-reference.md#data-types): `Integer[1]` is an integer from 1.
   `describe TYPE --all` shows the regular expressions too.
 - `ensure` declares whether the resource exists: `present` (the default) or `absent`.
 - *Automatic relationships* apply to resources in the same manifest. `$name` is the value of an attribute, `...` values

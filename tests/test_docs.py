@@ -395,9 +395,9 @@ def test_every_variable_of_the_environment_is_documented_with_its_option() -> No
         ("manifests.md", frozenset(Runtime(Registry()).facts.names())),
         ("files.md", frozenset(files.__all__)),
         ("http.md", frozenset(http.__all__)),
-        ("write-a-type.md", FEATURES),
-        ("write-a-type.md", frozenset(KINDS)),
-        ("write-a-type.md", datatypes.KINDS),
+        ("type-reference.md", FEATURES),
+        ("type-reference.md", frozenset(KINDS)),
+        ("type-reference.md", datatypes.KINDS),
         ("commands.md", frozenset(action.symbol.strip() for action in Action) - {""} | {"+/-"}),
     ],
     ids=[
@@ -421,7 +421,7 @@ def test_every_name_is_documented(page: str, names: frozenset[str]) -> None:
 
 def test_every_public_name_is_documented() -> None:
     """Each name in ``__all__`` of ``resource_api`` is on a page for authors, or on the page for embedding programs."""
-    pages = [DOCS / "write-a-type.md", DOCS / "embedding.md"]
+    pages = [DOCS / "type-reference.md", DOCS / "embedding.md"]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     assert [name for name in resource_api.__all__ if not re.search(rf"\b{name}\b", text)] == []
 

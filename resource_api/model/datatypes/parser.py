@@ -256,7 +256,7 @@ def translate(source: str) -> re.Pattern[str]:
 
     Authors write Ruby's dialect; Python, validators of JSON Schema and editors execute the result, and must agree on
     it. ``^`` and ``\A`` match the value's start, ``$``, ``\z`` and ``\Z`` its end; classes are ASCII.
-    ``docs/write-a-type.md`` lists the syntax. Raises ``PatternError``.
+    ``docs/type-reference.md`` lists the syntax. Raises ``PatternError``.
     """
     pieces: list[str] = []
     offsets: list[int] = []
