@@ -1,0 +1,81 @@
+"""Tests of the named tuples that cost little at the start."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import typing
+
+import pytest
+
+from resource_api.model.values.start_up import NamedTuple
+
+
+class Part(NamedTuple):
+    """A part."""
+
+    name: str
+    size: int = 1
+    tags: tuple[str, ...] = ()
+
+    @property
+    def area(self) -> int:
+        """The area of a square part."""
+        return self.size**2
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+class TypingPart(typing.NamedTuple):
+    """The same part, as the standard library has it."""
+
+    name: str
+    size: int = 1
+    tags: tuple[str, ...] = ()
+
+
+def test_a_named_tuple_answers_as_that_of_the_standard_library() -> None:
+    """Compare fields, defaults, signature, representation, replacement and conversion."""
+    part, expected = Part("bolt", tags=("m8",)), TypingPart("bolt", tags=("m8",))
+    assert part == expected == ("bolt", 1, ("m8",))
+    assert repr(part) == repr(expected).removeprefix("Typing")
+    assert (Part._fields, Part._field_defaults) == (TypingPart._fields, TypingPart._field_defaults)
+    assert inspect.signature(Part).parameters.keys() == inspect.signature(TypingPart).parameters.keys()
+    assert part._replace(size=2) == expected._replace(size=2)
+    assert part._asdict() == expected._asdict()
+    assert Part._make(expected) == part
+    assert not hasattr(part, "__dict__")
+
+
+def test_a_named_tuple_has_the_methods_of_its_class() -> None:
+    """Properties, special methods and patterns work."""
+    assert (Part("bolt", 3).area, str(Part("bolt"))) == (9, "bolt")
+    match Part("bolt", 3):
+        case Part(name, size):
+            assert (name, size) == ("bolt", 3)
+
+
+def test_a_named_tuple_can_be_copied_and_pickled() -> None:
+    """Copies are equal and of the same class."""
+    part = Part("bolt")
+    pickled = pickle.loads(pickle.dumps(part))  # noqa: S301 - our own data
+    for result in (copy.copy(part), copy.deepcopy(part), pickled):
+        assert (result, type(result)) == (part, Part)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (Part, r"Part\.__new__\(\) missing 1 required positional argument: 'name'"),
+        (lambda: Part("bolt", weight=1), "unexpected keyword argument 'weight'"),  # type: ignore[call-arg]
+        (lambda: Part("bolt")._replace(weight=1), r"unexpected field names: \['weight'\]"),  # type: ignore[call-arg]
+        (lambda: Part._make(["bolt"]), "Expected 3 arguments, got 1"),
+    ],
+)
+def test_a_wrong_field_of_a_named_tuple_is_named(call: typing.Callable[[], object], message: str) -> None:
+    """The errors are those of the standard library."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
