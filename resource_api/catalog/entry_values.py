@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from resource_api.model.attribute import Attribute
     from resource_api.model.datatypes.referred_values import Kinds
     from resource_api.model.entry import Entry
-    from resource_api.model.type_definition import Resource
+    from resource_api.model.type_definition import Resource, TypeDefinition
 
 
 class ValueKinds:
@@ -398,6 +398,8 @@ class Evaluator:
         if target.instance in self._table.missing:
             # Its canonical form is not known yet.
             return UNKNOWN
+        if is_completed(path, target.definition, target.should):
+            return UNKNOWN
         value = expression.follow_keys(target.should[path.keys[0]], path, path.keys[1:])
         return referred_value(target.definition, path.keys[0], value)
 
@@ -457,3 +459,14 @@ def _keep_written(entry: Entry, before: Resource) -> None:
     names, should = entry.written, entry.should
     if type(names) is tuple and not all(map(is_, map(should.get, names), map(before.get, names))):
         entry.written = {name: before.get(name) for name in names}
+
+
+def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, Any]) -> bool:
+    """Return whether a path leads to a member that a declared value lacks, and that a provider's plan may add."""
+    if len(path.keys) == 1 or "plan" not in definition.features:
+        return False
+    try:
+        expression.follow_keys(should[path.keys[0]], path, path.keys[1:])
+    except expression.EvaluationError:
+        return True
+    return False

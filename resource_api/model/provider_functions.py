@@ -37,6 +37,10 @@ class Planned(NamedTuple):
     replace: Collection[str] = ()
     #: Whether a replacement must delete the old resource first; None: the manifest decides.
     delete_first: bool | None = None
+    #: Attributes that are not declared and that the change alters, to their value in ``state``, or to none.
+    changes: Collection[str] = ()
+    #: Whether the plan may be inexact: rules of a plan and of verification that it breaks are lines for debugging.
+    tolerant: bool = False
 
 
 class ProviderFunctions(NamedTuple):

@@ -80,6 +80,8 @@ class Decision(NamedTuple):
     forbidden: str = ""
     #: Declared attributes that stay as they are, because that means the same according to the provider's plan.
     unaffected: Collection[str] = ()
+    #: The rules that the tolerant plan of its provider breaks; None: the plan is not tolerant.
+    tolerated: Sequence[str] | None = None
 
 
 SAME: Final = Decision(Action.SAME)

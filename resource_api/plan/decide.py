@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, ensure_of, exists
 from resource_api.model.entry import NO_META
-from resource_api.model.provider_functions import Planned
 from resource_api.model.record import NO_LIFECYCLE
 from resource_api.model.step import SAME, Decision
 from resource_api.model.values.start_up import NamedTuple
@@ -23,9 +22,11 @@ from resource_api.plan.diff import (
     compare,
     equal_indexes,
     kept_attributes,
+    planned_differences,
     predict,
     predicted_values,
     stable_values,
+    tolerated_rules,
 )
 from resource_api.plan.replacement import decide_replacement, deletion_refusal, possible_failure, replace_predecessor
 from resource_api.prior.orphans import OrphanKind
@@ -48,6 +49,9 @@ _FORGOTTEN: Final = {
     OrphanKind.RECONFIGURED: "it exists under the new configuration of its provider",
     OrphanKind.INTERRUPTED: "its replacement was interrupted, and nothing is left of it",
 }
+
+#: Features of types that are decided one by one: their providers say whether something is to be done.
+_ASKED_ONE_BY_ONE: Final = frozenset({"imperative", "plan"})
 
 
 def decide(
@@ -178,6 +182,7 @@ def effective_should(entry: Entry, is_: Resource | None, should: Resource, as_is
     """Return ``should`` for a resource that exists and stays: attributes in ``ignore_changes`` have the present value.
 
     So have the attributes that its provider keeps ``as_is``, and all of an ``external`` resource, which is only read.
+    A provider that plans gets the present values of ignored attributes even where they are not declared.
     """
     lifecycle = entry.meta.lifecycle
     ignored: Collection[str] = should if lifecycle.external else lifecycle.ignore_changes
@@ -186,7 +191,8 @@ def effective_should(entry: Entry, is_: Resource | None, should: Resource, as_is
     if not ignored or is_ is None or not exists(is_):
         return should
     values = {name: value for name, value in should.items() if name not in ignored}
-    values |= {name: is_[name] for name in ignored if name in should and name in is_}
+    keeps = "plan" in entry.definition.features and not lifecycle.external
+    values |= {name: is_[name] for name in ignored if name in is_ and (keeps or name in should)}
     if key_paths := [name for name in ignored if name not in entry.definition.attributes]:
         for name, path in map(parse_place, key_paths):
             if name in values and name in is_:
@@ -201,16 +207,17 @@ def _decide_existing(
     lifecycle = entry.meta.lifecycle
     expected = effective_should(entry, is_, should) if lifecycle.ignore_changes else should
     differences = compare(entry, is_, expected, functions, inputs)
+    planned = predict(entry, is_, expected, functions)
     if inputs.excluded:
         excluded = inputs.excluded
         differences = [diff._replace(excluded=diff.attribute in excluded) for diff in differences]
+    as_is = kept_attributes(planned, is_, expected) if planned.state else frozenset()
+    if planned.state or planned.changes:
+        differences = planned_differences(entry, is_, expected, differences, planned)
     partial = inputs.record is not None and inputs.record.status == "partial"
     if not (differences or inputs.replacement or inputs.lost_sources or partial or lifecycle.import_ is not None):
-        return SAME
+        return Decision(Action.SAME, unaffected=as_is) if as_is else SAME
     differences = [difference for difference in differences if difference.attribute not in lifecycle.ignore_changes]
-    planned = predict(entry, is_, expected, functions) if differences else Planned()
-    as_is = kept_attributes(planned, is_, expected) if planned.state else frozenset()
-    differences = [difference for difference in differences if difference.attribute not in as_is]
     replacement = decide_replacement(entry, is_, expected, functions, inputs, differences=differences, planned=planned)
     if replacement is not None:
         if imports(entry, inputs.record):
@@ -218,13 +225,13 @@ def _decide_existing(
         final = replacement.error or replacement.conditional
         return replacement if final else _with_prediction(entry, replacement, should, functions)
     predicted = {**stable_values(entry.definition, is_), **predicted_values(planned, expected)}
+    reasons, tolerated = possible_failure(entry, differences, planned), tolerated_rules(entry, planned, is_, expected)
     if imports(entry, inputs.record):
-        reasons = possible_failure(entry, differences, planned)
-        return Decision(Action.IMPORT, differences, reasons, predicted=predicted, unaffected=as_is)
+        return Decision(Action.IMPORT, differences, reasons, predicted=predicted, unaffected=as_is, tolerated=tolerated)
     if not (differences or partial):
         return Decision(Action.SAME, unaffected=as_is) if as_is else SAME
-    reasons = (*left_by_earlier_run(inputs.record), *possible_failure(entry, differences, planned))
-    return Decision(Action.UPDATE, differences, reasons, predicted=predicted, unaffected=as_is)
+    reasons = (*left_by_earlier_run(inputs.record), *reasons)
+    return Decision(Action.UPDATE, differences, reasons, predicted=predicted, unaffected=as_is, tolerated=tolerated)
 
 
 def left_by_earlier_run(record: Record | None) -> Sequence[str]:
@@ -236,7 +243,9 @@ def _with_prediction(entry: Entry, decision: Decision, should: Resource, functio
     """Add the values that a provider predicts for a resource that is created."""
     if functions.plan is None:
         return decision
-    return decision._replace(predicted=predicted_values(predict(entry, None, should, functions), should))
+    planned = predict(entry, None, should, functions)
+    tolerated = tolerated_rules(entry, planned, None, should)
+    return decision._replace(predicted=predicted_values(planned, should), tolerated=tolerated)
 
 
 class BulkDecisions(NamedTuple):
@@ -263,9 +272,8 @@ def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, que
                 decided[entry.index] = row, SAME
                 if _is_recorded(record, entry, row) and list(record.requires) == required_references(catalog, entry):
                     in_sync.add(entry.index)
-        # An instance that is configured late may not have been read yet, and a provider's plan needs the planner.
-        instance = absent[0][0].instance if absent else ""
-        if absent and instance not in catalog.instances and queries.functions(instance).plan is None:
+        # An instance that is configured late may not have been read yet.
+        if absent and absent[0][0].instance not in catalog.instances:
             for entry, absent_row in absent:
                 in_doubt = entry.definition.identity is not None and entry.key in prior.state.intents
                 is_new = entry.index not in prior.records and not in_doubt
@@ -290,7 +298,7 @@ def _plain_by_type(
                 elif entry.definition.ensurable:
                     missing.append((entry, row))
     for definition, pairs in groups.items():
-        if not definition.write_only and "imperative" not in definition.features:
+        if not definition.write_only and _ASKED_ONE_BY_ONE.isdisjoint(definition.features):
             yield pairs
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog.canonicalize import check_values
 from resource_api.model.change import Difference, compared_value, diff, ensure_of, exists
 from resource_api.model.provider_functions import Planned
-from resource_api.model.sealed_secrets import conceal_like, digest_secret, holds_secret, seal_secrets
+from resource_api.model.sealed_secrets import conceal_like, digest_secret, holds_secret, mark_secrets, seal_secrets
 from resource_api.model.values.errors import reason
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show, show_attribute
@@ -23,9 +23,9 @@ from resource_api.model.values.values import (
     Sensitive,
     are_flat,
     attribute_of,
+    completes,
     copy_resource,
     is_unknown,
-    may_be,
     same_value,
 )
 
@@ -225,21 +225,59 @@ def predict(entry: Entry, is_: Resource | None, should: Resource, functions: Pro
     if not isinstance(answer, Planned) or not hasattr(answer.state, "items"):
         msg = f"plan must return Planned(state, unknown, replace, delete_first), not {type(answer).__name__}"
         raise ComparisonError(msg)
-    for field, value in (("unknown", answer.unknown), ("replace", answer.replace)):
+    for field, value in (("unknown", answer.unknown), ("replace", answer.replace), ("changes", answer.changes)):
         if not _are_names(value):
             msg = f"plan must give {field} as a list of attributes, not {type(value).__name__}"
             raise ComparisonError(msg)
-    if problems := list(_broken_rules(entry.definition, answer, is_ or {}, should)):
+    problems = list(_unknown_names(entry.definition, answer))
+    if not (problems or answer.tolerant):
+        problems = list(_broken_rules(entry.definition, answer, is_ or {}, should))
+    if problems:
         msg = f"the plan of its provider '{entry.definition.instance}' is wrong: {'; '.join(problems)}"
         raise ComparisonError(msg)
     return answer
 
 
+def tolerated_rules(entry: Entry, planned: Planned, is_: Resource | None, should: Resource) -> Sequence[str] | None:
+    """Return the rules that a tolerant plan breaks; None where the plan is not tolerant."""
+    return tuple(_broken_rules(entry.definition, planned, is_ or {}, should)) if planned.tolerant else None
+
+
+def planned_differences(
+    entry: Entry, is_: Resource, should: Resource, differences: Sequence[Difference], planned: Planned
+) -> list[Difference]:
+    """Return differences as the provider plans them: without values that stay, with changes of undeclared ones.
+
+    A declared value that the provider completes is shown with its planned members.
+    """
+    kept = kept_attributes(planned, is_, should)
+    result = [_completed(difference, planned) for difference in differences if difference.attribute not in kept]
+    undeclared = [name for name in planned.changes if name not in should]
+    if undeclared:
+        values = {name: UNKNOWN if name in planned.unknown else planned.state.get(name) for name in undeclared}
+        marked = mark_secrets(entry.definition, values, should)
+        result += [_hide_secret(Difference(name, is_.get(name), marked[name], excluded=True), None) for name in values]
+    return result
+
+
+def _completed(difference: Difference, planned: Planned) -> Difference:
+    """Return a difference whose expected value has the members that the provider adds to the declared one."""
+    value = planned.state.get(difference.attribute)
+    if not isinstance(value, dict | list) or same_value(value, difference.should):
+        return difference
+    shown = conceal_like(value, difference.should)
+    return difference._replace(should=shown, excluded=difference.excluded or not is_unknown(difference.should))
+
+
 def predicted_values(planned: Planned, should: Resource) -> Resource:
-    """Return the planned values that are not declared, ``UNKNOWN`` for those that only the change will yield."""
-    if not (planned.state or planned.unknown):
+    """Return the planned values that are not declared, ``UNKNOWN`` for those that only the change will yield.
+
+    One that the change removes is None.
+    """
+    if not (planned.state or planned.unknown or planned.changes):
         return {}
-    values = {name: UNKNOWN if is_unknown(value) else value for name, value in planned.state.items()}
+    values: dict[str, Any] = dict.fromkeys(planned.changes)
+    values |= {name: UNKNOWN if is_unknown(value) else value for name, value in planned.state.items()}
     values |= dict.fromkeys(planned.unknown, UNKNOWN)
     return {name: value for name, value in values.items() if name not in should}
 
@@ -262,11 +300,15 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, Collection) and not isinstance(value, str) and all(isinstance(name, str) for name in value)
 
 
-def _broken_rules(definition: TypeDefinition, planned: Planned, is_: Resource, should: Resource) -> Iterator[str]:
-    """Yield an error for each rule of a plan that a provider's plan breaks."""
-    for name in dict.fromkeys((*planned.state, *planned.unknown, *_attributes_of(planned.replace))):
+def _unknown_names(definition: TypeDefinition, planned: Planned) -> Iterator[str]:
+    """Yield an error for each attribute of a plan that the type does not have."""
+    for name in dict.fromkeys((*planned.state, *planned.unknown, *planned.changes, *_attributes_of(planned.replace))):
         if name not in definition.attributes:
             yield f"there is no attribute '{name}'"
+
+
+def _broken_rules(definition: TypeDefinition, planned: Planned, is_: Resource, should: Resource) -> Iterator[str]:
+    """Yield an error for each rule of a plan that the values of a provider's plan break."""
     for name in planned.unknown:
         if not is_unknown(should.get(name, UNKNOWN)):
             yield f"'{name}' is planned as not yet known, but declared"
@@ -277,7 +319,7 @@ def _broken_rules(definition: TypeDefinition, planned: Planned, is_: Resource, s
             foreseen, is_text = _texts(definition, name, planned.state[name], value)
             yield f"'{name}' is planned as {foreseen}, but it is {is_text} and stable"
     for name, value in planned.state.items():
-        if name in definition.attributes and name not in planned.unknown:
+        if name not in planned.unknown:
             yield from _broken_value_rules(definition, name, value, is_, should)
 
 
@@ -293,7 +335,7 @@ def _broken_value_rules(
     """Yield an error if a planned value is neither the declared nor the present one, nor an open one of its type."""
     if name in should:
         unchanged = name in is_ and same_value(value, is_[name])
-        if not (unchanged or may_be(value, should[name])):
+        if not (unchanged or completes(value, should[name])):
             planned_text, value_text = _texts(definition, name, value, should[name])
             yield f"'{name}' is planned as {planned_text}, but declared as {value_text}"
     elif name == "ensure" or name not in {*definition.compared, *definition.read_only}:

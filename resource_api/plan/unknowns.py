@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
+from resource_api.catalog.entry_values import is_completed
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, exists
 from resource_api.model.sealed_secrets import conceal_like, mark_secrets, referred_value, seal_secrets
@@ -33,6 +34,8 @@ def predicted_value(path: ExpressionPath, step: Step) -> Any:
     """Return the value of a path into a planned resource, ``UNKNOWN`` if only carrying out the step yields it."""
     attribute = path.keys[0]
     if attribute in step.should and step.should[attribute] is not UNKNOWN:
+        if step.acts and is_completed(path, step.definition, step.should):
+            return UNKNOWN
         return _declared_value(path, step.definition, step.should)
     if step.decision.predicted.get(attribute) is UNKNOWN:
         return UNKNOWN
@@ -54,7 +57,8 @@ def _declared_value(path: ExpressionPath, definition: TypeDefinition, should: Re
 def value_of(path: ExpressionPath, definition: TypeDefinition, should: Resource, is_: Resource | None) -> Any:
     """Return the value of a path into a resource that is as it should be. Raises ``ValueError`` if there is none."""
     attribute = path.keys[0]
-    if attribute in should and should[attribute] is not UNKNOWN:
+    known = attribute in should and should[attribute] is not UNKNOWN
+    if known and not is_completed(path, definition, should):
         return _declared_value(path, definition, should)
     if is_ is None or not exists(is_):
         msg = f"{path}: {path.root} does not exist"

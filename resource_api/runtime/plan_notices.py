@@ -50,6 +50,9 @@ def report_findings(
     with log.bind(project=state.project, stack=state.stack, phase="plan"):
         _log_changes_without_outcome(plan, log, store.holder)
         _log_undeclared(plan, log)
+        for step in plan.steps if log.enabled("debug") else ():
+            if step.decision.tolerated:
+                log.write("debug", str(step.reference), f"planned: {'; '.join(step.decision.tolerated)}")
         speaks = recorded and not isinstance(store, NoStore) and (_does_something(plan) or log.enabled("info"))
         if speaks and store.stacks():
             report_other_stacks(plan, store, log)

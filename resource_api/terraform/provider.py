@@ -302,18 +302,11 @@ class Resources(_Session):
 
     def insync(
         self, context: Context, name: str, attribute: str, is_: Mapping[str, object], should: Mapping[str, object]
-    ) -> bool | tuple[bool, str] | None:
-        """Return whether the program would leave an attribute as it is; ``ensure`` stands for undeclared ones."""
+    ) -> bool | None:
+        """Return whether the program would leave a declared attribute as it is."""
         if is_.get("ensure") != "present" or should.get("ensure") != "present":
             return None
-        answer = self._plan(context, name, should, creates=False)
-        prior, planned = answer["prior"], answer["planned"]
-        changed = {attribute_name(key) for key in planned if planned[key] != prior[key]}
-        if attribute != "ensure":
-            return attribute not in changed
-        undeclared = sorted(changed - should.keys())
-        alone = undeclared and not changed & should.keys()
-        return (False, f"the provider changes {', '.join(undeclared)}") if alone else True
+        return attribute == "ensure" or attribute not in _changed(self._plan(context, name, should, creates=False))
 
     def plan(
         self, context: Context, name: str, is_: Mapping[str, object] | None, should: Mapping[str, object]
@@ -321,20 +314,30 @@ class Resources(_Session):
         """Return the planned values, the unknown ones, and the attributes whose change needs a replacement."""
         creates = is_ is None or is_.get("ensure") != "present"
         answer = self._plan(context, name, should, creates=creates)
-        prior, state, unknown = answer["prior"] or {}, {}, []
+        changed, state, unknown = set() if creates else _changed(answer), {}, []
         for key, value in answer["planned"].items():
             attribute, field = attribute_name(key), self._fields[key]
             if attribute in should:
-                if not creates and is_ and value == prior.get(key) and attribute in is_:
+                if is_ and not creates and attribute not in changed and attribute in is_:
                     state[attribute] = is_[attribute]
+                elif field.members and value is not UNKNOWN and not field.write_only:
+                    state[attribute] = _sealed_value(field, cty.without_nulls(value))
             elif value is UNKNOWN or is_unknown(value):
                 unknown.append(attribute)
             elif (field.computed or not creates) and not field.write_only and value is not None:
-                plain = cty.without_nulls(value)
-                state[attribute] = Sensitive(plain) if field.sensitive else plain
-        paths = answer["requires_replace"]
-        replace = sorted({attribute_name(path["steps"][0]["attribute_name"]) for path in paths if path["steps"]})
-        return Planned(state, unknown, [] if creates else replace)
+                state[attribute] = _sealed_value(field, cty.without_nulls(value))
+        paths = [path["steps"] for path in answer["requires_replace"] if path["steps"] and not creates]
+        replace = sorted({attribute_name(steps[0]["attribute_name"]) for steps in paths})
+        tolerant = bool(answer.get("legacy_type_system"))
+        return Planned(state, unknown, replace, changes=self._undeclared(changed, should), tolerant=tolerant)
+
+    def _undeclared(self, changed: Collection[str], should: Mapping[str, object]) -> list[str]:
+        """Return the undeclared attributes that a change alters; the computed ones only where nothing else differs."""
+        names = changed - should.keys()
+        undeclared = [field for field in self._fields.values() if attribute_name(field.name) in names]
+        declarable = [field for field in undeclared if field.is_declarable]
+        fields = declarable or ([] if changed & should.keys() else undeclared)
+        return [attribute_name(field.name) for field in fields]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Create, update or delete each resource as the program plans it."""
@@ -387,6 +390,12 @@ class Resources(_Session):
         )
         private: bytes = answer.get("planned_private", b"")
         return private
+
+
+def _changed(answer: Message) -> set[str]:
+    """Return the attributes that the program would change."""
+    prior, planned = answer["prior"], answer["planned"]
+    return {attribute_name(key) for key in planned if planned[key] != prior[key]}
 
 
 def _report(context: Context, answer: Message) -> None:

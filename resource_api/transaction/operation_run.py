@@ -190,11 +190,14 @@ class OperationRun:
         return any(difference.attribute in hidden for difference in self.decision.differences)
 
     def requested(self) -> Mapping[str, Any]:
-        """Return the values that ``set`` gets: the declared ones, without the ignored ones of a resource that stays."""
+        """Return the values that ``set`` gets: the declared ones, without the ignored ones of a resource that stays.
+
+        A provider that plans gets those too, with their present values, as in its plan.
+        """
         if self.removal:
             return {**self._identity(), "ensure": "absent"}
         ignored = self.step.entry.meta.lifecycle.ignore_changes
-        if not ignored or self.decision.action in CREATING:
+        if not ignored or self.decision.action in CREATING or "plan" in self.definition.features:
             return self.should
         return {name: value for name, value in self.should.items() if name not in ignored}
 

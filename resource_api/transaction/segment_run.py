@@ -19,7 +19,7 @@ from resource_api.transaction.provider_call import CallStopped, Prerequisites, P
 from resource_api.transaction.results import HALTED, INTERRUPTED
 from resource_api.transaction.retry import Retry, set_error
 from resource_api.transaction.side_effects import allowed_changes
-from resource_api.transaction.verify import Verification, not_converged
+from resource_api.transaction.verify import Verification, describe_tolerated, not_converged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -223,6 +223,8 @@ class SegmentRun:
                 failure += UNCONFIRMED if run.changed_at else ""
             self._results.fail(run, failure or "failed", logged=run.is_logged)
         else:
+            if tolerated := verification.tolerated(run):
+                self._events.log("debug", run, describe_tolerated(tolerated))
             self._results.complete(run)
 
     def _mark_unconfirmed(self, run: OperationRun, *, possible: bool) -> bool:

@@ -15,7 +15,7 @@ from resource_api.model.sealed_secrets import mark_secrets
 from resource_api.model.values.reference import with_path
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_secret, same_value
-from resource_api.plan.diff import ComparisonError, compare, equal_indexes
+from resource_api.plan.diff import ComparisonError, compare, equal_indexes, planned_differences, predict
 from resource_api.snapshot.observe import read_until_settled
 from resource_api.transaction.provider_call import SettlingProgress
 
@@ -85,8 +85,20 @@ class Verification:
             run.result = run.result._replace(unread=unread)
 
     def missing(self, run: OperationRun) -> list[Difference]:
-        """Return the differences that remain between the last observation and the request."""
-        return [] if run.number in self.rows else _missing(run, self.observed(run), self._functions)
+        """Return the differences that remain between the last observation and the request.
+
+        Where the plan of the provider is tolerant, only those in existence.
+        """
+        remaining = [] if run.number in self.rows else _missing(run, self.observed(run), self._functions)
+        return [] if self._tolerates(run) else remaining
+
+    def tolerated(self, run: OperationRun) -> list[Difference]:
+        """Return the differences that remain and are no failure, because the plan of the provider is tolerant."""
+        return _missing(run, self.observed(run), self._functions) if self._tolerates(run) else []
+
+    def _tolerates(self, run: OperationRun) -> bool:
+        row, failure = self.observed(run) if run.decision.tolerated is not None else (None, "")
+        return not failure and exists(row) and exists(run.requested())
 
     def settle(self, runs: Sequence[OperationRun], begun: Collection[Name]) -> None:
         """Read again until the changes of operations are visible, at most for the type's ``settle`` seconds.
@@ -183,7 +195,11 @@ def _missing(run: OperationRun, observation: Observation, functions: ProviderFun
     if row is None or not exists(row):
         return [Difference("ensure", "absent", ensure_of(requested))]
     try:
-        return [*compare(run.step.entry, row, requested, functions), *_unpredicted(run, row)]
+        differences = compare(run.step.entry, row, requested, functions)
+        if differences and functions.plan is not None:
+            planned = predict(run.step.entry, row, requested, functions)
+            differences = planned_differences(run.step.entry, row, requested, differences, planned)
+        return [*differences, *_unpredicted(run, row)]
     except ComparisonError as error:
         return [Difference("ensure", None, None, str(error))]
 
@@ -201,6 +217,11 @@ def not_converged(run: OperationRun, differences: Sequence[Difference]) -> str:
     """Return the error of a change whose result differs from the request, or cannot be read."""
     unread = [d.message for d in differences if d.message and d.is_ is None and d.should is None]
     return unread[0] if unread else "; ".join(not_as_requested(run, differences))
+
+
+def describe_tolerated(differences: Sequence[Difference]) -> str:
+    """Return the text for differences of a result whose plan was tolerant."""
+    return f"the result differs from the plan: {'; '.join(map(_unequal, differences))}"
 
 
 def not_as_requested(run: OperationRun, differences: Sequence[Difference]) -> Iterator[str]:

@@ -123,7 +123,7 @@ def test_a_replacement_is_planned_a_second_time_without_the_old_one() -> None:
     resources["Ticket[a]"]["image"] = "y"
     tickets.asked.clear()
     plan = tickets.runtime.plan(manifest(resources))
-    assert tickets.asked == [("a", True), ("a", False)]
+    assert tickets.asked == [("a", True), ("a", False), ("b", True)]
     assert plan.steps[0].decision.predicted == {"number": UNKNOWN}
     tickets.runtime.apply(manifest(resources))
     assert tickets.rows["a"] == {"image": "y", "number": 12}

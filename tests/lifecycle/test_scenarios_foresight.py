@@ -9,12 +9,14 @@ import pytest
 from resource_api import Attribute, BaseProvider, Planned, Runtime, TypeDefinition
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.values import UNKNOWN
+from resource_api.system.log import ForwardedLog
 from tests.lifecycle.world import acted, planned
 from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from resource_api.model.report import LogEvent
     from resource_api.plan.planner import ExecutionPlan
 
 
@@ -27,6 +29,10 @@ class Shelf:
         self.foresee: Callable[[str, Mapping[str, Any] | None, Mapping[str, Any]], Any] = lambda name, _is, should: (
             Planned() if stable else Planned({**should, "number": f"N-{name}-{should.get('size')}"})
         )
+        #: Row that is to be stored → the one that is.
+        self.store: Callable[[dict[str, Any]], dict[str, Any] | None] = dict
+        self.requests: list[Mapping[str, Any]] = []
+        self.events: list[LogEvent] = []
         shelf = self
 
         class Provider(BaseProvider):
@@ -47,9 +53,11 @@ class Shelf:
                     if should["ensure"] == "absent":
                         del shelf.rows[name]
                         continue
-                    stored = {key: value for key, value in should.items() if key in {"size", "colour"}}
-                    row = {**(shelf.rows[name] if is_ else {}), **stored}
-                    shelf.rows[name] = {**row, "number": f"N-{name}-{row.get('size')}"}
+                    shelf.requests.append(should)
+                    stored = {key: value for key, value in should.items() if key in {"size", "colour", "ports"}}
+                    row = shelf.store({**(shelf.rows[name] if is_ else {}), **stored})
+                    if row is not None:
+                        shelf.rows[name] = {**row, "number": f"N-{name}-{row.get('size')}"}
 
         cup = TypeDefinition(
             name="cup",
@@ -60,10 +68,12 @@ class Shelf:
                 "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
                 "size": Attribute("Optional[Integer]", "How big it is."),
                 "colour": Attribute("Optional[String]", "Its colour."),
+                "ports": Attribute("Optional[Array[Hash[String, Data]]]", "Its ports."),
                 "number": Attribute("Optional[String]", "Its number.", kind="read_only", stable=stable),
             },
         )
-        self.runtime = Runtime(registry_of((cup, Provider)))
+        log = ForwardedLog("debug", self.events.append)
+        self.runtime = Runtime(registry_of((cup, Provider)), log=log)
 
     def plan(self, **resources: Any) -> ExecutionPlan:
         """Plan cups."""
@@ -258,3 +268,57 @@ def test_a_creation_that_cannot_be_planned_is_shown_as_one(shelf: Shelf) -> None
     (step,) = shelf.plan(a={"size": 1}).to_dict()["steps"]
     assert (step["action"], "no attribute 'weight'" in step["error"]) == ("create", True)
     assert acted(shelf.apply(a={"size": 1})) == {"Cup[a]": ("create", "failed")}
+
+
+def test_a_provider_that_plans_is_asked_although_nothing_declared_differs(shelf: Shelf) -> None:
+    """What it changes besides is shown by its attribute, done, and silent in the next run."""
+    shelf.rows = {"a": {"size": 1, "colour": "blue", "number": "N-a-1"}}
+    shelf.foresee = lambda name, _is, _should: Planned(changes=["colour"] if "colour" in shelf.rows[name] else [])
+    (step,) = shelf.plan(a={"size": 1}).steps
+    assert [(change.attribute, change.is_, change.should) for change in step.changes] == [("colour", "blue", None)]
+    shelf.store = lambda row: {"size": row["size"]}
+    assert acted(shelf.apply(a={"size": 1})) == {"Cup[a]": ("update", "success")}
+    assert "colour" not in shelf.rows["a"]
+    assert planned(shelf.plan(a={"size": 1})) == {}
+
+
+def test_a_change_of_an_undeclared_attribute_must_come_true_and_can_be_ignored(shelf: Shelf) -> None:
+    """The value that stays is named; ``ignore_changes`` leaves it alone, and ``set`` gets the present one."""
+    shelf.rows = {"a": {"size": 1, "colour": "blue", "number": "N-a-1"}}
+    shelf.foresee = lambda _name, _is, _should: Planned(changes=["colour"])
+    report = shelf.apply(a={"size": 1})
+    assert report.steps[0].error == "did not converge: colour is blue, should be (none)"
+    report = shelf.apply(a={"size": 2, "lifecycle": {"ignore_changes": ["colour"]}})
+    assert acted(report) == {"Cup[a]": ("update", "success")}
+    assert (shelf.rows["a"]["size"], shelf.requests[-1]["colour"]) == (2, "blue")
+
+
+def test_members_that_a_provider_completes_are_no_difference(shelf: Shelf) -> None:
+    """The plan shows the completed value, the result has it, and the next plan is silent."""
+
+    def foresee(_name: str, _is: Any, should: Mapping[str, Any]) -> Planned:
+        return Planned({"ports": [{**port, "uid": f"u{port['number']}"} for port in should["ports"]]})
+
+    def store(row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "ports": [{**port, "uid": f"u{port['number']}"} for port in row["ports"]]}
+
+    shelf.foresee, shelf.store = foresee, store
+    assert shelf.apply(a={"ports": [{"number": 80}]}).exit_code == 0
+    assert planned(shelf.plan(a={"ports": [{"number": 80}]})) == {}
+    (step,) = shelf.plan(a={"ports": [{"number": 81}]}).steps
+    assert step.changes[0].should == [{"number": 81, "uid": "u81"}]
+    assert shelf.apply(a={"ports": [{"number": 81}]}).exit_code == 0
+    assert planned(shelf.plan(a={"ports": [{"number": 81}]})) == {}
+
+
+def test_a_tolerant_plan_need_not_come_true(shelf: Shelf) -> None:
+    """Broken rules and other results are lines for debugging; a resource that is missing fails nevertheless."""
+    shelf.foresee = lambda _name, _is, _should: Planned({"size": 7, "number": "N-7"}, tolerant=True)
+    shelf.store = lambda row: {**row, "size": 5}
+    assert shelf.apply(a={"size": 1}).exit_code == 0
+    assert (shelf.rows["a"]["size"], shelf.rows["a"]["number"]) == (5, "N-a-5")
+    lines = [event.text for event in shelf.events]
+    assert "planned: 'size' is planned as 7, but declared as 1" in lines
+    assert "the result differs from the plan: size is 5, should be 1; number is N-a-5, should be N-7" in lines
+    shelf.store = lambda _row: None
+    assert shelf.apply(b={"size": 1}).exit_code == 1

@@ -2,7 +2,8 @@
 
 Its resource ``odd_thing`` is a file in the configured directory; each creation adds a line to the file ``created``
 there. The variable ``ODD`` has it misbehave: ``garbage`` (before the handshake), ``silent`` (no handshake), ``crash``
-and ``hang`` (in apply), ``kill`` (of its caller, after a creation).
+and ``hang`` (in apply), ``kill`` (of its caller, after a creation), ``inexact`` (a plan that does not come true) and
+``legacy`` (the same, by an older SDK).
 """
 
 from __future__ import annotations
@@ -126,7 +127,8 @@ class Provider:
         for rule in planned["rule"]:
             rule["uid"] = rule["uid"] or UNKNOWN
         paths = [{"steps": [{"attribute_name": "name"}]}] if replaces else []
-        return {"planned_state": cty.to_dynamic(KIND, planned), "requires_replace": paths}
+        legacy = {"legacy_type_system": True} if ODD == "legacy" else {}
+        return {"planned_state": cty.to_dynamic(KIND, planned), "requires_replace": paths, **legacy}
 
     def apply(self, request: Message) -> Message:
         prior, planned = (cty.from_dynamic(KIND, request[name]) for name in ("prior_state", "planned_state"))
@@ -141,6 +143,8 @@ class Provider:
             planned["id"] = f"t-{uuid.uuid4().hex[:8]}"
             with (self.directory / "created").open("a") as log:
                 log.write(f"{planned['name']}\n")
+        if ODD in {"inexact", "legacy"}:
+            planned["owner"] = "somebody"
         for rule in planned["rule"]:
             rule["uid"] = f"u{rule['port']}"
         (self.directory / planned["id"]).write_text(json.dumps(planned))

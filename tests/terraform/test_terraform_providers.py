@@ -149,9 +149,44 @@ def test_drift_and_a_deletion_outside_are_repaired(account: Account) -> None:
 def test_an_argument_that_is_taken_away_is_changed_by_the_provider(account: Account) -> None:
     """Terraform unsets what is not declared any more."""
     account.apply("  Odd_thing[a]: {name: a, size: 1}\n")
-    assert account.apply("  Odd_thing[a]: {name: a}\n").code == 0
+    account.write("  Odd_thing[a]: {name: a}\n")
+    assert "\n    size: 1 → (none)\n" in account.run("plan", "site.yaml").out
+    applied = account.apply("  Odd_thing[a]: {name: a}\n")
+    assert (applied.code, "size changed from 1 to (none)" in applied.err) == (0, True), applied.err
     assert account.world["a"]["size"] is None
     assert "1 unchanged" in account.apply("  Odd_thing[a]: {name: a}\n").out
+
+
+def test_members_that_the_provider_completes_are_no_difference(account: Account) -> None:
+    """The plan shows a changed block with its computed members; references reach them."""
+    one = "  Odd_thing[a]: {name: a, rule: [{port: 80}]}\n"
+    assert account.apply(one).code == 0
+    assert "nothing to do" in account.run("plan", "site.yaml").out
+    account.write(one.replace("80", "81"))
+    plan = account.run("plan", "site.yaml").out
+    assert "rule[0].port: 80 → 81" in plan
+    assert "rule[0].uid" not in plan
+    assert account.apply(one.replace("80", "81"), "outputs: {uid: '${Odd_thing[a].rule[0].uid}'}\n").code == 0
+    assert "1 unchanged" in account.run("apply", "site.yaml").out
+
+
+def test_a_plan_of_an_older_sdk_need_not_come_true(account: Account) -> None:
+    """Its flag makes a wrong prediction a line for debugging; without the flag the resource fails."""
+    failed = account.apply("  Odd_thing[a]: {name: a}\n", ODD="inexact")
+    assert (failed.code, "did not converge: owner is somebody, should be nobody" in failed.err) == (1, True)
+    applied = account.apply("  Odd_thing[b]: {name: b}\n", "", "-d", ODD="legacy")
+    assert applied.code == 0, applied.err
+    assert "the result differs from the plan: owner is somebody, should be nobody" in applied.err
+    assert "nothing to do" in account.run("plan", "site.yaml").out
+
+
+def test_an_ignored_attribute_keeps_its_value(account: Account) -> None:
+    """``ignore_changes`` of a declared and of an undeclared one, beside another change."""
+    account.apply("  Odd_thing[a]: {name: a, size: 1, tags: [x]}\n")
+    ignoring = "  Odd_thing[a]: {name: a, size: 2, owner: me, lifecycle: {ignore_changes: [size, tags]}}\n"
+    assert account.apply(ignoring).code == 0
+    assert [account.world["a"][name] for name in ("size", "tags", "owner")] == [1, ["x"], "me"]
+    assert "1 unchanged" in account.run("apply", "site.yaml").out
 
 
 def test_a_secret_is_encrypted_in_state_and_shown_nowhere(account: Account) -> None:

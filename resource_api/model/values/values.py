@@ -136,6 +136,16 @@ def may_be(is_: object, should: object) -> bool:
     return same_value(is_, should)
 
 
+def completes(value: object, declared: object) -> bool:
+    """Return whether a value is, or may be, the declared one with further members in its mappings."""
+    value, declared = (side.reveal() if isinstance(side, Sensitive) else side for side in (value, declared))
+    if type(value) is dict and type(declared) is dict:
+        return all(key in value and completes(value[key], member) for key, member in declared.items())
+    if type(value) is list and type(declared) is list:
+        return len(value) == len(declared) and all(map(completes, value, declared))
+    return may_be(value, declared)
+
+
 def is_undecided(is_: object, should: object) -> bool:
     """Return whether unknown parts decide if the two values differ."""
     return is_unknown(should) and may_be(is_, should)
