@@ -22,6 +22,7 @@ from resource_api.model.values.errors import Problem, UsageError, reason
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape_json
 from resource_api.render import json as documents
+from resource_api.render import metrics as gauges
 from resource_api.render import run_document, run_reports
 from resource_api.render.fleet import as_run
 from resource_api.render.html import pages
@@ -164,7 +165,9 @@ def _json(document: Document) -> str:
 
 
 def _xml(document: Document) -> str:
-    return run_reports.junit(_as_run(document))
+    if document["kind"] == "fleet":
+        document = as_run(cast("FleetJson", document))
+    return run_reports.junit(document)
 
 
 def _html(document: Document) -> str:
@@ -176,12 +179,8 @@ def _html(document: Document) -> str:
 
 
 def _metrics(document: Document) -> str:
-    return run_reports.metrics(_as_run(document))
-
-
-def _as_run(document: Document) -> Document:
-    """Return a run over hosts as a run whose steps are the hosts; any other document as it is."""
-    return as_run(cast("FleetJson", document)) if document["kind"] == "fleet" else document
+    # A plan has no time of its own.
+    return gauges.metrics({"ended": time.time(), **document})
 
 
 _FORMS: Final[Mapping[str, Callable[[Document], str]]] = {".json": _json, ".xml": _xml, ".html": _html}

@@ -187,7 +187,7 @@ def _recorded(item: object) -> str:
 
 
 def as_run(document: FleetJson) -> dict[str, object]:
-    """Return a fleet run's document as that of a run whose steps are the hosts, for JUnit and metrics."""
+    """Return a fleet run's document as that of a run whose steps are the hosts, for JUnit."""
     steps = [
         {
             "reference": host["name"],

@@ -1,8 +1,7 @@
-"""Render a finished run or a plan as JUnit XML, and as metrics in Prometheus' text format.
+"""Render a finished run or a plan as JUnit XML, for continuous integration.
 
-In JUnit XML, as continuous integration shows it, each step is a test case: a failed step is a failure, a skipped one is
-skipped; an error that ended the whole command is an error. Resources in sync are no test cases: only their number is
-recorded. Metrics are for the textfile collector of the node exporter.
+Each step is a test case: a failed step is a failure, a skipped one is skipped; an error that ended the whole command is
+an error. Resources in sync are no test cases: only their number is recorded.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from resource_api.model.values.text import escape_lines
 from resource_api.render.run_document import located
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 
 #: Characters that XML 1.0 cannot contain in any form and that ``escape_lines`` leaves.
@@ -76,61 +75,3 @@ def _case(suite: ET.Element, name: str, kind: str, seconds: float, result: tuple
 
 def _safe(value: object) -> str:
     return _NO_XML.sub("\ufffd", escape_lines(str(value)))
-
-
-_PREFIX: Final = "resource_api"
-#: Counts of a summary that are no changes.
-_UNCHANGED: Final = frozenset(("unchanged", "failed", "skipped"))
-
-
-def metrics(document: Mapping[str, object]) -> str:
-    """Return the document of a run or a plan as gauges, labelled with project, stack and command."""
-    return "".join(f"{line}\n" for line in _metric_lines(document))
-
-
-def _metric_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    labels = {name: str(document.get(name) or "") for name in ("project", "stack", "command")}
-    counts = dict(document["summary"])
-    noop, code = counts.pop("noop", False), counts.pop("exit_code", None)
-    outputs = counts.pop("outputs_changed", 0)
-    failed = counts["failed"] or len(document.get("problems") or ())
-    corrective = sum(bool(step.get("corrective")) for step in document.get("steps") or ())
-    seconds, ended = document.get("seconds") or 0, document.get("ended") or 0
-    yield from _metric_head("run_resources", "Resources by outcome; under noop and in a plan, what would be.")
-    for outcome, count in counts.items():
-        yield _sample("run_resources", {**labels, "outcome": outcome}, count)
-    if "hosts" in document:
-        yield from _metric_head("run_hosts", "Hosts by what has become of them.")
-        for status, count in document["counts"].items():
-            yield _sample("run_hosts", {**labels, "status": status}, count)
-    values = {
-        "run_exit_code": (code if code is not None else int(bool(failed)), "0: all resources are as declared."),
-        "run_noop": (int(bool(noop)), "1: nothing was to be changed."),
-        "run_changes": (sum(count for name, count in counts.items() if name not in _UNCHANGED), "Resources changed."),
-        "run_outputs_changed": (outputs, "Outputs that differ from those that were recorded."),
-        "run_failures": (failed, "Resources that failed, or problems that ended the command before there was one."),
-        "run_corrective": (corrective, "Resources whose change corrected drift."),
-        "run_drifted_resources": (len(document["drift"]), "Resources that differed from what was recorded."),
-        "run_duration_seconds": (seconds, "Seconds of the run, without planning."),
-        "run_seconds": (seconds, "The same under a shorter name."),
-        "run_timestamp_seconds": (ended, "When it ended, in seconds since 1970."),
-        "run_timestamp": (ended, "The same under a shorter name."),
-        "generation": (document.get("generation") or 0, "Generation of the signed source; 0 without one."),
-    }
-    for name, (value, purpose) in values.items():
-        yield from _metric_head(name, purpose)
-        yield _sample(name, labels, value)
-
-
-def _metric_head(name: str, purpose: str) -> Iterator[str]:
-    yield f"# HELP {_PREFIX}_{name} {purpose}"
-    yield f"# TYPE {_PREFIX}_{name} gauge"
-
-
-def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    written = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"{_PREFIX}_{name}{{{written}}} {value}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -672,10 +672,12 @@ def test_a_signal_lets_the_running_step_end(slow: Site) -> None:
 
 def test_a_killed_run_is_recorded_as_failed_with_its_signal(slow: Site) -> None:
     """As the kernel does it where memory is short; the next run does what is left."""
-    with running(slow, "run", "--splay", "0") as agent:
+    with running(slow, "run", "--splay", "0", "--metrics", f"{slow.home}/run.prom") as agent:
         children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children")
         os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
-        wait_until((slow.home / "agent" / "status.json").exists)
+        wait_until((slow.home / "run.prom").exists)
+        written = (slow.home / "run.prom").read_text()
+        assert 'resource_api_run_exit_code{project="",stack="default",command="apply"} 137' in written.splitlines()
         code, document = slow.status()
         assert (code, document["last"]["exit_code"]) == (4, 137)
         reason = r"the run was ended by signal 9 \(SIGKILL\), with \d+ MiB of memory in use"

@@ -143,6 +143,7 @@ def run(context: click.Context, /, **settings: object) -> int:
         click.echo(f"resource-api: {killed}", err=True)
         try:
             converge.record_killed(agent, killed)
+            _report_killed(agent, killed, settings)
         except (OSError, ResourceAPIError) as error:
             click.echo(f"resource-api: it cannot be recorded: {error}", err=True)
 
@@ -207,7 +208,7 @@ def once(**settings: Any) -> int:
     settings["reports"] = [
         _with_source(target, source_fields) for target in settings["reports"] or _default_reports(settings)
     ]
-    settings["metrics"] = [_with_source(target, source_fields) for target in settings["metrics"]]
+    settings["metrics"] = [_with_agent(target, agent, source_fields) for target in settings["metrics"]]
     session = _session(settings, runs=True)
     return session.execute(lambda: _once(session, agent, source_fields, settings))
 
@@ -230,11 +231,55 @@ def _with_source(target: Target, source_fields: Mapping[str, object]) -> Target:
     return target._replace(reporter=lambda document: target.reporter({**document, **source_fields}))
 
 
+def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) -> Target:
+    """Return a target of ``--metrics`` whose documents also have the source by then, the period, and the pause."""
+
+    def report(document: Mapping[str, Any]) -> None:
+        fields = {
+            "period": agent.period,
+            "paused": False,
+            **source_fields.get("agent", {}),
+            **document.get("agent", {}),
+        }
+        target.reporter({**document, **source_fields, "command": "apply", "agent": fields})
+
+    return target._replace(reporter=report)
+
+
+def _report_killed(agent: Agent, killed: loop.KilledRun, settings: Settings) -> None:
+    """Write the metrics of a run that a signal has ended. Raise ``OSError``, ``StateError``."""
+    if not settings["metrics"]:
+        return
+    from resource_api.cli.reporting import Reporting
+
+    last = statuses.last_run(agent.directory)
+    named = {**settings, "project": settings["project"] or (last["project"] if last else "")}
+    problems = [Problem(None, str(killed))]
+    document = Reporting.failure_document(named, "apply", killed.began, 128 + killed.signal, problems)
+    for target in settings["metrics"]:
+        _with_agent(target, agent, {}).reporter(document)
+
+
+def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
+    """Let the metrics say that the agent is paused; no report is written."""
+    last = statuses.last_run(agent.directory)
+    if session.reporting is not None:
+        session.reporting.targets = settings["metrics"]
+    session.set_document({
+        "kind": "agent",
+        "project": settings["project"] or (last["project"] if last else ""),
+        "stack": settings["stack"],
+        "ended": last["ended"] if last else None,
+        "generation": last["generation"] if last else 0,
+        "agent": {"paused": True},
+    })  # fmt: skip
+
+
 def _once(session: Session, agent: Agent, source_fields: dict[str, Any], settings: dict[str, object]) -> int:
     make_directory(agent.directory)
     with converge.locked(agent.directory):
         if pause := statuses.paused(agent.directory):
-            _detach_reporters(session)
+            _report_pause(session, agent, settings)
             session.log.write("notice", "", f"nothing is done: the agent is paused: {pause['reason']}")
             return 0
         began = time.time()

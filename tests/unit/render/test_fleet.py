@@ -6,6 +6,7 @@ from typing import Any
 
 from resource_api.render import fleet, run_reports
 from resource_api.render.html import pages as html
+from resource_api.render.metrics import metrics
 from tests.unit.render.test_html import HOSTILE, Elements
 
 
@@ -58,10 +59,10 @@ def test_what_hosts_say_is_text_on_a_page() -> None:
 
 def test_a_run_over_hosts_has_metrics_and_a_test_case_for_each_host() -> None:
     """What failed and what was left out are told apart."""
-    run = fleet.as_run(document(5))
+    gauges, run = metrics(document(5)), fleet.as_run(document(5))
     labels = 'project="web",stack="default",command="apply"'
-    assert f"resource_api_run_changes{{{labels}}} 3" in run_reports.metrics(run)
-    assert f'resource_api_run_hosts{{{labels},status="failed"}} 1' in run_reports.metrics(run)
+    assert f"resource_api_run_changes{{{labels}}} 3" in gauges
+    assert f'resource_api_run_hosts{{{labels},status="failed"}} 1' in gauges
     written = run_reports.junit(run)
     assert 'tests="5"' in written
     assert 'failures="1" skipped="1"' in written
