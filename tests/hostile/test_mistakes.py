@@ -25,7 +25,10 @@ def test_each_mistake_has_a_name_of_its_own() -> None:
     assert len({(case.group, case.name) for case in CORPUS}) == len(CORPUS)
 
 
-def test_the_page_of_errors_shows_every_mistake() -> None:
+def test_the_page_of_errors_shows_every_kind_of_answer() -> None:
     """``docs/errors.md`` is written by ``python -m tests.hostile.mistakes --write``."""
     assert page.PAGE.read_text(encoding="utf-8") == page.page()
     assert len(CORPUS) >= 160
+    shown = {answer.kind for case in CORPUS for answer in page.answers(case)}
+    assert len(shown) > 300
+    assert page.page().count("\n| ") > len(shown)
