@@ -8,7 +8,7 @@ import pwd
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lib import validate_cmd
 from resource_api import Command, CommandError, Problem, ResourceError, files
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 Name = TypeVar("Name", bound="Hashable")
+
+#: The types whose changes bring more than they declare: directories, programs, users.
+BRINGING: Final = ("ansible_module", "archive", "exec", "git_checkout", "package")
 
 
 class MissingModuleError(ResourceError):
@@ -50,7 +53,8 @@ def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str],
         try:
             find(name)
         except KeyError:
-            yield Problem(attribute, f"there is no {kind} '{name}'", needs=f"{kind.capitalize()}[{name}]")
+            message, needs = f"there is no {kind} '{name}'", f"{kind.capitalize()}[{name}]"
+            yield Problem(attribute, message, needs=needs, brought_by=BRINGING)
 
 
 def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Iterator[tuple[Name, Problem]]:
@@ -123,13 +127,13 @@ def missing_directory(attribute: str | None, path: Any) -> Iterator[Problem]:
     if path is not None and not os.path.isdir(path):  # noqa: PTH112 - text in, text out
         there = os.path.lexists(path)
         message = f"'{path}' is not a directory" if there else f"the directory '{path}' does not exist"
-        yield Problem(attribute, message, needs=f"File[{path}]")
+        yield Problem(attribute, message, needs=f"File[{path}]", brought_by=BRINGING)
 
 
 def missing_file(attribute: str, path: Any) -> Iterator[Problem]:
     """Yield a problem if a path is declared, as text, and does not exist."""
     if isinstance(path, str) and not os.path.lexists(path):
-        yield Problem(attribute, f"'{path}' does not exist", needs=f"File[{path}]")
+        yield Problem(attribute, f"'{path}' does not exist", needs=f"File[{path}]", brought_by=BRINGING)
 
 
 def missing_made_file(attribute: str, path: Any, kind: str) -> Iterator[Problem]:
@@ -141,7 +145,7 @@ def missing_module(module: str, needs: str) -> Iterator[Problem]:
     """Yield a problem if a Python module is not installed; ``needs`` as of ``Problem``."""
     # The package around it is imported to find it.
     if find_spec(module.partition(".")[0]) is None or find_spec(module) is None:
-        yield Problem(None, f"the Python module {module} is not installed", needs=needs)
+        yield Problem(None, f"the Python module {module} is not installed", needs=needs, brought_by=BRINGING)
 
 
 def missing_program(attribute: str | None, program: str, needs: str | None = None) -> Iterator[Problem]:
@@ -149,7 +153,8 @@ def missing_program(attribute: str | None, program: str, needs: str | None = Non
     try:
         Command(program).locate()
     except CommandError as error:
-        yield Problem(attribute, str(error), needs=needs or (f"File[{program}]" if program[:1] == "/" else None))
+        needs = needs or (f"File[{program}]" if program[:1] == "/" else None)
+        yield Problem(attribute, str(error), needs=needs, brought_by=BRINGING)
 
 
 def missing_checker(command: Any) -> Iterator[Problem]:

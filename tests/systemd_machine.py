@@ -46,6 +46,8 @@ mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=755 tmpfs dev
 for node in null zero full random urandom tty; do touch dev/$node; mount --bind /dev/$node dev/$node; done
 mkdir dev/shm dev/pts
+mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
+ln -s pts/ptmx dev/ptmx
 if [ -d /sys/fs/cgroup/systemd ]; then
     mount -t tmpfs -o mode=755 tmpfs sys/fs/cgroup
     mkdir sys/fs/cgroup/systemd sys/fs/cgroup/unified

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -39,9 +40,10 @@ from resource_api.model.action import Action
 from resource_api.model.attribute import KINDS, METAPARAMETERS
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.type_definition import FEATURES
-from tests import type_table
+from tests import prose, type_table
 from tests.command import offered
 from tests.fleet.sshd import started_server
+from tests.systemd_machine import Machine, download_packages, started_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,6 +57,10 @@ HOME: Final = "/tmp/hello"  # noqa: S108 - a name in texts, never a directory th
 #: Lines of ``sh`` blocks, and why the tests do not type them.
 TYPED_BY_READERS: Final = {
     "make run": "installs into .venv from the network; its recipe runs what the README shows",
+    "pipx install ./resource_api-0.1.0-py3-none-any.whl": "installs from the network; tests/release installs the wheel",
+    "resource-api plan site.yaml --on 'web[1:50]' --become sudo": "fifty hosts; docs/fleet.md has three that are there",
+    "resource-api apply site.yaml --on 'web[1:50]' --become sudo --batches 1,10%,100%": "the same",
+    "resource-api run --on 'web[1:50]' -- uptime": "the same",
     "make test": "it is what runs this",
     "make help": "lists the others",
     "pip install '.[testing]'": "needs the network",
@@ -64,6 +70,18 @@ TYPED_BY_READERS: Final = {
 
 #: A page whose ``sh`` blocks are all typed by readers: they install, which needs the network.
 INSTALLATION: Final = "docs/install.md"
+
+#: The commands that people have after an installation, and the module of each; "": the interpreter.
+COMMANDS: Final = {"resource-api": "resource_api", "pytest": "pytest", "python": ""}
+
+#: What follows each command of a script: a separator, and the exit code once more.
+_END: Final = "\n{ __code=$?; printf '\\036'; (exit $__code); } 2>/dev/null\n"
+
+#: The line of progress of a long operation, which a terminal erases.
+_PROGRESS: Final = re.compile(r"[^\n\r\x1b]*\r\x1b\[J")
+
+#: The pages whose commands change a whole machine, which is one of their own, and the packages that it can install.
+MACHINES: Final = {"README.md": ("nginx-light",)}
 
 _FENCE: Final = re.compile(r"^```([a-z]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE: Final = re.compile(_FENCE.pattern + r"|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -142,7 +160,7 @@ class Terminal:
         programs, temporary = path / "bin", path / "tmp"
         programs.mkdir()
         temporary.mkdir()
-        for name, module in {"resource-api": "resource_api", "pytest": "pytest", "python": ""}.items():
+        for name, module in COMMANDS.items():
             start = [sys.executable, *(["-m", module] if module else [])]
             self.install(programs / name, start)
         self.environment = {
@@ -171,8 +189,7 @@ class Terminal:
 
     def run(self, commands: list[str]) -> list[str]:
         """Type ``commands`` into one shell; gives what was shown after each."""
-        end = "\n{ __code=$?; printf '\\036'; (exit $__code); } 2>/dev/null\n"
-        script = "".join(self.here(command) + end for command in commands)
+        script = "".join(self.here(command) + _END for command in commands)
         self._script.write_text(script, encoding="utf-8")
         if any(name.startswith("COV") for name in self.environment):
             return self._run()
@@ -180,11 +197,12 @@ class Terminal:
             self.install(self._script.parent / "bin" / "resource-api", words)
             return self._run()
 
-    def _run(self) -> list[str]:
+    def _run(self, within: Sequence[str] = ()) -> list[str]:
+        """Run the script, in the directory or where the command ``within`` leads to."""
         ours, theirs = pty.openpty()
         with subprocess.Popen(
-            ["/bin/bash", "--noprofile", "--norc", self._script],
-            cwd=self.directory,
+            [*within, "/bin/bash", "--noprofile", "--norc", self._script],
+            cwd=None if within else self.directory,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=theirs,
@@ -193,12 +211,43 @@ class Terminal:
             os.close(theirs)
             raw = b"".join(_read(ours))
         os.close(ours)
-        text = raw.decode().replace("\r\n", "\n").replace(str(self.directory), HOME)
+        text = _PROGRESS.sub("", raw.decode().replace("\r\n", "\n")).replace(str(self.directory), HOME)
         return text.split("\x1e")[:-1]
 
     def here(self, text: str) -> str:
         """Return ``text`` with the pages' directory replaced by this one."""
         return text.replace(HOME, str(self.directory))
+
+
+class MachineTerminal(Terminal):
+    """A shell of root on a machine of its own, in the very directory of the pages."""
+
+    def __init__(self, machine: Machine) -> None:
+        """Install the commands there."""
+        self.directory = Path(HOME)
+        self.environment = {
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": "/root",
+            "LC_ALL": "C.UTF-8",
+            "NO_COLOR": "1",
+            "COLUMNS": "100",
+            "TERM": "xterm",
+            "PYTHONPATH": str(ROOT),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        self._machine = machine
+        self._script = Path("/root/script")
+        machine.run("rm", "-rf", HOME)
+        machine.run("mkdir", HOME)
+        for name, module in COMMANDS.items():
+            words = [sys.executable, *(["-m", module] if module else [])]
+            machine.write(f"/usr/local/bin/{name}", f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+            machine.run("chmod", "0755", f"/usr/local/bin/{name}")
+
+    def run(self, commands: list[str]) -> list[str]:
+        """Type ``commands`` into one shell; gives what was shown after each."""
+        self._machine.write(str(self._script), "".join(command + _END for command in commands))
+        return self._run(["nsenter", "--target", str(self._machine.pid), "--all", "env", f"--chdir={HOME}"])
 
 
 def _read(descriptor: int) -> Iterator[bytes]:
@@ -258,12 +307,21 @@ def _hosts(request: pytest.FixtureRequest, workspace: Path) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """Start a machine without a network, with the packages of the pages in the cache of apt."""
+    download_packages(*chain.from_iterable(MACHINES.values()))
+    with started_machine(tmp_path_factory.mktemp("machine"), network=False) as started:
+        started.run("rm", "-rf", "/usr/sbin/policy-rc.d", "/var/lib/resource-api")
+        yield started
+
+
 @pytest.mark.timeout(240)  # a page may run tests of its own
 @pytest.mark.usefixtures("_hosts")
 @pytest.mark.parametrize("name", NAMES)
-def test_the_commands_of_a_page_print_what_it_shows(name: str, workspace: Path) -> None:
+def test_the_commands_of_a_page_print_what_it_shows(name: str, workspace: Path, request: pytest.FixtureRequest) -> None:
     """All commands of a page run in one session, in their order, and its Python code runs."""
-    terminal = Terminal(workspace)
+    terminal = MachineTerminal(request.getfixturevalue("machine")) if name in MACHINES else Terminal(workspace)
     if name in HOSTS:
         del terminal.environment["RESOURCE_API_STATE"]  # the state of a host is its own
     steps: list[Typed] = []
@@ -424,6 +482,26 @@ def test_every_public_name_is_documented() -> None:
     pages = [DOCS / "type-reference.md", DOCS / "embedding.md"]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     assert [name for name in resource_api.__all__ if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_the_readme_compares_by_yes_partly_and_no() -> None:
+    """Each row of its table has a link to the page that shows the first column, and one word for each tool."""
+    table = (
+        (ROOT / "README.md").read_text(encoding="utf-8").partition("## Beside other tools\n")[2].partition("\n\n[")[0]
+    )
+    header, _, *rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.strip().splitlines()]
+    assert header == ["here", "Puppet", "Ansible", "Terraform", "pyinfra"]
+    assert len(rows) > 8
+    for row, *answers in rows:
+        assert _LINK.fullmatch(row), row
+        assert answers[0] == "yes"
+        assert len(answers) == 5
+        assert set(answers) <= {"yes", "partly", "no"}
+
+
+def test_the_readme_is_short() -> None:
+    """It has at most 1,200 words, with its code and tables."""
+    assert prose.measured(ROOT / "README.md").words <= 1200
 
 
 def test_the_glossary_explains_each_word_once() -> None:

@@ -36,8 +36,8 @@ OPTIONS = (
 
 #: apt writes its plan into a file of its log, also where it only simulates.
 SIMULATED = ("--simulate", "-o", "Dir::Log::Planner=/dev/null")
-#: The messages of debconf where it has no terminal or no apt-utils, as on every server: it then takes its defaults.
-DEBCONF = ("debconf: ", "dpkg-preconfigure: ")
+#: A line of apt, dpkg or a maintainer script that succeeded, and that is more than a report of progress.
+WARNING = re.compile(r"\b[EW]: |warn|fail|error", re.IGNORECASE)
 #: A line of a simulation: to be installed, with the version now and the new one, or removed.
 STEP = re.compile(r"(Inst|Remv|Purg) (\S+)(?: \[(\S+)\])?(?: \((\S+))?")
 #: Relations of packages that cannot be installed together.
@@ -220,8 +220,7 @@ class Provider(packages.PackageProvider):
             self.dpkg.attempt(*KEEP_FILES, "--configure", "-a")  # fails for packages that apt has to unpack again
             result = self.apt_get(*OPTIONS, *arguments, log="debug")
         for line in result.stderr.splitlines():
-            if not line.startswith(DEBCONF):
-                context.warning(line)
+            (context.warning if WARNING.search(line) else context.info)(line)
 
     def _records(self) -> tuple[str, list[dict[str, str]]]:
         """Return the architecture of the machine, and the record of every package in dpkg's database."""

@@ -119,8 +119,9 @@ class BaseProvider:
     run, each with its known values of ``should``, and returns pairs of a name and a ``Problem(attribute, message,
     needs=None)``: a requirement of the change that this machine lacks, such as an owner, a program or a package. It
     only reads, and is called only for plans and under noop. ``needs`` is the reference of the resource that would
-    provide it, such as ``User[deploy]``. Each is a warning, unless an earlier step provides it. With the feature
-    ``preflight_of_removals`` it gets the names that a plan would delete, too.
+    provide it, such as ``User[deploy]``; ``brought_by`` names types whose changes may provide it too, such as
+    ``package``. Each is a warning, unless an earlier step provides it. With the feature ``preflight_of_removals`` it
+    gets the names that a plan would delete, too.
 
     With the feature ``side_effects``, ``side_effects(context, changes)`` gets the arguments of one ``set``, and
     returns pairs of a name and a ``SideEffect`` of this call. It only reads. It is called for plans, with the values

@@ -80,10 +80,10 @@ def document_lines(document: Mapping[str, object], *, color: bool = False) -> It
 
 def diagnostic(document: Mapping[str, object]) -> str:
     """Return a problem as one line: ``site.yaml:14:5: Warning: File[/etc/motd]: …``."""
-    words = {key: str(document.get(key) or "") for key in ("message", "hint", "reference", "file")}
-    position = [number if type(number) is int else 0 for number in (document.get("line"), document.get("column"))]
+    message, hint, reference, file = (str(document.get(key) or "") for key in ("message", "hint", "reference", "file"))
+    line, column = (number if type(number) is int else 0 for number in map(document.get, ("line", "column")))
     severity = "warning" if document.get("severity") == "warning" else "error"
-    return Problem(None, severity=severity, line=position[0], column=position[1], **words).labelled
+    return Problem(None, message, severity, reference, file, line, column, hint=hint).labelled
 
 
 def batch(number: int, of: int, counts: Mapping[str, int], remaining: int) -> str:

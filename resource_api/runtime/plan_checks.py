@@ -210,7 +210,7 @@ def preflight_warnings(plan: ExecutionPlan, providers: ProviderPool) -> list[Pro
         _placed_finding(plan, step, problem)
         for steps in by_instance.values()
         for step, problem in _findings(steps, providers)
-        if problem.severity == "warning" or not earlier.provides(step, problem.needs)
+        if problem.severity == "warning" or not earlier.provides(step, problem)
     ]
     return sorted(findings, key=lambda problem: (problem.file, problem.line, problem.column))
 
@@ -229,23 +229,27 @@ def _is_checked(step: Step) -> bool:
 class _EarlierSteps:
     """The resources that the steps before a step provide.
 
-    Beyond an exact ``needs``, a resource that is explicitly required and would change counts as providing it: it is
-    declared there for a reason, such as a package that brings a user.
+    Beyond an exact ``needs``, two kinds of steps that would change something count as providing it: one that is
+    explicitly required, which is declared there for a reason, and an earlier one of a type in ``brought_by``.
     """
 
     def __init__(self, plan: ExecutionPlan, acting: Mapping[int, Step]) -> None:
         self._plan = plan
         self._acting = acting
 
-    def provides(self, step: Step, needs: str | None) -> bool:
-        """Return whether an earlier step provides ``needs``, a reference, or with None whether there is any step."""
+    def provides(self, step: Step, problem: Problem) -> bool:
+        """Return whether an earlier step meets the requirement of a problem; without ``needs`` any step does."""
         before = self._before(step.entry.index)
-        if needs is None:
+        if problem.needs is None:
             return any(index in before for index in self._acting)
-        entry = self._plan.catalog.find(reference.parse(needs))
+        entry = self._plan.catalog.find(reference.parse(problem.needs))
         if entry is not None and entry.index in before and self._will_be_present(entry.index):
             return True
-        return any(index in self._acting for index in self._required(step.entry.index))
+        required = self._required(step.entry.index)
+        return any(
+            index in required or (index in before and acting.definition.name in problem.brought_by)
+            for index, acting in self._acting.items()
+        )
 
     def _will_be_present(self, index: int) -> bool:
         noop = self._plan.options.noop

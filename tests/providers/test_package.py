@@ -35,10 +35,11 @@ STAGE: Final = Path("/srv")  # a file system in memory covers it while these tes
 REPOSITORY: Final = STAGE / "ra-test-repository"
 HISTORY: Final = Path("/var/log/apt/history.log")
 CONFIG: Final = STAGE / "ra-test-config.conf"  # of the package ra-test-config
-#: Says what debconf says on a machine without apt-utils, and a warning of its own.
+#: Prints progress to the standard error, as maintainer scripts do, and a warning.
 HOOK: Final = """DPkg::Pre-Invoke {
     "echo 'debconf: delaying package configuration, since apt-utils is not installed' >&2";
-    "echo 'ra-test: low on paint' >&2";
+    "echo 'Created symlink /etc/a -> /etc/b.' >&2";
+    "echo 'ra-test: warning: low on paint' >&2";
 };
 """
 MANY: Final = [f"ra-test-n{number:02}" for number in range(20)]
@@ -421,8 +422,8 @@ def test_a_virtual_package_is_named_in_the_plan_with_its_providers() -> None:
     assert state("ra-test-virtual-by") == ""
 
 
-def test_a_warning_of_debconf_is_none() -> None:
-    """What another program says that apt runs is one."""
+def test_progress_on_the_standard_error_is_no_warning() -> None:
+    """A line of an installation that succeeds is a warning if it speaks of a warning, a failure or an error."""
     lines: list[tuple[str, str]] = []
     log = ForwardedLog("warning", lambda event: lines.append((event.level, event.text)))
     hook = Path("/etc/apt/apt.conf.d/ra-test-hook")
@@ -432,7 +433,7 @@ def test_a_warning_of_debconf_is_none() -> None:
     finally:
         hook.unlink()
     assert report.exit_code == 0
-    assert lines == [("warning", "ra-test: low on paint")]
+    assert lines == [("warning", "ra-test: warning: low on paint")]
 
 
 def test_a_changed_configuration_file_is_kept() -> None:

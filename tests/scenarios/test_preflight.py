@@ -149,10 +149,10 @@ BUNDLED = """
 resources:
   File[{here}/no/x]: {{content: hi, owner: nobody-there, group: nogroup-there}}
   File[{here}/copy]: {{source: {here}/missing}}
-  Exec[run]: {{command: "{here}/program --all", cwd: {here}/nowhere, user: nobody-there}}
   Cron[job]: {{user: nobody-there, command: /bin/true}}
   Ssh_authorized_key[me]: {{user: nobody-there, type: ssh-ed25519, key: AAAAC3NzaC1lZDI1NTE5AAAAIA==}}
   User[somebody-new]: {{gid: nogroup-there, groups: [nogroup-there], shell: {here}/shell}}
+  Exec[run]: {{command: "{here}/program --all", cwd: {here}/nowhere, user: nobody-there}}
 """
 MISSING = [
     "File[{here}/no/x]: the directory '{here}/no' does not exist",
@@ -176,6 +176,23 @@ def test_bundled_types_say_what_their_changes_lack(bench: Bench) -> None:
         assert sum(expected.format(here=bench.home) in line for line in result.lines) == MISSING.count(expected), (
             expected
         )
+
+
+@pytest.mark.parametrize(
+    ("resources", "count"),
+    [
+        ("Exec[make]: {command: /bin/true}\n  File[HOME/no/x]: {content: hi}", 0),
+        ("Exec[make]: {command: /bin/true, creates: /}\n  File[HOME/no/x]: {content: hi}", 1),
+        ("File[HOME/y]: {content: hi}\n  File[HOME/no/x]: {content: hi}", 1),
+        ("File[HOME/no/x]: {content: hi}\n  Exec[make]: {command: /bin/true}", 1),
+        ("Exec[make]: {command: /bin/true}\n  Exec[use]: {command: HOME/no/x}", 0),
+        ("Exec[make]: {command: /bin/true}\n  File[HOME/x]: {content: hi, owner: nobody-there}", 0),
+    ],
+)
+def test_an_earlier_command_may_bring_what_is_missing(bench: Bench, resources: str, count: int) -> None:
+    """A command or package that would run before the resource may create its directory, owner or program."""
+    result = bench.plan(f"resources:\n  {resources}".replace("HOME", str(bench.home)))
+    assert sum("Warning: " in line for line in result.lines) == count, result.lines
 
 
 @pytest.mark.parametrize(

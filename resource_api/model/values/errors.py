@@ -40,7 +40,8 @@ class Problem(NamedTuple):
     """One problem, as data; a stage collects problems and raises them at once.
 
     A provider's ``validate`` returns the first three fields, and its ``preflight`` also ``needs``, the reference of the
-    resource that would meet the requirement; the runtime adds the position. ``line`` and ``column`` count from 1;
+    resource that would meet the requirement, and ``brought_by``, names of types whose changes may meet it too, such as
+    ``package``; the runtime adds the position. ``line`` and ``column`` count from 1;
     0 means unknown.
     """
 
@@ -56,6 +57,7 @@ class Problem(NamedTuple):
     #: The corrected source line; it may contain secrets of the line, and is no part of the text.
     paste: str = ""
     needs: str | None = None
+    brought_by: tuple[str, ...] = ()
 
     def checked(self) -> Problem:
         """Return itself, made by code of a user. Raise ``ProviderError`` for a severity that there is not."""
