@@ -23,7 +23,7 @@ _STREAM: Final = "apply"
 _HOSTED: Final = "fleet"
 #: Commands with subcommands.
 _GROUPS: Final = frozenset(
-    ("state", "history", "new", "completion", "inputs", "stack", "backup", "bundle", "agent", "hosts")
+    ("state", "history", "new", "completion", "inputs", "stack", "backup", "bundle", "agent", "hosts", "providers")
 )
 #: Commands, with their subcommands, whose documents have another schema than one of their own name.
 OTHERS: Final = {

@@ -28,7 +28,7 @@ def declaration_problems(
     manifest: Manifest, find_type: Callable[[str], TypeDefinition], is_component: Callable[[str], bool]
 ) -> Sequence[Problem]:
     """Return the problems of a manifest that hold on every host; ``find_type`` may raise ``DefinitionError``."""
-    if any(declared.path for declared in manifest.providers.values()):
+    if any(declared.is_program for declared in manifest.providers.values()):
         return ()  # the types of Terraform providers are known when these are started
     selected = {declared.type for declared in manifest.providers.values()}
     resources = [

@@ -57,7 +57,7 @@ def build_instances(
     users: dict[str, list[Entry]] = {}
     manifest = diagnostics.manifest
     # The configuration of a family is one of its types', or of its functions.
-    families = {name for name, declared in manifest.providers.items() if declared.path}
+    families = {name for name, declared in manifest.providers.items() if declared.is_program}
     declared_for = {
         declared.instance: declared for declared in manifest.providers.values() if declared.type not in families
     }
@@ -98,7 +98,7 @@ def family_of(type_name: str, manifest: Manifest) -> str:
     """Return the entry of ``providers`` whose program has a type, or "": its name is the type's first word."""
     name, separator, _ = type_name.partition("_")
     declared = manifest.providers.get(name)
-    return name if separator and declared is not None and declared.path else ""
+    return name if separator and declared is not None and declared.is_program else ""
 
 
 def _configured(instance: str, manifest: Manifest) -> ConfiguredProvider | None:
@@ -198,7 +198,7 @@ class _InstanceBuilder:
         for key in config.keys() - attributes.keys():
             nothing = f"type '{provider.definition.name}' takes no configuration"
             report(("config", key), f"unknown configuration '{key}'{hint(key, attributes)}" if attributes else nothing)
-        version, stated = (declared.version, declared.implementation) if declared else ("", "")
+        version, stated = (declared.type_version, declared.implementation) if declared else ("", "")
         if wrong := unknown_implementation(stated, provider):
             report(("implementation",), wrong)
         arguments = {key: config[key] for key in attributes if key in config}

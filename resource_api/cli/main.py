@@ -62,6 +62,7 @@ COMMAND_GROUPS: Final = {
     "For authors and shells": {
         "new": "Write a new type or a new key, ready to use.",
         "schema": "Print a JSON Schema of manifests, for editors.",
+        "providers": "List, lock and describe a manifest's Terraform providers.",
         "completion": "Let a shell complete commands, options and names.",
     },
 }

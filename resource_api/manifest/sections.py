@@ -58,7 +58,7 @@ _SECTION_NAMES: Final = frozenset(SECTIONS)
 #: The file name of a manifest that a program gives as a mapping.
 MAPPING: Final = "<mapping>"
 
-_PROVIDER_KEYS: Final = ("type", "version", "config", "implementation", "path")
+_PROVIDER_KEYS: Final = ("type", "version", "config", "implementation", "path", "source")
 _INPUT_KEYS: Final = ("type", "default", "docs", "sensitive", "ephemeral")
 #: An output that is a mapping of ``value`` and of one of these keys at least is in long form.
 _OUTPUT_KEYS: Final = frozenset({"sensitive", "when"})
@@ -334,9 +334,9 @@ class ManifestBuilder:
             self._error(path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
             return
         self._check_keys(path, body, _PROVIDER_KEYS, "provider")
-        fields: dict[str, Any] = {"type": name, **dict.fromkeys(("version", "implementation", "path"), "")}
+        fields: dict[str, Any] = {"type": name, **dict.fromkeys(("version", "implementation", "path", "source"), "")}
         fields |= {key: value for key, value in body.items() if value is not None}
-        for key in ("type", "version", "implementation", "path"):
+        for key in ("type", "version", "implementation", "path", "source"):
             if type(fields[key]) is not str:
                 self._error((*path, key), f"{key} of a provider must be a string", "write it in quotes")
                 return
@@ -347,9 +347,12 @@ class ManifestBuilder:
             self._error(path, f"{document.quote_key(fields['type'])} is not the name of a type", hint)
         elif type(config) is not dict:
             self._error((*path, "config"), "the configuration of a provider must be a mapping")
+        elif fields["path"] and (fields["source"] or fields["version"]):
+            other = "source" if fields["source"] else "version"
+            self._error((*path, other), f"{other} and path exclude each other: path is one program")
         else:
             origin = DocumentPath(self._source, path)
-            words = fields["version"], config, origin, fields["implementation"], fields["path"]
+            words = fields["version"], config, origin, fields["implementation"], fields["path"], fields["source"]
             self.providers[name] = ConfiguredProvider(name, type_name, *words)
 
     def _add_defaults(self, section: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -114,7 +114,8 @@ class ConfiguredProvider(NamedTuple):
     """An entry of ``providers``: name, type, version constraint, configuration as written.
 
     ``implementation`` names one of the type's providers; empty means that the machine decides. ``path`` is the program
-    of a Terraform provider, for all types that begin with the name of the entry (contract §10.14).
+    of a Terraform provider, ``source`` its address in mirrors, for all types that begin with the name of the entry
+    (contract §10.14).
     """
 
     name: str
@@ -124,6 +125,17 @@ class ConfiguredProvider(NamedTuple):
     origin: DocumentPath
     implementation: str = ""
     path: str = ""
+    source: str = ""
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it is the program of a Terraform provider."""
+        return bool(self.path or self.source)
+
+    @property
+    def type_version(self) -> str:
+        """The range of versions of its type; one with a program has none."""
+        return "" if self.is_program else self.version
 
     @property
     def instance(self) -> str:

@@ -126,6 +126,23 @@ class ManifestCompiler:
 
         Raise ``UsageError`` for inputs that are no mapping.
         """
+        manifest = self.read_declarations(source, inputs, providers)
+        configured = manifest.providers.values()
+        if families := [declared for declared in configured if declared.is_program]:
+            try:
+                from resource_api.terraform.family import register_families
+            except ImportError as error:
+                raise ManifestError([_missing_extra(declared) for declared in families]) from error
+            register_families(self._registry, manifest, self._log)
+        providers.select_versions({declared.instance: declared.type_version for declared in configured})
+        providers.select_implementations({declared.instance: declared.implementation for declared in configured})
+        return manifest
+
+    def read_declarations(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Manifest:
+        """Return a manifest with its includes; no program of its providers is searched.
+
+        Raise ``UsageError`` for inputs that are no mapping.
+        """
         if not isinstance(inputs, Mapping):
             msg = f"inputs must be a mapping of names to values, not {inputs!r:.80}"
             raise UsageError(msg)
@@ -136,15 +153,6 @@ class ManifestCompiler:
         )
         if manifest.with_includes is not None:
             manifest = self._with_includes(manifest, inputs, providers)
-        configured = manifest.providers.values()
-        if families := [declared for declared in configured if declared.path]:
-            try:
-                from resource_api.terraform.family import register_families
-            except ImportError as error:
-                raise ManifestError([_missing_extra(declared) for declared in families]) from error
-            register_families(self._registry, manifest, self._log)
-        providers.select_versions({declared.instance: declared.version for declared in configured})
-        providers.select_implementations({declared.instance: declared.implementation for declared in configured})
         return manifest
 
     def _with_includes(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Manifest:
@@ -287,7 +295,7 @@ def short_secret_warnings(
 
 def _missing_extra(declared: ConfiguredProvider) -> Problem:
     """Return the problem of a Terraform provider where no client for it is installed, as on hosts."""
-    position = declared.origin.place("path")
+    position = declared.origin.place("path" if declared.path else "source")
     message = f"provider '{declared.name}': programs of Terraform providers cannot be used here"
     hint = "pip install 'resource-api[terraform]'; with --on they are not available on hosts"
     return Problem(

@@ -7,10 +7,11 @@ import threading
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, UnknownType, UntrustedCode
+from resource_api.model.values.errors import DefinitionError, UnknownType
 from resource_api.terraform import provider as providers
 from resource_api.terraform import types
 from resource_api.terraform.plugin_process import PluginError, PluginProcess
+from resource_api.terraform.programs import ProgramFinder, find_all
 from resource_api.terraform.schema import fields_of_block
 
 if TYPE_CHECKING:
@@ -117,30 +118,11 @@ class Family:
 
 def register_families(registry: Registry, manifest: Manifest, log: Log) -> None:
     """Make the types of the Terraform providers of a manifest known. Raise ``ManifestError`` for a wrong program."""
-    problems = []
-    for declared in manifest.providers.values():
-        if not declared.path:
-            continue
-        path = os.path.abspath(os.path.join(os.path.dirname(manifest.file), os.path.expanduser(declared.path)))
-        if text := _unusable(registry, path):
-            message = f"path of the provider '{declared.name}': {text}"
-            position = declared.origin.place("path")
-            problems.append(Problem(None, message, file=position.file, line=position.line, column=position.column))
-            continue
-        registry.register_family(declared.name, Family(declared.name, path, partial(_log_line, log, declared.name)))
-    if problems:
-        raise ManifestError(problems)
-
-
-def _unusable(registry: Registry, path: str) -> str:
-    """Return why a program cannot be executed, or an empty text."""
-    try:
-        os.close(registry.trust.open(path))
-    except OSError as error:
-        return f"{path}: {error.strerror}"
-    except UntrustedCode as error:
-        return str(error)
-    return "" if os.access(path, os.X_OK) else f"{path} is not executable"
+    finder = ProgramFinder(os.path.dirname(manifest.file), registry.trust.open, os.environ)
+    for program in find_all(finder, manifest):
+        registry.register_family(
+            program.name, Family(program.name, program.path, partial(_log_line, log, program.name))
+        )
 
 
 def _log_line(log: Log, name: str, level: str, text: str) -> None:

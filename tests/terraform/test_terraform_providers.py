@@ -6,15 +6,18 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
 
+from resource_api.terraform import packages
 from tests import command
 
 PROGRAM: Final = Path(__file__).parent / "provider_program.py"
@@ -293,6 +296,97 @@ def test_after_a_kill_in_a_creation_there_is_never_a_second_one(account: Account
     while running_programs() and time.monotonic() < end:
         time.sleep(0.1)
     assert running_programs() == []
+
+
+def source(account: Account, version: str, versions: str = "", mirror: str = "terraform.d/plugins") -> None:
+    """Put the program into a mirror beside the manifest as this version, and declare it by source."""
+    directory = account.home / mirror / "registry.opentofu.org/example/odd" / version / packages.platform()
+    directory.mkdir(parents=True, exist_ok=True)
+    shutil.copy(account.home / "terraform-provider-odd", directory / f"terraform-provider-odd_v{version}")
+    declared = f"source: example/odd, version: '{versions}', config: {{directory: {account.things}}}"
+    (account.home / "site.yaml").write_text(
+        f"providers:\n  odd: {{{declared}}}\nresources:\n  Odd_thing[a]: {{name: a}}\n"
+    )
+
+
+def test_a_provider_with_a_source_is_found_in_a_mirror(account: Account) -> None:
+    """The newest version that fits; the list names it, and the schema comes from it."""
+    source(account, "1.2.0")
+    source(account, "2.0.0")
+    source(account, "1.10.0", "<2")
+    assert account.run("apply", "site.yaml").code == 0
+    assert account.created == ["a"]
+    (row,) = json.loads(account.run("providers", "list", "site.yaml", "--json").out)
+    assert (row["name"], row["source"], row["version"]) == ("odd", "example/odd", "1.10.0")
+    assert "example/odd  1.10.0" in account.run("providers", "list", "site.yaml").out
+    schema = json.loads(account.run("providers", "schema", "site.yaml", "odd").out)
+    block = schema["provider_schemas"]["example/odd"]["resource_schemas"]["odd_thing"]["block"]
+    assert block["attributes"]["id"] == {"type": "string", "computed": True}
+    assert block["block_types"]["rule"]["nesting_mode"] == "list"
+    assert account.run("providers", "schema", "site.yaml", "even").code == 64
+
+
+def test_a_source_that_is_nowhere_is_an_error_with_all_places(account: Account) -> None:
+    """It names the line, what was searched, and the command that fetches it; or the versions that there are."""
+    source(account, "1.0.0", ">=3")
+    refused = account.run("validate", "site.yaml")
+    assert (refused.code, "no version of example/odd for linux_" in refused.err) == (65, True)
+    assert "fits '>=3'; there are: 1.0.0" in refused.err
+    shutil.rmtree(account.home / "terraform.d")
+    for name in ("validate", "plan", "apply"):
+        refused = account.run(name, "site.yaml", TF_PLUGIN_CACHE_DIR="/plug/in/cache")
+        assert refused.code == 65
+        assert refused.err.startswith("site.yaml:2:")
+        for place in (".terraform/providers", "terraform.d/plugins", "/plug/in/cache", "/usr/share/terraform/plugins"):
+            assert place in refused.err
+        assert "'tofu providers mirror DIR'" in refused.err
+    source(account, "1.0.0", "~> 1.0")
+    assert "write '~=1.0'" in account.run("validate", "site.yaml").err
+
+
+def test_a_lock_file_decides_the_version_and_the_files(account: Account) -> None:
+    """A newer version is not used, another content is refused, and so is a provider that it does not have."""
+    source(account, "1.0.0")
+    locked = account.run("providers", "lock", "site.yaml")
+    assert (locked.code, locked.out) == (0, "example/odd 1.0.0\nproviders.lock: 1 locked.\n"), locked.err
+    source(account, "1.1.0")
+    assert account.run("apply", "site.yaml").code == 0
+    (row,) = json.loads(account.run("providers", "list", "site.yaml", "--json").out)
+    assert row["version"] == "1.0.0"
+    program = Path(row["path"])
+    program.write_text(program.read_text() + "# another\n")
+    for name in ("validate", "plan", "apply"):
+        refused = account.run(name, "site.yaml")
+        assert refused.code == 65
+        assert refused.err.startswith("site.yaml:2:")
+        assert "providers.lock: it has h1:" in refused.err
+    source(account, "1.1.0", ">1.0")
+    assert "names 1.0.0, which '>1.0' does not accept" in account.run("plan", "site.yaml").err
+    document = json.loads(account.run("providers", "lock", "site.yaml", "--json").out)
+    assert [provider["version"] for provider in document["providers"]] == ["1.1.0"]
+    assert account.run("plan", "site.yaml").code == 0
+    (account.home / "providers.lock").write_text("")
+    assert "has no example/odd; 'resource-api providers lock MANIFEST' adds it" in account.run("plan", "site.yaml").err
+
+
+def test_a_packed_provider_is_unpacked_into_the_cache(account: Account) -> None:
+    """A zip file that others can change is refused; the unpacked one has the hash of the lock file."""
+    source(account, "1.0.0")
+    assert account.run("providers", "lock", "site.yaml").code == 0
+    directory = account.home / "terraform.d/plugins/registry.opentofu.org/example/odd"
+    path = directory / f"terraform-provider-odd_1.0.0_{packages.platform()}.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(
+            directory / "1.0.0" / packages.platform() / "terraform-provider-odd_v1.0.0", "terraform-provider-odd_v1.0.0"
+        )
+    shutil.rmtree(directory / "1.0.0")
+    path.chmod(0o644)
+    assert account.run("apply", "site.yaml", XDG_CACHE_HOME=str(account.home / "cache")).code == 0
+    assert len(list((account.home / "cache/resource-api/providers").iterdir())) == 1
+    if os.geteuid() == 0:
+        path.chmod(0o666)
+        refused = account.run("plan", "site.yaml", XDG_CACHE_HOME=str(account.home / "cache"))
+        assert (refused.code, "mode 0666" in refused.err) == (65, True)
 
 
 @pytest.mark.parametrize(

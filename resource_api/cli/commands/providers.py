@@ -1,0 +1,117 @@
+"""``providers``: list the Terraform providers of a manifest, lock their versions, and print their schemas."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from resource_api.cli import options
+from resource_api.cli.session import with_session
+from resource_api.model.values.errors import UsageError, hint
+from resource_api.model.values.text import escape
+from resource_api.render.table import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import ModuleType
+
+    from resource_api.cli.session import Session
+    from resource_api.terraform.lock_file import LockedProvider
+    from resource_api.terraform.packages import ProviderAddress
+    from resource_api.terraform.programs import ProviderProgram
+
+
+@options.group(examples=("resource-api providers list site.yaml", "resource-api providers lock site.yaml"))
+def providers() -> None:
+    """List the Terraform providers of a manifest, lock their versions, print their schemas."""
+
+
+@providers.command("list", examples=("resource-api providers list site.yaml",))
+@options.manifest
+@options.manifest_inputs
+@options.common
+@with_session()
+def list_(session: Session, manifest: str, **_settings: object) -> None:
+    """List the Terraform providers of MANIFEST: version and program of each."""
+    programs = _programs(session, manifest)
+    session.console.show_list(
+        lambda: [_document(program) for program in programs],
+        lambda: _lines(programs),
+        f"{manifest} declares no Terraform provider",
+    )
+
+
+def _runtime() -> ModuleType:
+    """Return the module that finds programs. Raise ``UsageError`` without the extra."""
+    try:
+        from resource_api.runtime import provider_programs
+    except ImportError as error:
+        msg = f"programs of Terraform providers cannot be used here: {error}; pip install 'resource-api[terraform]'"
+        raise UsageError(msg) from error
+    return provider_programs
+
+
+def _programs(session: Session, manifest: str) -> Sequence[ProviderProgram]:
+    _, declared = _runtime().programs(session.runtime, session.source(manifest), session.inputs.values)
+    programs: Sequence[ProviderProgram] = declared
+    return programs
+
+
+def _document(program: ProviderProgram) -> dict[str, object]:
+    source = None if program.address is None else str(program.address)
+    return {"name": program.name, "source": source, "version": program.version or None, "path": program.path}
+
+
+def _lines(programs: Sequence[ProviderProgram]) -> Iterator[str]:
+    """Yield the lines of a table whose last column, the path, is never cut, so that it can be copied."""
+    if programs:
+        rows = [{name: value or "" for name, value in _document(program).items()} for program in programs]
+        paths = ["path", *(escape(str(row.pop("path"))) for row in rows)]
+        yield from (f"{line}  {path}" for line, path in zip(table(rows, None), paths, strict=True))
+
+
+@providers.command("lock", examples=("resource-api providers lock site.yaml",))
+@options.manifest
+@options.manifest_inputs
+@options.common
+@with_session()
+def lock(session: Session, manifest: str, **_settings: object) -> None:
+    """Write providers.lock beside MANIFEST: the newest version that fits, and the hash of its files.
+
+    From then on only these files are executed for a provider with 'source'.
+    """
+    path, locked = _runtime().lock(session.runtime, session.source(manifest), session.inputs.values)
+    session.console.show(lambda: _locked_document(path, locked), lambda: _locked_lines(path, locked))
+
+
+def _locked_document(path: str, locked: Mapping[ProviderAddress, LockedProvider]) -> dict[str, object]:
+    rows = [{"source": str(address), **provider._asdict()} for address, provider in locked.items()]
+    return {"file": path, "providers": rows}
+
+
+def _locked_lines(path: str, locked: Mapping[ProviderAddress, LockedProvider]) -> Iterator[str]:
+    for address, provider in locked.items():
+        yield f"{address} {provider.version}"
+    yield f"{escape(os.path.relpath(path))}: {len(locked)} locked."
+
+
+@providers.command("schema", examples=("resource-api providers schema site.yaml vsphere",))
+@options.manifest
+@click.argument("name")
+@options.manifest_inputs
+@options.common
+@with_session()
+def schema(session: Session, manifest: str, name: str, **_settings: object) -> None:
+    """Print the schemas of the provider NAME of MANIFEST, as 'terraform providers schema -json' does."""
+    programs = {program.name: program for program in _programs(session, manifest)}
+    if name not in programs:
+        msg = f"{manifest} declares no Terraform provider '{name}'{hint(name, programs)}"
+        raise UsageError(msg)
+    from resource_api.terraform.schema_document import document
+
+    program = programs[name]
+    title = name if program.address is None else str(program.address)
+    session.output.print(json.dumps(document(title, _runtime().schema(program)), indent=2))
