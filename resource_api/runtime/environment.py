@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import time
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from resource_api.model.values.document import Document
     from resource_api.model.values.values import Values
     from resource_api.plugins.registry import Registry
-    from resource_api.provider.context import ActivityDisplay
     from resource_api.runtime.manifest_compiler import ReadContent, Source
     from resource_api.state.encryption.keys import Key
     from resource_api.state.store import StateStore, Store
 
-#: Seconds of one attempt to get the lock, after which its holder is read again.
+#: Seconds of one attempt to get the lock, after which its holder is read again; of a stack's, which a server keeps.
 _ATTEMPT: Final = 0.2
+_LOOK: Final = 2.0
 
 
 class RunEnvironment(ResourceReader):
@@ -211,11 +211,30 @@ class RunEnvironment(ResourceReader):
 
     # The lock
 
-    def lock(self, command: str) -> AbstractContextManager[None]:
-        """Return a context that holds the lock of the state for one run of ``command``; a wait for it is shown."""
+    @contextmanager
+    def lock(self, command: str) -> Iterator[None]:
+        """Hold the lock of the state for one run of ``command``; a wait for it is shown. Raise ``StateLocked``."""
+        with ExitStack() as stack:
+            self._wait(lambda seconds: stack.enter_context(self.store.lock(command, seconds)), _ATTEMPT)
+            yield
+
+    def claim(self, name: StackName) -> None:
+        """Hold the lock of a stack until that of ``lock`` ends; a wait for it is shown. Raise ``StateLocked``."""
+        self._wait(lambda seconds: self.store.claim(name, seconds), _LOOK)
+
+    def _wait(self, acquire: Callable[[float], object], attempt: float) -> None:
+        """Call ``acquire`` with the seconds that it may wait, again and again where progress is shown meanwhile."""
         if self.run.progress is None or not self.lock_timeout:
-            return self.store.lock(command, self.lock_timeout)
-        return _held_lock(self.store, command, self.lock_timeout, self.run.progress(), self.log)
+            acquire(self.lock_timeout)
+            return
+        until = time.monotonic() + self.lock_timeout
+        try:
+            acquire(0.0)
+        except StateLocked as error:
+            wait = _LockWait(error, self.log)
+            with self.run.progress().waiting(wait) as show:
+                while not wait.ends(acquire, min(attempt, until - time.monotonic()), attempt):
+                    show()
 
 
 def whole_stack_name(project: str, stack: str) -> str:
@@ -259,37 +278,20 @@ class _LockWait:
         """The holder of the lock."""
         return self.error.holder
 
+    def ends(self, acquire: Callable[[float], object], seconds: float, attempt: float) -> bool:
+        """Return whether ``acquire`` succeeds in ``seconds``. Raise ``StateLocked`` if no whole attempt remains."""
+        try:
+            acquire(max(0.0, seconds))
+        except StateLocked as error:
+            self.error = error
+            if seconds < attempt:
+                raise
+            return False
+        return True
+
     def log(self, seconds: int) -> None:
         """Log that the wait goes on."""
         self._log.write("notice", "", f"still {self.subject}: {self.detail} ({seconds} s)")
-
-
-@contextmanager
-def _held_lock(store: StateStore, command: str, seconds: float, progress: ActivityDisplay, log: Log) -> Iterator[None]:
-    """Hold the lock of a store for one run of ``command``, waiting up to ``seconds``. Raise ``StateLocked``."""
-    until = time.monotonic() + seconds
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(store.lock(command, 0.0))
-        except StateLocked as error:
-            wait = _LockWait(error, log)
-            with progress.waiting(wait) as show:
-                while not _acquire(stack, store, command, until, wait):
-                    show()
-        yield
-
-
-def _acquire(stack: ExitStack, store: StateStore, command: str, until: float, wait: _LockWait) -> bool:
-    """Try once to get the lock; return whether it is held. Raise ``StateLocked`` when the time is over."""
-    remaining = until - time.monotonic()
-    try:
-        stack.enter_context(store.lock(command, max(0.0, min(_ATTEMPT, remaining))))
-    except StateLocked as error:
-        wait.error = error
-        if remaining <= _ATTEMPT:
-            raise
-        return False
-    return True
 
 
 def read_saved_plan(path: str) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ Nothing is decided here. The state of a stack that is encrypted with another key
 from __future__ import annotations
 
 import os
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,7 +49,7 @@ def report_findings(
             notify(Drifted(drift.reference, drift.changes))
     state = plan.prior.state
     with log.bind(project=state.project, stack=state.stack, phase="plan"):
-        _log_changes_without_outcome(plan, log, store.holder)
+        _log_changes_without_outcome(plan, log, partial(store.holder, StackName.of(state)))
         _log_undeclared(plan, log)
         for step in plan.steps if log.enabled("debug") else ():
             if step.decision.tolerated:

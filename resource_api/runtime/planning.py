@@ -65,9 +65,15 @@ class Plan(planner.ExecutionPlan):
 class Planning:
     """One planning: its options, its observations, and the policies that it checks."""
 
-    def __init__(self, environment: RunEnvironment, options: Options, providers: ProviderPool) -> None:
-        """Plan with the providers of one run. Raise ``DefinitionError`` for a broken policy."""
+    def __init__(
+        self, environment: RunEnvironment, options: Options, providers: ProviderPool, *, claims: bool = False
+    ) -> None:
+        """Plan with the providers of one run. Raise ``DefinitionError`` for a broken policy.
+
+        ``claims``: lock the stack before its state is loaded, because the plan will be executed.
+        """
         self.options = options
+        self._claims = claims
         self.snapshot = Snapshot(providers, options.strict)
         self._environment = environment
         self._providers = providers
@@ -106,7 +112,10 @@ class Planning:
         return self._decide(catalog, StackState(*self._environment.name(catalog)))
 
     def _plan_catalog(self, catalog: Catalog) -> planner.ExecutionPlan:
-        state = self._environment.store.load(self._environment.name(catalog))
+        name = self._environment.name(catalog)
+        if self._claims:
+            self._environment.claim(name)
+        state = self._environment.store.load(name)
         targets.check_prune(catalog, state, self.options, project_named=self._environment.project is not None)
         return self._decide(catalog, state)
 
@@ -254,7 +263,7 @@ def planned(
     bound = environment.log.bind(stack=environment.stack, **({"run": run} if run else {}))
     with bound, ProviderPool(environment.registry, environment.run) as providers:
         with gc_paused(), process_guard.protected():
-            planning = Planning(environment, options, providers)
+            planning = Planning(environment, options, providers, claims=bool(run) and not options.noop)
             plan = planning.complete(make(planning))
         yield plan, planning.snapshot
 

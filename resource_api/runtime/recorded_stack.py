@@ -36,7 +36,7 @@ class RecordedStack:
     def __init__(self, runtime: RunEnvironment, settings: Settings, name: StackName | None = None) -> None:
         """Open the store; use the stack ``name``, or else the one that the command's options select."""
         self.store: Store = runtime.store
-        self._lock = runtime.lock
+        self._runtime = runtime
         self._settings = settings
         self._named = name
 
@@ -59,8 +59,9 @@ class RecordedStack:
             # The first run of another process may be about to record it: that has to end before.
             if not self.store.holder():
                 raise
-        with self._lock(command):
+        with self._runtime.lock(command):
             name = self.name
+            self._runtime.claim(name)
             with finishing(self.store, name, command):
                 yield
 

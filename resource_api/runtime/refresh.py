@@ -111,6 +111,8 @@ def read_again(
     with nullcontext() if noop else runtime.lock("refresh"), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
         name = runtime.name(catalog)
+        if not noop:
+            runtime.claim(name)
         # Nothing is planned here: a provider whose configuration refers to resources is configured as it was recorded.
         configured = {key: instance for key, instance in catalog.instances.items() if not instance.pending}
         instances = configure_instances(catalog._replace(instances=configured), runtime.store.load(name), providers)
@@ -325,6 +327,7 @@ def import_resources(
     with bound, runtime.lock("import"), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
         stack = runtime.name(catalog)
+        runtime.claim(stack)
         if name is None and len(targets) == 2 and not _is_declared(catalog, targets[1]):  # noqa: PLR2004 - see above
             targets, name = targets[:1], targets[1]
         explicit, entries = _declared_entries(catalog, targets, stack)

@@ -57,7 +57,7 @@ class Holder(NamedTuple):
     @property
     def alive(self) -> bool:
         """Whether the process still runs, as far as this process can see."""
-        return self.boot == boot_id() and self.started == _start_time(self.pid)
+        return self.boot == boot_id() and self.started == start_time(self.pid)
 
 
 class Lock:
@@ -85,7 +85,7 @@ class Lock:
         """Note this process and its ``command``; a failure is ignored."""
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
         holder = Holder(
-            os.getpid(), user_name(os.getuid()), command, since=since, boot=boot_id(), started=_start_time(os.getpid())
+            os.getpid(), user_name(os.getuid()), command, since=since, boot=boot_id(), started=start_time(os.getpid())
         )
         with suppress(OSError):
             fd = os.open(self._note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, _PRIVATE)
@@ -168,7 +168,7 @@ def boot_id() -> str:
     return _read_proc("sys/kernel/random/boot_id").strip()
 
 
-def _start_time(pid: int) -> str:
+def start_time(pid: int) -> str:
     """Return the start time of a process in ticks since boot (proc_pid_stat(5), field 22), or an empty text."""
     fields = _read_proc(f"{pid}/stat").rpartition(")")[2].split()
     return fields[19] if len(fields) > 19 else ""  # noqa: PLR2004 - field 22, counted after field 2

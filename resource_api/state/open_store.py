@@ -20,9 +20,10 @@ _NO_PATHS: Final = (":", "file:")
 
 
 def open_store(url: str | None = None, key: Key | None = None) -> Store:
-    """Return the store at ``url``: ``memory:``, ``sqlite:PATH``, or None for the default. No file is opened yet.
+    """Return the store at ``url``: ``memory:``, ``sqlite:PATH``, ``postgresql://...``, or None for the default.
 
-    ``~`` is the home of a user. State is encrypted under ``key``. Raises ``UsageError`` for any other URL.
+    Nothing is opened yet. ``~`` is the home of a user. State is encrypted under ``key``. Raises ``UsageError`` for any
+    other URL, and where the library for it is not installed.
     """
     scheme, colon, path = ("sqlite:" + default_path(os.environ) if url is None else url).partition(":")
     if url in MEMORY:
@@ -35,10 +36,35 @@ def open_store(url: str | None = None, key: Key | None = None) -> Store:
             msg = f"--state {url}: there is no user '{path[1:].partition('/')[0]}'; write ./~ for a file of this name"
             raise UsageError(msg)
         return SqliteStore(os.path.abspath(path), key)
-    suggestion = "memory:" if url and url.strip(":") == "memory" else "" if colon or not url else f"sqlite:{url}"
+    if scheme == "postgresql" and path.startswith("//"):
+        return _postgresql(str(url), key)
+    raise _invalid_url(url, scheme, colon)
+
+
+def _invalid_url(url: str | None, scheme: str, colon: str) -> UsageError:
+    """Return the error for a URL of no store; what may be a password is not quoted."""
+    shown = f"{scheme}:..." if url and "@" in url else url or repr(url)
+    if url and url.strip(":") == "memory":
+        suggestion = "memory:"
+    elif scheme.lower().startswith("postgres"):
+        suggestion = "postgresql://USER@HOST:PORT/DATABASE"
+    else:
+        suggestion = "" if colon or not url else f"sqlite:{url}"
     hint = f"; did you mean '{suggestion}'?" if suggestion else ""
-    msg = f"--state {url or repr(url)}: write sqlite:PATH, or memory: to keep nothing{hint}"
-    raise UsageError(msg)
+    return UsageError(f"--state {shown}: write sqlite:PATH, or memory: to keep nothing{hint}")
+
+
+def _postgresql(url: str, key: Key | None) -> Store:
+    """Return the store in a PostgreSQL database. Raises ``UsageError``."""
+    from resource_api.state.postgresql.url import checked_url
+
+    url = checked_url(url)
+    try:
+        from resource_api.state.postgresql.store import PostgresqlStore
+    except ImportError as error:
+        msg = "state on PostgreSQL needs the library psycopg: pip install 'resource-api[postgres]'"
+        raise UsageError(msg) from error
+    return PostgresqlStore(url, key)
 
 
 def default_path(environment: Mapping[str, str]) -> str:

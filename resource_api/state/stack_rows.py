@@ -120,7 +120,7 @@ class Header(NamedTuple):
 
     def read(self, database: RowTables, table: str) -> list[Row]:
         """Return the rows of the stack in a table."""
-        return database.read(table, self.number * SPAN, (self.number + 1) * SPAN)
+        return database.read(table, *limits(self.number))
 
     def salt(self, data_key: DataKey | None) -> bytes:
         """Return the salt. That of an encrypted stack is bound to the rest of the header and authenticates it."""
@@ -433,6 +433,11 @@ def _encryption() -> type[DataKey]:
     return DataKey
 
 
+def limits(number: int) -> tuple[int, int]:
+    """Return the lowest id of the rows of a stack, and the one after the highest."""
+    return number * SPAN, (number + 1) * SPAN
+
+
 def remove_rows(database: RowTables, header: Header) -> None:
     """Delete a stack. Call it within a transaction."""
     _delete_rows(database, header.number)
@@ -441,21 +446,28 @@ def remove_rows(database: RowTables, header: Header) -> None:
 
 def _delete_rows(database: RowTables, number: int) -> None:
     for table in TABLES:
-        database.delete_range(table, number * SPAN, (number + 1) * SPAN)
+        database.delete_range(table, *limits(number))
 
 
 def headers(database: RowTables) -> dict[StackName, Header]:
     """Return the headers of all stacks. Raises ``StateError``."""
-    rows = database.read("stack")
-    stacks = {}
+    return {header.name: header for header in _decode_headers(database, database.read("stack"))}
+
+
+def header(database: RowTables, number: int) -> Header | None:
+    """Return the header of the stack with this number, or None. Raises ``StateError``."""
+    return next(iter(_decode_headers(database, database.read("stack", number, number + 1))), None)
+
+
+def _decode_headers(database: RowTables, rows: Sequence[Row]) -> list[Header]:
     try:
-        for (number, _, _), content in zip(rows, decode_rows(rows), strict=True):
-            name = StackName(content["project"], content["stack"])
-            stacks[name] = Header(number, name, content)
+        return [
+            Header(number, StackName(content["project"], content["stack"]), content)
+            for (number, _, _), content in zip(rows, decode_rows(rows), strict=True)
+        ]
     except (ValueError, TypeError, LookupError) as error:
         msg = "the header of a stack cannot be read"
         raise database.damage(msg) from error
-    return stacks
 
 
 def verify_checksums(database: RowTables) -> None:
@@ -480,6 +492,19 @@ def verify(database: RowTables, find_data_key: FindDataKey) -> dict[StackName, S
         name: StackRows.read(database, header, find_data_key(header)).state
         for name, header in headers(database).items()
     }
+
+
+def describe_stacks(
+    place: str, states: Mapping[StackName, StackState], holder: Callable[[StackName], str]
+) -> Iterator[str]:
+    """Yield lines about the content of a verified store at ``place``; ``holder`` returns who holds a stack's lock."""
+    yield f"{place}: every row is intact"
+    for name, state in sorted(states.items()):
+        owed = f", {len(state.owed)} refreshes owed" if state.owed else ""
+        running = holder(name) if state.intents else ""
+        how = f"under way: {running}" if running else "in doubt"
+        changes = f", {len(state.intents)} changes {how}" if state.intents else ""
+        yield f"{name}: serial {state.serial}, {len(state.records)} resources{owed}{changes}"
 
 
 def _missing_rows(database: RowTables, name: StackName) -> StateError:

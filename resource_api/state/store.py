@@ -63,8 +63,9 @@ class StateStore(Protocol):
     """Keeps state between runs.
 
     1. ``load`` returns a consistent view, also while another process writes; an unknown stack is empty, serial 0.
-    2. ``lock`` admits one run at a time; the end of a killed holder releases it at once; ``StateLocked`` names the
-       holder.
+    2. ``lock`` admits one run at a time, or ``claim`` one for each stack; ``StateLocked`` names the holder. The end of
+       a killed holder releases it: at once, or, where only other machines would notice, within a time that the holder
+       renews. A holder that was overtaken then writes nothing more (``StateLost``).
     3. ``record_intents`` is durable when it returns: after a crash the changes that were about to be made are known.
     4. ``commit`` is durable when it returns, writes all or nothing, and raises the serial by one unless it is empty;
        the lineage is created by the first commit and never changes.
@@ -89,11 +90,24 @@ class StateStore(Protocol):
         ...
 
     def lock(self, command: str, timeout: float) -> AbstractContextManager[None]:
-        """Hold the lock for one run of ``command``, waiting up to ``timeout`` seconds."""
+        """Hold the lock for one run of ``command``, waiting up to ``timeout`` seconds.
+
+        A store may have a lock for each stack instead: then a run holds those that it has claimed or written.
+        """
         ...
 
-    def holder(self) -> str:
-        """Return the other process that holds the lock, its command and since when, for messages, or an empty text."""
+    def claim(self, name: StackName, timeout: float) -> None:
+        """Hold the lock of a stack until that of ``lock`` ends, waiting up to ``timeout`` seconds.
+
+        A run claims a stack before it loads the state that it is going to change. Raise ``StateLocked``.
+        """
+        ...
+
+    def holder(self, name: StackName | None = None) -> str:
+        """Return another process that holds the lock of a stack, its command and since when, or an empty text.
+
+        Without a ``name``: of any stack. For messages only.
+        """
         ...
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
@@ -116,8 +130,8 @@ class StateStore(Protocol):
 class RunArchive(Protocol):
     """Keeps a history of finished runs, and the documents of some.
 
-    ``load_run`` returns the content given to ``save_run``, or None: documents of runs may vanish at any time. A failure
-    to write or read one raises nothing but ``OSError``.
+    A document is JSON. ``load_run`` returns an equal one to that given to ``save_run`` after ``finish_run``, or None:
+    documents of runs may vanish at any time. A failure to write or read one raises nothing but ``OSError``.
     """
 
     def finish_run(self, name: StackName, run: Mapping[str, object]) -> None:
@@ -189,8 +203,12 @@ class Store(StateStore, RunArchive, StateAdmin, Protocol):
 def check_recorded(name: StackName, recorded: Container[StackName]) -> None:
     """Raise ``UsageError`` when nothing is recorded of a stack."""
     if name not in recorded:
-        msg = f"nothing is recorded of {name}"
-        raise UsageError(msg)
+        raise not_recorded(name)
+
+
+def not_recorded(name: StackName) -> UsageError:
+    """Return the error that nothing is recorded of a stack."""
+    return UsageError(f"nothing is recorded of {name}")
 
 
 def check_rename(name: StackName, new: StackName, recorded: Container[StackName]) -> None:
@@ -225,7 +243,10 @@ class MemoryStore:
         """Admit the run."""
         yield
 
-    def holder(self) -> str:
+    def claim(self, name: StackName, timeout: float) -> None:
+        """Do nothing: no other process has this store."""
+
+    def holder(self, name: StackName | None = None) -> str:  # noqa: ARG002 - no other process has this store
         """Return an empty text: no other process has this store."""
         return ""
 

@@ -7,6 +7,7 @@ A store is tested by its content after it was opened again, with ``MemoryStore``
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -311,14 +312,16 @@ class RunArchiveCompliance(_StoreLaws):
 
     def test_the_document_of_a_run_comes_back_or_is_not_kept(self) -> None:
         """A store may keep nothing; it never returns anything else."""
+        documents: dict[str, object] = {"1a": {"seconds": 1.5, "groups": [[None, "ü"]]}, "2b": {}}
         with self.held() as (store, reopen):
             store.commit(WEB, Commit([record()]))
-            store.save_run("1a", b"one")
-            store.save_run("2b", b"two")
+            for run, document in documents.items():
+                store.finish_run(WEB, {"run": run})
+                store.save_run(run, json.dumps(document).encode())
             reopened = reopen()
             saved = list(reopened.saved_runs())
-            assert saved in ([], ["1a", "2b"])
-            assert [reopened.load_run(run) for run in saved] == [b"one", b"two"][: len(saved)]
+            assert saved in ([], list(documents))
+            assert [json.loads(reopened.load_run(run) or b"") for run in saved] == [documents[run] for run in saved]
             assert reopened.load_run("3c") is None
 
 
@@ -378,9 +381,12 @@ class SharedStateCompliance(StateCompliance):
     """The laws of a store that outlives its process and can be opened by several processes."""
 
     def test_one_run_at_a_time(self) -> None:
-        """A second run gets ``StateLocked`` naming the holder, its command and since when."""
-        with self.held() as (_, reopen), pytest.raises(StateLocked) as caught, reopen().lock("plan", 0):
-            pass
+        """A second run of a stack gets ``StateLocked`` naming the holder, its command and since when."""
+        with self.held() as (store, reopen):
+            store.claim(WEB, 0)
+            other = reopen()
+            with pytest.raises(StateLocked) as caught, other.lock("plan", 0):
+                other.claim(WEB, 0)
         assert "running 'test' since" in str(caught.value)
         assert "pid" in str(caught.value)
         assert caught.value.exit_code == 75
@@ -388,10 +394,11 @@ class SharedStateCompliance(StateCompliance):
     def test_the_lock_is_released(self) -> None:
         """Also after an exception."""
         with self.opened() as reopen:
-            with pytest.raises(KeyError), reopen().lock("test", 0):
-                raise KeyError
-            with reopen().lock("test", 0):
-                pass
+            store, other = reopen(), reopen()
+            with pytest.raises(UsageError), store.lock("test", 0):
+                store.rename(WEB, OTHER)
+            with other.lock("test", 0):
+                other.claim(WEB, 0)
 
     def test_nothing_is_written_without_the_lock(self) -> None:
         """A caller without the lock gets ``RuntimeError``."""

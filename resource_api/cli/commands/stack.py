@@ -73,6 +73,7 @@ def rename(session: Session, name: str, new: str, project: str | None, **_settin
     old = selected(store, {"stack": name, "project": project})
     to = StackName(old.project, new)
     with RecordedStack(session.runtime, session.settings, to).changing("stack rename"):
+        session.runtime.claim(old)
         store.rename(old, to)
     session.console.show(lambda: {**to._asdict(), "former": old.stack}, lambda: f"{old} is now stack {to.stack}")
 
@@ -94,6 +95,7 @@ def rm(session: Session, name: str, project: str | None, *, force: bool, **_sett
     store = session.runtime.store
     stack_name = selected(store, {"stack": name, "project": project})
     with session.runtime.lock("stack rm"):
+        session.runtime.claim(stack_name)
         count = len(store.load(stack_name).records)
         if not force and (users := _users(store, stack_name)):
             msg = f"outputs of {stack_name} are used by {', '.join(users)}; --force forgets it all the same"

@@ -186,6 +186,7 @@ def _rename_project(session: Session, old: str | None, new: str | None) -> None:
         names = recorded_stack.of_project(store, old)
         for name in names:
             check_rename(name, StackName(new, name.stack), store.stacks())
+            session.runtime.claim(name)
         for name in names:
             with finishing(store, StackName(new, name.stack), "state mv"):
                 store.rename(name, StackName(new, name.stack))

@@ -19,6 +19,7 @@
     └── StateError            state is damaged, missing, old, or not writable
         ├── StateDamaged      it is damaged, and a command restores it
         └── StateLocked       another process holds the lock
+            └── StateLost     it was taken from this process, which had not renewed it
 """
 
 from __future__ import annotations
@@ -295,6 +296,10 @@ class StateLocked(StateError):  # noqa: N818 - the name is a sentence
 
     exit_code = 75
     holder = "another process holds it"
+
+
+class StateLost(StateLocked):
+    """The lock was taken over, because it was not renewed in time; nothing more is written."""
 
 
 #: The exit code after a bug in this program.

@@ -136,16 +136,6 @@ def remove_generations(path: str) -> None:
         databases.remove(generation)
 
 
-def describe(path: str, states: Mapping[StackName, StackState], holder: str) -> Iterator[str]:
-    """Yield lines about the content of a verified database; ``holder`` is the process that holds its lock, or empty."""
-    yield f"{path}: every row is intact"
-    for name, state in sorted(states.items()):
-        owed = f", {len(state.owed)} refreshes owed" if state.owed else ""
-        how = f"under way: {holder}" if holder else "in doubt"
-        changes = f", {len(state.intents)} changes {how}" if state.intents else ""
-        yield f"{name}: serial {state.serial}, {len(state.records)} resources{owed}{changes}"
-
-
 def describe_generations(path: str, find_data_key: FindDataKey) -> Iterator[str]:
     """Yield for each generation whether it is intact, with its serials."""
     for generation in existing_generations(path):

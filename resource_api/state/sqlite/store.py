@@ -19,7 +19,7 @@ from resource_api.state.lock import Lock
 from resource_api.state.sqlite import cache, recovery, run_archive
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite.session import WriteSession, open_state
-from resource_api.state.stack_rows import DataKeys, StackRows, remove_rows, verify
+from resource_api.state.stack_rows import DataKeys, StackRows, describe_stacks, remove_rows, verify
 from resource_api.state.store import CachedConclusion, check_recorded, check_rename
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class SqliteStore:
             states = verify(opened.database, self._data_keys.for_check)
             run_archive.read_history(opened.database)
             return [
-                *recovery.describe(self.path, states, self.holder()),
+                *describe_stacks(self.path, states, self.holder),
                 *recovery.describe_generations(self.path, self._data_keys.for_check),
             ]
 
@@ -115,7 +115,7 @@ class SqliteStore:
         salt = self._salts.setdefault(name, os.urandom(32))
         return StackState(name.project, name.stack, salt=salt, encrypted=self._data_keys.key is not None)
 
-    def holder(self) -> str:
+    def holder(self, name: StackName | None = None) -> str:  # noqa: ARG002 - one lock for all stacks
         """Return the other process that holds the lock, its command and since when, or an empty text."""
         return self._lock.other_holder()
 
@@ -135,6 +135,9 @@ class SqliteStore:
                     self._close_session()
                 raise
             self._close_session()
+
+    def claim(self, name: StackName, timeout: float) -> None:
+        """Do nothing: the lock is that of all stacks."""
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Record the changes about to be made."""

@@ -100,6 +100,36 @@ class TestUrl:
         with pytest.raises(UsageError, match="write sqlite:PATH, or memory:"):
             open_store(url)
 
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "postgresql://me:sesame@db/state",
+            "postgresql://me:@db/state",
+            "postgresql://me@db/state?password=sesame",
+            "postgresql://me@db/state?sslpass%77ord=sesame",
+            "postgresql://me:ses/ame@db/state",
+            "postgresql://me:ses?ame@db/state",
+            "postgresql://me:ses#ame@db/state",
+            "postgresql://me:5432/sesame@db/state",
+            "postgresql://me@db:sesame/state",
+            "postgresql://me@db/state?sesame=1",
+            "postgresql:me:sesame@db",
+            "postgres://me:sesame@db/state",
+            "PostgreSQL://me:sesame@db/state",
+            "mysql://me:sesame@db/state",
+        ],
+    )
+    def test_a_password_in_a_url_is_refused_and_not_shown(self, url: str) -> None:
+        """Nor is any part of a URL that may be one, wherever a character in it ends a part of the URL."""
+        with pytest.raises(UsageError) as caught:
+            open_store(url)
+        assert not any(part in str(caught.value) for part in ("ses", "ame@", "sesame"))
+
+    def test_a_refused_password_names_its_place(self) -> None:
+        """The message says which file holds passwords, and in which form."""
+        with pytest.raises(UsageError, match=r"PGPASSFILE .*HOST:PORT:DATABASE:USER:PASSWORD"):
+            open_store("postgresql://me:sesame@db/state")
+
     def test_a_path_without_a_scheme_is_refused_with_a_hint(self) -> None:
         """The hint is the URL of that path."""
         with pytest.raises(UsageError, match=r"did you mean 'sqlite:\./state\.db'"):

@@ -1,0 +1,1 @@
+"""State in a PostgreSQL database, for several machines and users."""

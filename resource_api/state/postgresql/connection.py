@@ -1,0 +1,182 @@
+"""The connection to a PostgreSQL server, opened late and again after a restart of the server; its errors.
+
+Nothing depends on the session of the server: no settings, no prepared statements, no temporary tables, and no locks
+beyond a transaction. So a pooler may give each transaction to another session (pgbouncer in transaction mode). No other
+module imports psycopg.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import weakref
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import psycopg
+from psycopg import conninfo, errors, pq
+
+from resource_api.model.values.errors import StateError
+from resource_api.state.postgresql.url import invalid_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+T = TypeVar("T")
+
+#: Parameters of libpq unless the user sets them: a host that does not answer is an error within this time, and a cut
+#: connection is noticed while it is idle and while it waits for an answer.
+_DEFAULTS: Final[Mapping[str, tuple[str, str | int]]] = {
+    "connect_timeout": ("PGCONNECT_TIMEOUT", 10),
+    "fallback_application_name": ("", "resource-api"),
+    "keepalives_idle": ("", 10),
+    "keepalives_interval": ("", 5),
+    "keepalives_count": ("", 3),
+    "tcp_user_timeout": ("", 30_000),
+}
+#: Seconds between two attempts to reach a server that is being restarted.
+_PAUSE: Final = 0.2
+#: The errors of a session that the server ends, before the connection is closed.
+_ENDED: Final = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.IdleSessionTimeout)
+
+
+class ServerConnection:
+    """One connection to the server at a URL, opened with its first use, for one thread at a time."""
+
+    def __init__(self, url: str) -> None:
+        """Open nothing yet. Raise ``UsageError`` for a URL that libpq cannot read."""
+        logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # every error is raised
+        self.place = url
+        try:
+            parameters: dict[str, Any] = conninfo.conninfo_to_dict(url)
+        except psycopg.Error:
+            raise invalid_url() from None  # its message quotes the URL
+        for name, (variable, value) in _DEFAULTS.items():
+            if "service" not in parameters and variable not in os.environ:
+                parameters.setdefault(name, value)
+        self._parameters = conninfo.make_conninfo(**parameters)
+        self._connection: Connection | None = None
+        self._closing: weakref.finalize[Any, Any] | None = None
+        self._pid = 0
+
+    def close(self) -> None:
+        """Close the connection; the next use opens it again."""
+        if self._closing is not None:
+            self._closing()
+        self._connection = self._closing = None
+
+    def run(self, work: Callable[[Connection], T], patience: float = 0.0) -> T:
+        """Return the result of ``work``, which is called again on a new connection where the server ended the last.
+
+        For ``patience`` seconds the server may be away; a connection that was open before is opened again once in any
+        case. ``work`` must have no effect if it is called twice. Raise ``StateError``.
+        """
+        until = time.monotonic() + patience
+        was_open = self._connection is not None
+        while True:
+            try:
+                return self._attempt(work)
+            except _ConnectionLostError as error:
+                if not was_open and time.monotonic() >= until:
+                    raise StateError(str(error)) from error
+                if not was_open:
+                    time.sleep(_PAUSE)
+                was_open = False
+
+    def _attempt(self, work: Callable[[Connection], T]) -> T:
+        try:
+            with self._errors():
+                return work(self._opened())
+        except BaseException:
+            connection = self._connection
+            # After an interrupt the end of the statement may be unread.
+            if connection is not None and connection.info.transaction_status is not pq.TransactionStatus.IDLE:
+                self.close()
+            raise
+
+    def _opened(self) -> Connection:
+        """Return the connection, opened if there is none."""
+        if self._connection is None or self._connection.closed or self._pid != os.getpid():
+            self.close()
+            connection = psycopg.connect(self._parameters, autocommit=True, prepare_threshold=None)
+            self._connection, self._pid = connection, os.getpid()
+            self._closing = weakref.finalize(self, _close, connection, self._pid)
+        return self._connection
+
+    def wait_for(self, channel: str, payload: str, seconds: float) -> None:
+        """Return when ``payload`` was notified on a channel, or after some seconds; behind a pooler only then."""
+
+        def wait(connection: Connection) -> bool:
+            # A pooler has a process number of its own; to listen would concern the sessions of others.
+            backend = connection.execute("SELECT pg_backend_pid()").fetchone()
+            if backend != (connection.info.backend_pid,):
+                return False
+            connection.execute(f"LISTEN {channel}")
+            for notify in connection.notifies(timeout=seconds):
+                if notify.payload == payload:
+                    break
+            connection.execute(f"UNLISTEN {channel}")
+            return True
+
+        if not self.run(wait):
+            time.sleep(seconds)
+
+    @property
+    def role(self) -> str:
+        """The role of the connection, for messages, or an empty text."""
+        connection = self._connection
+        return "" if connection is None or connection.closed else connection.info.user
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn errors of the server and the library into ``StateError``."""
+        try:
+            yield
+        except errors.InsufficientPrivilege as error:
+            msg = f"{self.place}: the role '{self.role}' may not do that: {_message(error)}; docs/teams.md lists rights"
+            raise StateError(msg) from error
+        except _ENDED as error:
+            self.close()
+            raise _ConnectionLostError(self._failure(error)) from error
+        except psycopg.Error as error:
+            if self._connection is None or self._connection.closed:
+                self.close()
+                raise _ConnectionLostError(self._failure(error)) from error
+            raise StateError(self._failure(error)) from error
+        except UnicodeEncodeError as error:
+            msg = f"{self.place}: state cannot be used: the encoding of the connection is not UTF-8"
+            raise StateError(msg) from error
+
+    def _failure(self, error: psycopg.Error) -> str:
+        return f"{self.place}: state cannot be used: {_message(error)}"
+
+
+class _ConnectionLostError(StateError):
+    """The connection could not be opened, or the server or the network ended it."""
+
+
+@contextmanager
+def snapshot(connection: Connection) -> Iterator[Connection]:
+    """Show the content of one moment, in a transaction that cannot write."""
+    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    try:
+        yield connection
+    finally:
+        with suppress(psycopg.Error):  # of a connection that was lost
+            connection.execute("ROLLBACK")
+
+
+def _message(error: psycopg.Error) -> str:
+    """Return the message of an error on one line, without details, which may quote values."""
+    lines = (error.diag.message_primary or str(error) or type(error).__name__).splitlines()
+    return "; ".join(line.strip() for line in lines if line.strip()).removesuffix(":")
+
+
+def _close(connection: Connection, pid: int) -> None:
+    """Close a connection, unless this is a forked child, whose message would end the session of its parent."""
+    if os.getpid() == pid:
+        with suppress(psycopg.Error):
+            connection.close()

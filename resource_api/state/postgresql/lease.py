@@ -1,0 +1,169 @@
+"""The lease of a stack: the lock of a run that may lose its connection, be frozen, or be killed without a word.
+
+A run takes the row of its stack for some seconds and renews it while it lives. Every lease has a higher number than the
+one before, its *fence*, and each write names the number: of two runs that both believe to hold the lock, the one that
+was overtaken writes nothing. Times are those of the server. An advisory lock of the server would be none: it ends with
+a session, which a pooler or a restart ends, and its former holder would go on writing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values.errors import StateLocked, StateLost
+from resource_api.model.values.start_up import NamedTuple
+from resource_api.state.lock import boot_id, start_time
+from resource_api.state.postgresql.schema import SCHEMA
+from resource_api.system.filesystem.permissions import user_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.state.postgresql.connection import Connection
+    from resource_api.state.store import StackName
+
+#: Seconds for which a lease is valid unless it is renewed.
+SECONDS: Final = 30.0
+#: The channel on which the end of a lease is announced.
+CHANNEL: Final = "resource_api"
+
+_NOW: Final = "clock_timestamp()"
+_UNTIL: Final = f"{_NOW} + make_interval(secs => %(seconds)s)"
+_SINCE: Final = f"""to_char({_NOW} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"')"""
+
+_INSERT: Final = f"INSERT INTO {SCHEMA}.stack (project, stack) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+_TAKE: Final = f"""
+UPDATE {SCHEMA}.stack SET fence = fence + 1, write = 0, expires = {_UNTIL},
+    holder = %(holder)s::jsonb || jsonb_build_object('since', {_SINCE})
+WHERE project = %(project)s AND stack = %(stack)s
+    AND (holder IS NULL OR expires < {_NOW} OR fence = %(ended)s)
+RETURNING number, fence"""
+_RENEW: Final = f"UPDATE {SCHEMA}.stack SET expires = {_UNTIL} WHERE number = %(number)s AND fence = %(fence)s"
+_RELEASE: Final = f"""
+WITH free AS (
+    UPDATE {SCHEMA}.stack SET holder = NULL, expires = NULL
+    WHERE number = %(number)s AND fence = %(fence)s RETURNING project, stack)
+SELECT pg_notify('{CHANNEL}', project || '/' || stack) FROM free"""
+#: The row of a stack of which nothing was recorded.
+_REMOVE: Final = f"DELETE FROM {SCHEMA}.stack WHERE number = %s AND body IS NULL AND holder IS NULL"
+_HOLDER: Final = f"""
+SELECT holder, fence, extract(epoch FROM expires - {_NOW})::float FROM {SCHEMA}.stack
+WHERE project = %s AND stack = %s AND holder IS NOT NULL AND expires >= {_NOW}"""
+_HOLDERS: Final = f"""
+SELECT project, stack, holder FROM {SCHEMA}.stack WHERE holder IS NOT NULL AND expires >= {_NOW} ORDER BY 1, 2"""
+
+
+class Lease(NamedTuple):
+    """A lease of this process: the number of its stack, and its own."""
+
+    number: int
+    fence: int
+
+
+class Holder(NamedTuple):
+    """The holder of a lease. ``boot`` and ``started`` distinguish its process from a later one of that machine."""
+
+    pid: int
+    user: str
+    host: str
+    command: str
+    boot: str
+    started: str
+    since: str = ""
+
+    @classmethod
+    def of_this_process(cls, command: str) -> Holder:
+        """Return the holder that this process is while it runs ``command``."""
+        pid = os.getpid()
+        return cls(pid, user_name(os.getuid()), socket.gethostname(), command, _machine(), start_time(pid))
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Holder:
+        """Return the holder in a row; a field that it lacks is empty."""
+        fields: Any = {field: values.get(field) or "" for field in cls._fields}
+        return cls(**fields)
+
+    def __str__(self) -> str:
+        """Return the process, its user and machine, its command, and since when it holds the lease."""
+        return f"pid {self.pid} ({self.user} on {self.host}) has been running '{self.command}' since {self.since}"
+
+    @property
+    def is_this_process(self) -> bool:
+        """Whether it is this process."""
+        return self._replace(command="", since="") == Holder.of_this_process("")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was a process of this machine that runs no longer."""
+        return bool(self.boot) and self.boot == _machine() and self.started != start_time(self.pid)
+
+
+def _machine() -> str:
+    """Return the identity of this machine since its start, and of its numbers of processes: a container's differ."""
+    try:
+        return f"{boot_id()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def take(connection: Connection, name: StackName, command: str, seconds: float) -> Lease | StateLocked:
+    """Return a lease of a stack, or the error that names its holder.
+
+    A holder that was killed on this machine holds nothing; one on another machine does until its lease ends.
+    """
+    connection.execute(_INSERT, name)
+    values = {**name._asdict(), "seconds": seconds, "ended": None}
+    values["holder"] = json.dumps({**Holder.of_this_process(command)._asdict(), "since": ""})
+    ended: int | None = None
+    for _ in range(2):
+        if (row := connection.execute(_TAKE, {**values, "ended": ended}).fetchone()) is not None:
+            return Lease(*row)
+        if (locked := connection.execute(_HOLDER, name).fetchone()) is None:
+            continue  # it has ended since
+        holder, ended, remaining = locked
+        if not Holder.read(holder).has_ended:
+            return _locked(name, Holder.read(holder), remaining)
+    return _locked(name, None, seconds)
+
+
+def _locked(name: StackName, holder: Holder | None, seconds: float) -> StateLocked:
+    who = str(holder) if holder is not None else "another process holds the lock"
+    error = StateLocked(
+        f"state is locked: {name}: {who}; --lock-timeout waits for it; a run that was killed or cut off holds it for"
+        f" {max(1, round(seconds))} s more"
+    )
+    error.holder = who
+    return error
+
+
+def renew(connection: Connection, lease: Lease, seconds: float) -> bool:
+    """Renew a lease; return whether it was still held."""
+    return connection.execute(_RENEW, {**lease._asdict(), "seconds": seconds}).rowcount > 0
+
+
+def release(connection: Connection, lease: Lease) -> None:
+    """End a lease, unless it was lost, and wake those who wait for it."""
+    connection.execute(_RELEASE, lease._asdict())
+    connection.execute(_REMOVE, (lease.number,))
+
+
+def lost(connection: Connection, name: StackName) -> StateLost:
+    """Return the error for a lease that was lost, which names the run that has taken it."""
+    row = connection.execute(_HOLDER, name).fetchone()
+    holder = str(Holder.read(row[0])) if row is not None else "a run that has ended"
+    error = StateLost(
+        f"lost the lock to {holder}: this run had not renewed it; it writes nothing more, and the next one reads again"
+        " what it was changing"
+    )
+    error.holder = holder
+    return error
+
+
+def other_holders(connection: Connection) -> dict[tuple[str, str], str]:
+    """Return the holder of each stack that another process has locked, for messages."""
+    rows = connection.execute(_HOLDERS).fetchall()
+    holders = {(project, stack): Holder.read(holder) for project, stack, holder in rows}
+    return {name: str(holder) for name, holder in holders.items() if not (holder.is_this_process or holder.has_ended)}

@@ -1,0 +1,290 @@
+"""The store of a team: one PostgreSQL database for many machines and users, one run at a time for each stack.
+
+A run holds the lease of its stack (``lease``), keeps the stack in memory, and writes each commit by one statement
+(``tables``). What only reads takes a snapshot, and needs no right to write. The format of rows is in ``stack_rows``.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from resource_api.model import codec
+from resource_api.model.record import StackState
+from resource_api.model.values.errors import StateDamaged, StateError
+from resource_api.state import stack_rows
+from resource_api.state.postgresql import lease as leases
+from resource_api.state.postgresql import runs, schema
+from resource_api.state.postgresql.connection import ServerConnection, snapshot
+from resource_api.state.postgresql.schema import SCHEMA
+from resource_api.state.postgresql.session import WriteSession
+from resource_api.state.postgresql.tables import StoredRows, damage
+from resource_api.state.stack_rows import DataKeys, StackRows, describe_stacks
+from resource_api.state.store import StackName, check_recorded, check_rename, not_recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from resource_api.model.record import Commit, Intent, RecordKey
+    from resource_api.state.encryption.keys import Key
+    from resource_api.state.postgresql.connection import Connection
+    from resource_api.state.stack_rows import Header
+
+T = TypeVar("T")
+
+
+class PostgresqlStore:
+    """Keeps state in the schema ``resource_api`` of a database, created with the first write."""
+
+    def __init__(self, url: str, key: Key | None = None, *, lease_seconds: float | None = None) -> None:
+        """Connect to nothing yet. With a ``key`` every stack is encrypted, and one that is not is refused.
+
+        ``lease_seconds``: the time after which a run that has not renewed its lock has lost it, by default
+        ``lease.SECONDS``. Raise ``UsageError`` for a URL that libpq cannot read.
+        """
+        self._server = ServerConnection(url)
+        self._seconds = leases.SECONDS if lease_seconds is None else lease_seconds
+        self._data_keys = DataKeys(key)
+        self._guard = threading.RLock()
+        self._session: WriteSession | None = None
+        self._salts: dict[StackName, bytes] = {}
+
+    @property
+    def place(self) -> str:
+        """The URL of the database, for messages."""
+        return self._server.place
+
+    # Reading
+
+    def load(self, name: StackName) -> StackState:
+        """Return the state of a stack."""
+        with self._guard:
+            if self._session is not None and self._session.holds(name):
+                return self._stack(self._session, name).state
+            rows = self._read(lambda connection: self._rows(connection, name), None)
+            return self._new_state(name) if rows is None else rows.state
+
+    def stacks(self) -> Sequence[StackName]:
+        """Return every stack with a commit, sorted."""
+        query = f"SELECT project, stack FROM {SCHEMA}.stack WHERE serial > 0"
+        return sorted(self._names(query))
+
+    def history(self, name: StackName | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the last finished runs of a stack, or of all, in the order in which they ended."""
+        return self._read(lambda connection: runs.history(connection, name), [])
+
+    def holder(self, name: StackName | None = None) -> str:
+        """Return another process that holds the lock of a stack, or of any, or an empty text."""
+        holders: dict[tuple[str, str], str] = self._read(leases.other_holders, {})
+        return next((holder for stack, holder in holders.items() if name in {None, stack}), "")
+
+    def load_run(self, run: str) -> bytes | None:
+        """Return the document of a run, or None."""
+        with _as_system_error():
+            return self._read(lambda connection: runs.report(connection, run), None)
+
+    def saved_runs(self) -> Sequence[str]:
+        """Return the ids of the runs with a document, the oldest first."""
+        with _as_system_error():
+            return self._read(runs.reported, [])
+
+    def load_conclusion(self, label: str) -> None:
+        """Return None: the cache of unchanged runs is for state on this machine."""
+
+    def check(self) -> Sequence[str]:
+        """Verify everything that is stored; return sentences about intact parts. Raises ``StateError``."""
+
+        def verify(connection: Connection) -> list[str]:
+            states = stack_rows.verify(StoredRows(connection, self.place), self._data_keys.for_check)
+            runs.history(connection, None)
+            holders = leases.other_holders(connection)
+            return list(describe_stacks(self.place, states, lambda name: holders.get(name, "")))
+
+        return self._read(verify, [f"{self.place}: nothing is recorded yet"])
+
+    def recover(self, timeout: float) -> Sequence[str]:  # noqa: ARG002 - nothing is written
+        """Verify everything; damage is repaired by a backup of the server. Raises ``StateError`` for it."""
+        return ["nothing to recover: " + line for line in self.check()[:1]]
+
+    def _read(self, read: Callable[[Connection], T], nothing: T) -> T:
+        """Return the result of ``read`` in a snapshot, or ``nothing`` where no tables exist."""
+
+        def work(connection: Connection) -> T:
+            with snapshot(connection):
+                return read(connection) if schema.exists(connection, self.place) else nothing
+
+        with self._guard, self._damage_as_error():
+            return self._server.run(work)
+
+    @contextmanager
+    def _damage_as_error(self) -> Iterator[None]:
+        """Turn damage that 'state recover' would repair in other stores into the error of this one."""
+        try:
+            yield
+        except StateDamaged as error:
+            raise damage(self.place, error.message) from error
+
+    def _rows(self, connection: Connection, name: StackName) -> StackRows | None:
+        header = self._header(connection, name)
+        if header is None:
+            return None
+        return StackRows.read(StoredRows(connection, self.place), header, self._data_keys.for_use(header))
+
+    def _header(self, connection: Connection, name: StackName) -> Header | None:
+        """Return the header of a stack, or None without one."""
+        query = f"SELECT number FROM {SCHEMA}.stack WHERE project = %s AND stack = %s"
+        row = connection.execute(query, name).fetchone()
+        if row is None:
+            return None
+        header = stack_rows.header(StoredRows(connection, self.place), row[0])
+        if header is not None and header.name != name:
+            msg = f"the header of {name} is of {header.name}"
+            raise damage(self.place, msg)
+        return header
+
+    def _new_state(self, name: StackName) -> StackState:
+        """Return the state of a new stack; its salt is stable, because secrets are sealed with it before a commit."""
+        salt = self._salts.setdefault(name, os.urandom(32))
+        return StackState(name.project, name.stack, salt=salt, encrypted=self._data_keys.key is not None)
+
+    # Writing
+
+    @contextmanager
+    def lock(self, command: str, timeout: float) -> Iterator[None]:
+        """Begin one run of ``command``; a stack is locked when it is claimed, or else with its first write."""
+        with self._guard:
+            if self._session is not None:
+                msg = "a store has one run at a time"
+                raise RuntimeError(msg)
+            self._session = session = WriteSession(self._server, self._guard, command, timeout, self._seconds)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._session = None
+                session.close()
+
+    def claim(self, name: StackName, timeout: float) -> None:
+        """Lock a stack for the run, waiting up to ``timeout`` seconds."""
+        with self._writing() as session:
+            pass
+        session.claim(name, timeout)
+
+    def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
+        """Record the changes about to be made."""
+        if intents:
+            with self._writing() as session:
+                stack = self._stack(session, name)
+                session.change(name, stack, lambda rows: stack.record_intents(rows, intents))
+
+    def commit(self, name: StackName, commit: Commit) -> StackState:
+        """Write a commit; return the state afterwards."""
+        if commit.empty:
+            state = self.load(name)
+            if not any(key in state.intents for key in commit.resolved):
+                return state
+        with self._writing() as session:
+            stack = self._stack(session, name)
+            return session.change(name, stack, lambda rows: stack.commit(rows, commit, os.urandom(16).hex()))
+
+    def finish_run(self, name: StackName, run: Mapping[str, object]) -> None:
+        """Record a finished run."""
+        codec.check_encodable(run)
+        with self._writing() as session:
+            session.write(name, runs.ADD, {"run": run.get("run"), "entry": runs.to_json(run)})
+            session.finished[str(run.get("run"))] = name
+
+    def save_run(self, run: str, content: bytes) -> None:
+        """Save the document of a run that has just finished beside its entry in the history."""
+        with _as_system_error(), self._writing() as session:
+            if run in session.finished and len(content) <= runs.LARGEST:
+                report = runs.to_json(json.loads(content))
+                session.write(session.finished[run], runs.SAVE, {"run": run, "report": report})
+
+    def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
+        """Save nothing."""
+
+    def overwrite(self, name: StackName, state: StackState) -> None:
+        """Replace the whole state of a stack."""
+        state = state._replace(project=name.project, stack=name.stack)
+        with self._writing() as session:
+            stack = self._stack(session, name)
+            session.change(name, stack, lambda rows: stack.overwrite(rows, state, stack.data_key))
+
+    def rekey(self, name: StackName, key: Key | None, *, drop_generations: bool = False) -> StackState:  # noqa: ARG002 - there are none
+        """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets."""
+        with self._writing() as session:
+            number = session.number(name)
+
+            def read(connection: Connection) -> StackRows | None:
+                rows = StoredRows(connection, self.place)
+                header = stack_rows.header(rows, number)
+                return None if header is None else StackRows.read(rows, header, self._data_keys.for_rekey(header))
+
+            stack = self._read(read, None)
+            if stack is None:
+                raise not_recorded(name)
+            session.stacks[name] = stack
+            state = stack.state._replace(serial=stack.state.serial + 1)
+            data_key = self._data_keys.replace(name, key)
+            return session.change(name, stack, lambda rows: stack.overwrite(rows, state, data_key))
+
+    def rename(self, name: StackName, new: StackName) -> None:
+        """Move a stack with its history to a name that is free."""
+        with self._writing() as session:
+            session.number(name), session.number(new.checked())
+            check_rename(name, new, self._recorded())
+            stack = self._stack(session, name)
+            state = stack.state._replace(**new._asdict(), serial=stack.state.serial + 1)
+            data_key = None if stack.data_key is None else self._data_keys.replace(new, self._data_keys.key)
+            session.rename(name, new, stack, lambda rows: stack.overwrite(rows, state, data_key))
+
+    def remove(self, name: StackName) -> None:
+        """Forget a stack with its history."""
+        with self._writing() as session:
+            session.number(name)
+            check_recorded(name, self._recorded())
+            session.remove(name)
+
+    def _recorded(self) -> Sequence[StackName]:
+        """Return every stack of which anything is recorded."""
+        query = f"SELECT project, stack FROM {SCHEMA}.stack WHERE body IS NOT NULL"
+        return self._names(query)
+
+    def _names(self, query: str) -> list[StackName]:
+        nothing: list[tuple[Any, ...]] = []
+        return [StackName(*row) for row in self._read(lambda connection: connection.execute(query).fetchall(), nothing)]
+
+    @contextmanager
+    def _writing(self) -> Iterator[WriteSession]:
+        """Yield the session, for this thread alone. Raises ``RuntimeError`` without the lock."""
+        with self._guard, self._damage_as_error():
+            if self._session is None:
+                msg = "state can be written only while its lock is held"
+                raise RuntimeError(msg)
+            if self._session.failure is not None:
+                raise self._session.failure
+            yield self._session
+
+    def _stack(self, session: WriteSession, name: StackName) -> StackRows:
+        """Return a stack of the session, claimed: as it was used last, as it is written, or a new one."""
+        number = session.number(name)
+        if (stack := session.stacks.get(name)) is None:
+            stack = self._read(lambda connection: self._rows(connection, name), None)
+            if stack is None:
+                stack = StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))
+            session.stacks[name] = stack
+        return stack
+
+
+@contextmanager
+def _as_system_error() -> Iterator[None]:
+    """Turn ``StateError`` into ``OSError``: a document of a run may be lost."""
+    try:
+        yield
+    except StateError as error:
+        raise OSError(errno.EIO, str(error)) from error

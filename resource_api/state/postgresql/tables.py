@@ -1,0 +1,130 @@
+"""The rows of a stack in the tables of a PostgreSQL store: read from a snapshot, and written by one statement.
+
+The statement renews the lease of the stack and does nothing at all where that was lost. It is atomic, durable when it
+returns, and needs one journey to the server, whatever it writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model.values.errors import StateError
+from resource_api.state.postgresql.schema import SCHEMA
+from resource_api.state.stack_rows import are_intact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from resource_api.state.postgresql.connection import Connection
+    from resource_api.state.stack_rows import Row
+
+
+class StoredRows:
+    """The rows in the tables, within a transaction of a connection."""
+
+    def __init__(self, connection: Connection, place: str) -> None:
+        """Read by ``connection``; ``place`` begins the messages about damage."""
+        self._connection = connection
+        self._place = place
+
+    def read(self, table: str, low: int = 0, high: int = 2**62) -> list[Row]:
+        """Return the verified rows of a table with ``low`` <= id < ``high``, ordered by id. Raise ``StateError``."""
+        key, condition = ("number", "AND body IS NOT NULL") if table == "stack" else ("id", "")
+        query = f"""SELECT {key}, body, checksum FROM {SCHEMA}.{table}
+            WHERE {key} >= %s AND {key} < %s {condition} ORDER BY {key}"""
+        rows: list[Any] = self._connection.execute(query, (low, high), binary=True).fetchall()
+        if not are_intact(rows):
+            msg = f"a row of table {table} was altered"
+            raise self.damage(msg)
+        return rows
+
+    def damage(self, message: str) -> StateError:
+        """Return the error for damaged rows."""
+        return damage(self._place, message)
+
+    def check(self) -> None:
+        """Do nothing: the server verifies its own files."""
+
+    def write(self, table: str, rows: Sequence[Row]) -> None:
+        """Raise ``RuntimeError``: rows are written by ``CollectedRows`` only."""
+        raise RuntimeError(table, len(rows))
+
+    def delete(self, table: str, ids: Iterable[int]) -> None:
+        """Raise ``RuntimeError``."""
+        raise RuntimeError(table, ids)
+
+    def delete_range(self, table: str, low: int, high: int) -> None:
+        """Raise ``RuntimeError``."""
+        raise RuntimeError(table, low, high)
+
+
+def damage(place: str, message: str) -> StateError:
+    """Return the error for damage, which names the remedies."""
+    remedy = "restore the database from a backup of the server, or the stack with 'state import --force'"
+    return StateError(f"{place}: state is damaged: {message}; {remedy}")
+
+
+class CollectedRows:
+    """The writes of one change, collected for one statement."""
+
+    def __init__(self, place: str) -> None:
+        """Start without any."""
+        self._place = place
+        #: The header of the stack, which every change writes.
+        self.header: Row = (0, b"", 0)
+        self.ranges: dict[str, tuple[int, int]] = {}
+        self._rows: dict[str, dict[int, Row]] = {}
+        self._deleted: dict[str, set[int]] = {}
+
+    def read(self, table: str, low: int = 0, high: int = 2**62) -> list[Row]:
+        """Raise ``RuntimeError``: a change reads nothing."""
+        raise RuntimeError(table, low, high)
+
+    def write(self, table: str, rows: Sequence[Row]) -> None:
+        """Insert rows; rows with the same ids are replaced."""
+        if table == "stack":
+            [self.header] = rows
+            return
+        for row in rows:
+            self._rows.setdefault(table, {})[row[0]] = row
+            self._deleted.get(table, set()).discard(row[0])
+
+    def delete(self, table: str, ids: Iterable[int]) -> None:
+        """Delete the rows with these ids."""
+        for row_id in ids:
+            self._rows.get(table, {}).pop(row_id, None)
+            self._deleted.setdefault(table, set()).add(row_id)
+
+    def delete_range(self, table: str, low: int, high: int) -> None:
+        """Delete the rows with ``low`` <= id < ``high``, before any row is written."""
+        self.ranges[table] = low, high
+
+    def check(self) -> None:
+        """Do nothing."""
+
+    def damage(self, message: str) -> StateError:
+        """Return the error for damaged rows."""
+        return damage(self._place, message)
+
+    def statement(self) -> tuple[str, dict[str, object]]:
+        """Return parts of a statement that write the rows of the stack in its part ``mine``, and their values."""
+        parts: list[str] = []
+        values: dict[str, object] = {}
+        for table, ids in self._deleted.items():
+            if ids:
+                parts.append(
+                    f", d_{table} AS (DELETE FROM {SCHEMA}.{table} USING mine WHERE id = ANY(%({table}_d)s::bigint[]))"
+                )
+                values[f"{table}_d"] = sorted(ids)
+        for table, rows in self._rows.items():
+            if rows:
+                parts.append(_INSERT.format(schema=SCHEMA, table=table))
+                columns = zip(*rows.values(), strict=True)
+                values |= {f"{table}_{key}": list(column) for key, column in zip("ibc", columns, strict=True)}
+        return "".join(parts), values
+
+
+_INSERT = """, w_{table} AS (
+    INSERT INTO {schema}.{table} SELECT rows.* FROM mine,
+        unnest(%({table}_i)s::bigint[], %({table}_b)b::bytea[], %({table}_c)s::bigint[]) AS rows
+    ON CONFLICT (id) DO UPDATE SET body = excluded.body, checksum = excluded.checksum)"""
