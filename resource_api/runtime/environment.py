@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 #: Seconds of one attempt to get the lock, after which its holder is read again; of a stack's, which a server keeps.
 _ATTEMPT: Final = 0.2
-_LOOK: Final = 2.0
+_STACK_ATTEMPT: Final = 2.0
 
 
 class RunEnvironment(ResourceReader):
@@ -220,7 +220,7 @@ class RunEnvironment(ResourceReader):
 
     def claim(self, name: StackName) -> None:
         """Hold the lock of a stack until that of ``lock`` ends; a wait for it is shown. Raise ``StateLocked``."""
-        self._wait(lambda seconds: self.store.claim(name, seconds), _LOOK)
+        self._wait(lambda seconds: self.store.claim(name, seconds), _STACK_ATTEMPT)
 
     def _wait(self, acquire: Callable[[float], object], attempt: float) -> None:
         """Call ``acquire`` with the seconds that it may wait, again and again where progress is shown meanwhile."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     _Statement = tuple[str, Sequence[object]]
 
 #: Seconds between two looks at a lease that another run holds.
-LOOK: Final = 2.0
+PAUSE: Final = 2.0
 #: Renewals in the time of a lease.
 _RENEWALS: Final = 3
 
@@ -86,7 +86,7 @@ class WriteSession:
             if remaining <= 0:
                 raise locked
             with self._guard:
-                self._server.wait_for(leases.CHANNEL, "/".join(name), min(LOOK, remaining))
+                self._server.wait_for(leases.CHANNEL, "/".join(name), min(PAUSE, remaining))
 
     def _try(self, name: StackName) -> StateLocked | None:
         """Take the lease of a stack unless the run has it; return the error that names its holder, or None."""
