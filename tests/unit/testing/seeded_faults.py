@@ -68,7 +68,7 @@ TOLERATED: Final = {
 HEAD: Final = """\
 # Faults and what reports them
 
-Mistakes that authors of providers make. Each was put into one of the [examples](testing-a-provider.md#examples-against-real-systems), and
+Mistakes that authors of providers make. Each was put into one of the [examples](testing-a-provider.md#more-tests), and
 is reported either when the type is loaded (`loading`), by every command, or by the first law of
 [`resource_api.testing`](testing-a-provider.md) that fails. The tests put each fault in again and compare the message.
 
