@@ -11,12 +11,12 @@ def line_attributes(subject: str) -> dict[str, Attribute]:
     return {
         "after": Attribute(
             expression,
-            f"Add {subject} after the last line that this regular expression finds; at the end if it finds none.",
+            f"A regular expression: add {subject} after the last line that it finds, or at the end.",
             kind="parameter",
         ),
         "insertbefore": Attribute(
             expression,
-            f"Add {subject} before the last line that this finds; with `BOF` at the beginning of the file.",
+            f"A regular expression: add {subject} before the last line that it finds; `BOF`: at the beginning.",
             kind="parameter",
         ),
     }

@@ -55,7 +55,7 @@ def config_attributes() -> dict[str, Attribute]:
             must_be="a host, or an absolute path",
         ),
         "port": Attribute("Integer[1, 65535]", "The port; a socket has none.", default=3306),
-        "user": Attribute(WORD, "The user that the changes are made with.", default="root", must_be="a user's name"),
+        "user": Attribute(WORD, "The user that makes the changes.", default="root", must_be="a user's name"),
         "password": Attribute(
             "Optional[Sensitive[String[1]]]", "Its password; `unix_socket` and `auth_socket` need none."
         ),
@@ -66,15 +66,11 @@ def config_attributes() -> dict[str, Attribute]:
         ),
         "ca_file": Attribute(
             PATH,
-            "The authorities that `verify-ca` and `verify-full` trust; those of the system.",
+            "The certificate authorities for `verify-ca` and `verify-full`; by default those of the system.",
             must_be="an absolute path",
         ),
-        "cert_file": Attribute(
-            PATH, "The certificate of the user, for an account that needs one.", must_be="an absolute path"
-        ),
-        "key_file": Attribute(
-            PATH, "Its private key, where `cert_file` does not contain it.", must_be="an absolute path"
-        ),
+        "cert_file": Attribute(PATH, "The certificate of the user.", must_be="an absolute path"),
+        "key_file": Attribute(PATH, "Its private key, unless `cert_file` contains it.", must_be="an absolute path"),
     }
 
 

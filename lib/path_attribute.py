@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 ABSOLUTE = r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]"
 
 
-def path_attribute(docs: str = "The file, as an absolute path without `..`.") -> Attribute:
+def path_attribute(docs: str = "The file.") -> Attribute:
     """Return the attribute ``path``, a namevar."""
     return Attribute(ABSOLUTE, docs, kind="namevar", must_be="an absolute path without '..'")
 
@@ -21,8 +21,8 @@ def validate_attribute() -> Attribute:
     """Return the attribute ``validate_cmd``, a parameter."""
     return Attribute(
         "Optional[Variant[String[1], Array[String[1], 2]]]",
-        "A command that must accept the new content before the file gets its name, split as by a shell, but without"
-        " one; `%` becomes the path of the new file: `visudo -c -f %`.",
+        "A command that checks the new content before the file is replaced, split as by a shell; `%` becomes the path"
+        " of the new file: `visudo -c -f %`.",
         kind="parameter",
     )
 

@@ -33,13 +33,11 @@ def config_attributes() -> dict[str, Attribute]:
             must_be="a host, or an absolute path",
         ),
         "port": Attribute("Integer[1, 65535]", "The port.", default=5432),
-        "user": Attribute(
-            word, "The role that the changes are made with.", default="postgres", must_be="a role's name"
-        ),
+        "user": Attribute(word, "The role that makes the changes.", default="postgres", must_be="a role's name"),
         "password": Attribute("Optional[Sensitive[String[1]]]", "Its password; `peer` and `trust` need none."),
         "account": Attribute(
             r"Pattern[/\A[^\s:\/[:cntrl:]]+\z/]",
-            "The local account that asks through a socket; through a port it is that of the run.",
+            "The local account for connections through a socket.",
             default="postgres",
             must_be="a user's name",
         ),

@@ -17,14 +17,14 @@ def setting_attributes() -> dict[str, Attribute]:
         "path": path_attribute(),
         "key": Attribute(
             rf"Pattern[/\A({WORD}|{STEP})(\.{WORD}|{STEP})*\z/]",
-            "The place of the setting: `server.tls.port`. An element of an array is `rules[0].port`; a key with"
-            " a dot, a blank or a bracket is `labels['a.b']`.",
+            "The path of the setting: `server.tls.port`, `rules[0].port` in an array, `labels['a.b']` for a key with a"
+            " dot, a blank or a bracket.",
             kind="namevar",
             must_be="a place such as server.tls.port, rules[0].port or labels['a.b']",
         ),
         "value": Attribute(
             "Variant[String, Numeric, Boolean, Array[Data], Hash[String, Data]]",
-            "The value: a text, a number, a boolean, an array or a mapping, which replaces the whole present one.",
+            "The value. An array or a mapping replaces the whole present one.",
         ),
         "validate_cmd": validate_attribute(),
     }

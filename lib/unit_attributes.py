@@ -31,7 +31,7 @@ def name_attribute() -> Attribute:
     """Return the attribute ``name``, a namevar."""
     return Attribute(
         NAME,
-        "The name of the service, or with its suffix that of another unit.",
+        "The service, or another unit with its suffix.",
         kind="namevar",
         must_be="a unit's name",
     )
@@ -41,8 +41,7 @@ def refresh_attribute() -> Attribute:
     """Return the attribute ``refresh``, a parameter."""
     return Attribute(
         "Enum[restart, reload]",
-        "What a change of a resource that it subscribes to does: `restart`; or `reload`, which restarts a unit that"
-        " cannot be reloaded.",
+        "The reaction to a notification: `restart`; or `reload`, which restarts a unit that cannot be reloaded.",
         kind="parameter",
         default="restart",
     )
@@ -52,6 +51,6 @@ def unit_file_attribute() -> Attribute:
     """Return the attribute ``unit_file``, which is read only."""
     return Attribute(
         "Optional[String]",
-        "The state of the unit file as systemd calls it, such as `enabled`, `static` or `masked`.",
+        "The state of the unit file, such as `enabled`, `static` or `masked`.",
         kind="read_only",
     )

@@ -20,22 +20,24 @@ def condition_attributes() -> dict[str, Attribute]:
         ),
         "pattern": Attribute(
             "Optional[String[1]]",
-            "A regular expression that a line of the file `path` contains; in a file over 16 MiB, of its end.",
+            "A regular expression that matches in a line of the file `path`, of which only the last 16 MiB are read.",
             kind="parameter",
         ),
         "port": Attribute("Optional[Integer[1, 65535]]", "A TCP port that accepts connections.", kind="parameter"),
         "host": Attribute("String[1]", "The host of `port`.", kind="parameter", default="localhost"),
         "url": Attribute(
             r"Optional[Pattern[/\Ahttps?:\/\/\S+\z/]]",
-            "A URL that answers with a status below 400, or with `status`; redirections are followed.",
+            "A URL that responds with a status below 400, or with `status`; redirects are followed.",
             kind="parameter",
             must_be="a URL that begins with http:// or https://",
         ),
-        "status": Attribute("Optional[Integer[100, 599]]", "The status with which `url` answers.", kind="parameter"),
+        "status": Attribute(
+            "Optional[Integer[100, 599]]", "The status that `url` must respond with.", kind="parameter"
+        ),
         "command": Attribute(
             f"Optional[{COMMAND}]",
-            "A command that succeeds (exit code 0): a text, split into words as in a shell, or a list of the program"
-            " and its arguments. No shell runs it.",
+            "A command that succeeds: a text, split as by a shell but run without one, or a list of the program and its"
+            " arguments.",
             kind="parameter",
         ),
     }

@@ -35,7 +35,8 @@ _READING: Final = """\
 - An attribute without the word *mandatory* may be left out. What is not declared stays as it is.
 - Values are named in words, or by [data types](../type-reference.md#data-types): `Integer[1]` is an integer from 1.
   `describe TYPE --all` shows the regular expressions too.
-- `ensure` declares whether the resource exists: `present` (the default) or `absent`.
+- `ensure` declares whether the resource exists: `present` (the default) or `absent`. Resources of a type without it
+  are configured, never created or deleted.
 - *Automatic relationships* apply to resources in the same manifest. `$name` is the value of an attribute, `...` values
   that the type computes, such as the directories above a path.
 - *Titles*: the attributes that a title of this form gives.

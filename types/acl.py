@@ -48,28 +48,27 @@ TYPE = TypeDefinition(
 
     Acl[/var/log/old]: {ensure: absent}
 
-The file must exist. An entry is written as for setfacl(1): `user:NAME:RIGHTS`, `group:NAME:RIGHTS`, and with `default:`
-before it the rights of new files in a directory. The rights are of `rwx`, or one octal digit; `X` is `x` for
-directories, and for files that their owner, group or others may execute.
+The file must exist. Write entries as for setfacl(1): `user:NAME:RIGHTS` or `group:NAME:RIGHTS`, with `default:` before
+them for new files in a directory. Rights are letters of `rwx` or one octal digit; `X` is `x` for directories, and for
+files that somebody may execute.
 
-The rights of the owner and of others are the `mode` of the file. Those of its group are `group::r-x` here as soon as
-there is a list, because the group's digit of the mode is then the mask: the most that any entry but the owner's
-grants. An undeclared mask stays as it is where it grants the declared rights; else it grants them too, and
-undeclared entries keep their effective rights. So a `file` with the same path must have a `mode` whose
-group's digit has all rights of the entries (`"0770"` for the first example), or each run would take them back.
+The `mode` of the file sets the rights of its owner and of others. As soon as there is a list, the group's digit of the
+mode is the mask: the most that any entry but the owner's grants. The rights of the group itself are then `group::r-x`.
+So a `file` with the same path needs a `mode` whose group digit has all rights of the entries, `"0770"` in the first
+example; otherwise each run takes them back. An undeclared mask is extended if necessary; undeclared entries keep their
+effective rights.
 
-With `recursive: true` all that is in a directory gets the entries, files without the defaults; symbolic links, which
-have no list, are left out. All is compared before anything is changed; a directory of more than `max_files` members,
-or with another filesystem in it, is an error. `ensure: absent` removes the lists when the directory itself has one.
-`destroy` and `--prune` remove only the list of the directory: to take the entries from all that is in it, apply
-`{ensure: absent, recursive: true}` first.
+With `recursive: true`, everything in a directory gets the entries; files get no defaults, symbolic links nothing. A
+directory with more than `max_files` members, or with another filesystem in it, is an error before anything is changed.
+`ensure: absent` removes the lists if the directory itself has one. `destroy` and `--prune` remove only the list of the
+directory: first apply `{ensure: absent, recursive: true}` to remove all.
 
-Where other users can write to a directory on the path, they may have moved any file there. So a file there that belongs
-to root, or that has another hard link, gets no list: that is an error.
+Where other users can write to a directory on the path, a file that belongs to root, or has another hard link, gets no
+list: that is an error, because such a user may have moved it there.
 """,
     attributes={
-        "ensure": Attribute("Enum[present, absent]", "Whether there is more than a mode.", default="present"),
-        "path": path_attribute("The file or directory, as an absolute path without `..`."),
+        "ensure": Attribute("Enum[present, absent]", "Whether the file has an ACL.", default="present"),
+        "path": path_attribute("The file or directory."),
         "permission": Attribute(
             f"Array[{ENTRY}, 1]",
             "The entries, in any order; users and groups by name or number.",
@@ -77,14 +76,12 @@ to root, or that has another hard link, gets no list: that is an error.
         ),
         "membership": Attribute(
             "Enum[inclusive, minimum]",
-            "Whether `permission` has all entries for users and groups and all defaults, or those it has at least.",
+            "`inclusive`: other entries for users, groups and defaults are removed; `minimum`: they stay.",
             kind="parameter",
             default="inclusive",
         ),
-        "recursive": Attribute("Optional[Boolean]", "Whether all that is in a directory gets the entries too."),
-        "max_files": Attribute(
-            "Integer[1]", "How many members a directory may have.", kind="parameter", default=10_000
-        ),
+        "recursive": Attribute("Optional[Boolean]", "Whether everything in a directory gets the entries too."),
+        "max_files": Attribute("Integer[1]", "The most members of the directory.", kind="parameter", default=10_000),
     },
     autorequires={
         "file": file_and_directories,

@@ -8,7 +8,7 @@ PATH = r"Pattern[/\A\/[^\x00]*\z/]"
 
 TYPE = TypeDefinition(
     name="ansible_module",
-    docs="""Run a module of Ansible on this machine, where its check mode reports a change.
+    docs="""Run a module of Ansible on this machine if its check mode reports a change.
 
     Ansible_module[greeting]:
       module: lineinfile
@@ -18,13 +18,13 @@ TYPE = TypeDefinition(
       args: {cmd: uname -r}
     Notify[kernel]: {message: '${Ansible_module[version].result.stdout}'}
 
-Needs ansible-core 2.15 or later, which runs in its own interpreter. The plan shows the reason and the difference that
-the module reports in check mode. A module without check mode runs in every apply. A module that does not exist, and
-arguments that it refuses, are errors of the manifest where Ansible is installed.
+Needs ansible-core 2.15 or later, in an interpreter of its own. The plan shows the reason and the difference that the
+module reports in check mode. A module without check mode runs in every apply. Unknown modules and refused arguments are
+errors of the manifest, if Ansible is installed.
 
-There is no play: no variables, no facts and no templates, `{{ x }}` is a text. A relative path is one below `/`.
-The effect of a module cannot be read back: there is no drift and no deletion. The metaparameter `timeout`
-replaces the limit of 300 seconds.
+There is no play: no variables, facts or templates; `{{ x }}` is text. Relative paths are below `/`. The effect of a
+module cannot be read back, so there is no drift and no deletion. The time limit is 300 seconds, or the metaparameter
+`timeout`.
 """,
     attributes={
         "name": Attribute("String[1]", "The name of the task.", kind="namevar"),
@@ -36,19 +36,19 @@ replaces the limit of 300 seconds.
         ),
         "args": Attribute(
             "Hash[String, Any]",
-            "Its arguments. A secret in them is passed by stdin only.",
+            "Its arguments. Secrets are passed through stdin.",
             kind="parameter",
             default={},
         ),
         "python": Attribute(
             f"Optional[{PATH}]",
-            "The interpreter that has Ansible; if not declared, the one of the program `ansible`.",
+            "The interpreter that has Ansible; by default that of the program `ansible`.",
             kind="parameter",
             must_be="an absolute path",
         ),
         "result": Attribute(
             "Hash[String, Any]",
-            "The result of the module in this run; where there was nothing to do, the result of its check mode.",
+            "The result of the module, or of its check mode if there was nothing to do.",
             kind="read_only",
         ),
     },

@@ -9,10 +9,10 @@ TYPE = TypeDefinition(
     Apt_key[6F6B15509CF8E59E6E469F327F438280EF8D349F]:
       source: https://apt.example.org/key.asc
 
-Only the key that `id` identifies is taken from `source` or `content`, even if there are more. It is written to a file
-of its own in /etc/apt/trusted.gpg.d, if apt then finds it there: a damaged keyring in another file can hide it, and is
-a failure that names that file. `ensure: absent` removes the key from every file there and from /etc/apt/trusted.gpg,
-even if a package installed it; the other keys of these files stay.
+Only the key with this `id` is taken from `source` or `content`. It is written to a file of its own in
+/etc/apt/trusted.gpg.d. If apt cannot find it there, because another keyring is damaged, the resource fails and names
+that file. `ensure: absent` removes the key from every file there and from /etc/apt/trusted.gpg, even if a package
+installed it; other keys stay.
 
 To trust a key for one repository only, write it to another file and name that file in the repository's `Signed-By`.
 """,
@@ -20,17 +20,17 @@ To trust a key for one repository only, write it to another file and name that f
         "ensure": Attribute("Enum[present, absent]", "Whether apt trusts the key.", default="present"),
         "id": Attribute(
             r"Pattern[/\A(0x)?[0-9a-fA-F]{8,40}\z/]",
-            "The fingerprint, or its last digits. Use all 40: a key with any last digits can be created.",
+            "The fingerprint, or its last digits. Use all 40 digits: shorter ids can be forged.",
             kind="namevar",
             must_be="8 to 40 hexadecimal digits",
         ),
         "source": Attribute(
             r"Optional[Pattern[/\A(\/|file:\/\/\/|https?:\/\/)[^[:cntrl:]]+\z/]]",
-            "The source of a new key: a full path, or a URL that begins with file, http or https.",
+            "The source of a new key.",
             kind="parameter",
             must_be="an absolute path, or a URL that begins with file, http or https",
         ),
-        "content": Attribute("Optional[String[1]]", "The new key, as text (ASCII armor).", kind="parameter"),
+        "content": Attribute("Optional[String[1]]", "A new key in ASCII armor.", kind="parameter"),
         "fingerprint": Attribute("Optional[String]", "The whole fingerprint.", kind="read_only"),
         "created": Attribute(
             "Optional[String]", "The date when the key was created, in ISO format (UTC).", kind="read_only"

@@ -19,30 +19,30 @@ TYPE = TypeDefinition(
       before: Package[example]
     Package[example]: {ensure: present}
 
-The title is the name of the file, without `.sources`. Before a file is written or changed, apt reads all repositories
-as they will be, and `apt-get update` fetches the lists of exactly this one. It is a failure, and the file stays as it
-was, if another file has the repository with other options, such as another `Signed-By`, so that apt could read none; if
-the repository cannot be reached; and if its signature is wrong. Packages of the repository can be installed by the same
-run. Where another file has the same repository, in this form or as a line of a `.list`, the plan names it; to take it
-over, declare that file absent before: `File[/etc/apt/sources.list.d/example.list]: {ensure: absent, before:
-Apt_source[example]}`. Comments and fields that are not declared stay as they are. A file with several repositories, and
-files of the older format (`.list`), are neither read nor changed; manage them with `file`.
+The title is the name of the file, without `.sources`. Before a file is written, apt checks all repositories, and
+`apt-get update` fetches the lists of this one. The resource fails, and the file stays as it was, if the repository
+cannot be reached, its signature is wrong, or another file has it with other options, such as another `Signed-By`.
+Packages of the repository can be installed in the same run.
+
+If another file has the same repository, the plan names it. To take it over, remove that file first:
+`File[/etc/apt/sources.list.d/example.list]: {ensure: absent, before: Apt_source[example]}`. Comments and undeclared
+fields stay. Files with several repositories, and `.list` files, are neither read nor changed; manage them with `file`.
 """,
     attributes={
-        "ensure": Attribute("Enum[present, absent]", "Whether apt uses the repository.", default="present"),
+        "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),
         "name": Attribute(
             r"Pattern[/\A[\w-][\w.-]*\z/]",
-            "The name of the file in /etc/apt/sources.list.d, without `.sources`.",
+            "The name of the file.",
             kind="namevar",
             must_be="the name of a file, of letters, digits, '_', '-' and '.'",
         ),
         "types": Attribute(
-            "Optional[Array[Enum[deb, 'deb-src'], 1]]", "Packages, source packages, or both; at first only `deb`."
+            "Optional[Array[Enum[deb, 'deb-src'], 1]]", "Packages, source packages, or both; `deb` in a new file."
         ),
         "uris": Attribute(f"Array[{WORD}, 1]", "The addresses of the repository.", must_be="a URI without blanks"),
         "suites": Attribute(
             f"Array[{WORD}, 1]",
-            "The suites, such as `bookworm`; a path that ends with `/` for a repository without components.",
+            "The suites, such as `bookworm`; a path ending in `/` for a repository without components.",
             must_be="a suite without blanks",
         ),
         "components": Attribute(
@@ -55,20 +55,20 @@ files of the older format (`.list`), are neither read nor changed; manage them w
         ),
         "signed_by": Attribute(
             rf"Optional[Pattern[/\A(\/[^\s,[:cntrl:]]+|\h{{16,64}}!?(,\h{{16,64}}!?)*|{KEY_BLOCK})?\z/]]",
-            "Whose signature is accepted: the full path of a keyring, fingerprints with commas between them, or the key"
-            " itself in ASCII armor. An empty text stands for all keys that apt trusts.",
+            "The accepted signature: the path of a keyring, fingerprints separated by commas, or the key in ASCII"
+            " armor. An empty text: all keys that apt trusts.",
             must_be="the absolute path of a keyring, fingerprints, or a public key in ASCII armor",
         ),
-        "enabled": Attribute("Optional[Boolean]", "Whether apt uses the repository although the file exists."),
+        "enabled": Attribute("Optional[Boolean]", "Whether apt uses the repository."),
         "options": Attribute(
             r"Optional[Hash[Pattern[/\A[A-Za-z][A-Za-z0-9-]*\z/],"
             r" Variant[Boolean, Integer, Pattern[/\A[^\s[:cntrl:]]([^\n[:cntrl:]]*[^\s[:cntrl:]])?\z/]]]]",
-            "All further fields of sources.list(5): `{Trusted: true, Check-Valid-Until: false, Languages: en de}`.",
+            "Other fields of sources.list(5): `{Trusted: true, Check-Valid-Until: false, Languages: en de}`.",
             must_be="a text on one line",
         ),
         "update": Attribute(
             "Boolean",
-            "Whether the lists of the repository are fetched before it is added or changed.",
+            "Whether to fetch the lists of the repository before it is added or changed.",
             kind="parameter",
             default=True,
         ),

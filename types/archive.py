@@ -21,39 +21,36 @@ TYPE = TypeDefinition(
       mode: "0640"
 
 The archive is a tar, gzipped tar or zip file, a directory, or a mapping of names to contents. Its files, directories
-and links are created, and files of an earlier archive are removed. Everything else in the directory stays and is
-not part of the resource. A file that exists with other content and did not come from an archive is an error.
+and links are created, and files of an earlier archive are removed. Everything else in the directory stays. A file with
+other content that did not come from an archive is an error.
 
-A record beside the directory, `.NAME.archive~`, contains the SHA-256 of the archive and of each file. Every file is
-read and compared with it; a changed or missing file is restored. Deleting the resource removes the files from the
-archive, and the directories that were created for it if they are then empty.
+A record beside the directory, `.NAME.archive~`, has the SHA-256 of the archive and of each file. Changed and missing
+files are restored. Deletion removes the files of the archive, and the directories that were created for it, if they are
+empty.
 
-Names and links that lead out of the directory, hard links, devices, members more than 200 levels deep, and archives of
-more than `max_size` bytes or `max_members` members are refused before anything is changed. Owners, set-id bits and
-write permission for group and others are not taken from the archive. Each file is replaced atomically, but not all
-files together: a reader may see old and new files side by side.
+Names and links that lead out of the directory, hard links, devices, more than 200 levels, `max_size` bytes or
+`max_members` members are refused before anything is changed. Owners, set-id bits and write permission for group and
+others are not taken from the archive. Each file is replaced atomically, but not all files together.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the archive is unpacked.", default="present"),
-        "path": path_attribute(
-            "The directory, as an absolute path without `..`. It is created if it does not exist; its parent is not."
-        ),
+        "path": path_attribute("The directory. It is created if missing; its parent is not."),
         "source": Attribute("Archive", "The archive: `{archive: {file: site.tar.gz}}`."),
         "mode": Attribute(
             r"Optional[Pattern[/\A[0-7]{3,4}\z/]]",
-            "The mode of all files instead of the archive's, octal and in quotes. Directories, and files that are"
-            " executable in the archive, can also be entered or run by everybody who may read them.",
+            "The mode of all files, octal and in quotes, instead of the archive's. Readers may also enter"
+            " directories, and run files that are executable in the archive.",
             must_be="three or four octal digits such as '0644'",
         ),
         "owner": Attribute(
             OWNER,
-            "The owner of all of it, by name or number; the user of the run if not declared.",
+            "The owner of everything; by default the user of the run.",
             must_be="a user's name",
         ),
-        "group": Attribute(OWNER, "The group of all of it, by name or number.", must_be="a group's name"),
+        "group": Attribute(OWNER, "The group of everything.", must_be="a group's name"),
         "force": Attribute(
             "Boolean",
-            "Whether to replace files and links that did not come from an archive. Directories are never replaced.",
+            "Whether to replace files and links that did not come from an archive, but never directories.",
             kind="parameter",
             default=False,
         ),
@@ -62,7 +59,7 @@ files together: a reader may see old and new files side by side.
         ),
         "max_members": Attribute("Integer[0]", "The maximum number of members.", kind="parameter", default=100_000),
         "altered": Attribute(
-            "Optional[Array[String]]", "Up to 20 names that are not as they were unpacked.", kind="read_only"
+            "Optional[Array[String]]", "Up to 20 names that differ from the archive.", kind="read_only"
         ),
         "uid": Attribute("Optional[Integer]", "The number of the owner.", kind="read_only"),
         "gid": Attribute("Optional[Integer]", "The number of the group.", kind="read_only"),

@@ -18,18 +18,17 @@ TYPE = TypeDefinition(
       before: Package[postgresql]
     Package[postgresql]: {ensure: present}
 
-A condition is a value, a path, a line of a file, a port, a URL or a command; together they must hold at
-once. An assertion that holds is no change. A plan and `--noop` show a condition that does not hold now; only an
-apply fails.
+Conditions are a value, a path, a line of a file, a port, a URL or a command; all declared ones must hold at once. An
+assertion that holds is no change. A plan and `--noop` show a condition that does not hold; only an apply fails.
 """,
     attributes={
-        "name": Attribute("String[1]", "What must hold, in words.", kind="namevar"),
-        "message": Attribute("Optional[String[1]]", "What to say when it does not hold.", kind="parameter"),
-        "value": Attribute("Optional[Scalar]", "A value to look at, such as a fact or an input.", kind="parameter"),
-        "equals": Attribute("Optional[Scalar]", "What the value must be.", kind="parameter"),
-        "one_of": Attribute("Optional[Array[Scalar, 1]]", "The values that it may have.", kind="parameter"),
+        "name": Attribute("String[1]", "The condition in words.", kind="namevar"),
+        "message": Attribute("Optional[String[1]]", "The error if the condition does not hold.", kind="parameter"),
+        "value": Attribute("Optional[Scalar]", "The value to check, such as a fact or an input.", kind="parameter"),
+        "equals": Attribute("Optional[Scalar]", "The required value.", kind="parameter"),
+        "one_of": Attribute("Optional[Array[Scalar, 1]]", "The accepted values.", kind="parameter"),
         "matches": Attribute(
-            "Optional[String[1]]", "A regular expression that the value, as text, must contain.", kind="parameter"
+            "Optional[String[1]]", "A regular expression that must match in the value, as text.", kind="parameter"
         ),
         **condition_attributes(),
     },

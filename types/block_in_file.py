@@ -19,13 +19,12 @@ TYPE = TypeDefinition(
       block: <p>Maintenance on Sunday.</p>
       after: "<body>"
 
-The first of these blocks stands between the lines `# BEGIN internal hosts` and `# END internal hosts`. It is found by
-them wherever they are. What is between them is replaced, and removed together with them. A block without
-its last line, or of which a file has two, is an error, and nothing is changed.
+The first block is written between the lines `# BEGIN internal hosts` and `# END internal hosts`, and is found by these
+lines. The lines between them are replaced. A block without its last line, or two blocks of one name, are an error, and
+nothing is changed.
 
-A file that does not exist is created with mode 0644, or 0600 if a block is a secret; declare it as `file` for others.
-All changes of a file are one replacement of the file, which keeps its owner, mode, ACL and extended attributes. Line
-ends, a missing newline at the end of the file and bytes that are not UTF-8 are kept.
+A new file has mode 0644, or 0600 if a block is a secret. All changes of a file are one replacement, which keeps owner,
+mode, ACL, extended attributes, line ends, a missing newline at the end, and bytes that are not UTF-8.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file contains the block.", default="present"),
@@ -35,14 +34,14 @@ ends, a missing newline at the end of the file and bytes that are not UTF-8 are 
         ),
         "marker": Attribute(
             r"Optional[Pattern[/\A[^\x00\r\n]*\{mark\}[^\x00\r\n]*\z/]]",
-            "The marker lines: `{mark}` stands for BEGIN and END, `{name}` for the name. A file has each only once.",
+            "The marker lines: `{mark}` becomes BEGIN and END, `{name}` the name. A file has each only once.",
             kind="namevar",
             default="# {mark} {name}",
             must_be="a text on one line with {mark}",
         ),
         "block": Attribute(
             r"Pattern[/\A[^\x00]*\z/]",
-            "The lines. Line breaks at the end of the text make no difference.",
+            "The lines. Line breaks at the end make no difference.",
             must_be="a text without NUL",
         ),
         **line_attributes("the block"),

@@ -7,7 +7,7 @@ CLAUSE = r"[A-Za-z0-9_,]+[=+][eip]{1,3}"
 
 TYPE = TypeDefinition(
     name="capability",
-    docs="""Manage the capabilities of a program: single rights of root that its processes have.
+    docs="""Manage the capabilities of a program: single rights of root for its processes.
 
     Capability[/srv/app/bin/web]: {capability: cap_net_bind_service=ep}
 
@@ -18,27 +18,26 @@ TYPE = TypeDefinition(
 
     Capability[/usr/bin/ping]: {ensure: absent}
 
-What is declared is all that the program has, as for setcap(8): names, `=`, and the letters `e` (effective), `i`
-(inheritable) and `p` (permitted); capabilities(7) explains them. `+` is read as `=`.
+Declare all capabilities as for setcap(8): names, `=`, and the letters `e` (effective), `i` (inheritable) and `p`
+(permitted), see capabilities(7). `+` is read as `=`.
 
-The program must exist. A change of its content or owner takes its capabilities away, also by a package that installs
-a new version: the next run gives them again.
+The program must exist. A change of its content or owner, also by a package, removes its capabilities; the next run
+restores them.
 
-A user who can write to a program or put another one in its place would get the capabilities. So it must belong to root,
-no other user may be able to write to it, to its directory or to one above, and it must have no other hard link;
-otherwise the resource fails.
+The program must belong to root and have no other hard link, and no other user may be able to write to it or to a
+directory above it. Otherwise the resource fails, because that user would get the capabilities.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether it has capabilities.", default="present"),
-        "path": path_attribute("The program, as an absolute path without `..`."),
+        "path": path_attribute("The program."),
         "capability": Attribute(
             rf"Pattern[/\A{CLAUSE}( {CLAUSE})*\z/]",
-            "The capabilities in any order; clauses with a blank between them.",
+            "The capabilities in any order; clauses separated by blanks.",
             must_be="capabilities such as 'cap_net_raw,cap_net_admin=ep'",
         ),
         "root": Attribute(
             "Optional[Integer]",
-            "The user who is root in the user namespaces that alone give the capabilities; nothing for all.",
+            "For capabilities that apply only in user namespaces: the user who is root there.",
             kind="read_only",
         ),
     },

@@ -20,7 +20,7 @@ def files(should: Mapping[str, Any]) -> list[str]:
 
 TYPE = TypeDefinition(
     name="concat",
-    docs="""Put a file together from fragments: the files of a directory, or files that are named.
+    docs="""Build a file from fragments: the files of a directory, or named files.
 
     File[/etc/app.d]: {ensure: directory}
     File[/etc/app.d/10-head]: {content: "[app]\\n", before: "Concat[/etc/app.conf]"}
@@ -33,31 +33,30 @@ TYPE = TypeDefinition(
     Concat[/etc/ssl/chain.pem]:
       source: [/etc/ssl/web.pem, /etc/ssl/authority.pem]
 
-Each fragment is a file, managed by whatever resource or package makes it; so a component adds to a file that another
-one puts together. Those of a directory come in the order of their names; directories in it, and names that begin with
-`.` or end with `~`, are left out. Named ones come in their order, and the resources that make them come before
-automatically. What makes a fragment in a directory needs `before`, as above, or its change is seen one run later.
+Each fragment is a file that any resource or package makes, so a component can add to the file of another one. Fragments
+in a directory are ordered by name; directories, and names that begin with `.` or end in `~`, are ignored. Named
+fragments are ordered as listed, and their resources come first automatically. A resource that makes a fragment in a
+directory needs `before`, as above; otherwise its change takes effect one run later.
 
-The file is compared byte by byte and replaced as a whole. A directory without a fragment is an error, and so are
-fragments of more than 16 MiB together, one that is not a regular file, and a symbolic link that another user of the
-machine could have put there.
+The file is compared byte by byte and replaced as a whole. These are errors: a directory without fragments, more than 16
+MiB in all, a fragment that is not a regular file, a symbolic link that another user could have put there.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),
         "path": path_attribute(),
         "source": Attribute(
             f"Variant[{ABSOLUTE}, Array[{ABSOLUTE}, 1]]",
-            "The directory of the fragments, or the fragments in their order, as absolute paths.",
+            "The directory of the fragments, or the fragments in order.",
             must_be="an absolute path without '..'",
         ),
         "matches": Attribute(
             "Optional[Variant[String[1], Array[String[1], 1]]]",
-            "Patterns of the shell, of which one must match the name of a fragment in a directory.",
+            "Patterns of the shell for names of fragments in a directory, of which one must match.",
             kind="parameter",
         ),
         "order": Attribute(
             "Enum[alpha, numeric]",
-            "Whether the names in a directory are ordered as text, or by the number that they begin with: 9 before 10.",
+            "The order of names in a directory: as text, or by their leading number (9 before 10).",
             kind="parameter",
             default="alpha",
         ),
@@ -65,22 +64,22 @@ machine could have put there.
         "separator": Attribute("Optional[String]", "A text between fragments.", kind="parameter"),
         "ensure_newline": Attribute(
             "Boolean",
-            "Whether a fragment that does not end with a newline gets one.",
+            "Whether to add a missing newline at the end of each fragment.",
             kind="parameter",
             default=False,
         ),
         **protection_attributes("0644"),
         "mode": Attribute(
             f"Optional[{MODE}]",
-            "The mode, octal and in quotes. If not declared, an existing file keeps its mode; a new one gets 0644, or"
-            " 0600 where not every user may read all of its parts.",
+            "The mode, octal and in quotes. By default an existing file keeps its mode; a new one gets 0644, or"
+            " 0600 if not every user may read all fragments.",
             must_be=FOUR_DIGITS,
         ),
         "validate_cmd": validate_attribute(),
         "backup": Attribute(
             rf"Optional[Variant[Boolean, {ABSOLUTE}]]",
-            "Whether a copy is kept before the file is overwritten or removed, or the directory of the copies, as with"
-            " `file`.",
+            "Whether to keep a copy before the file is overwritten or removed, or the directory of the copies, as"
+            " in `file`.",
             kind="parameter",
             must_be="true, false, or the absolute path of a directory",
         ),

@@ -8,7 +8,7 @@ def field(docs: str, low: int, high: int) -> Attribute:
     one = rf"Integer[{low}, {high}], Pattern[/\A[\w*,\/-]+\z/]"
     return Attribute(
         f"Variant[{one}, Array[Variant[{one}], 1]]",
-        f"{docs}, {low} to {high}.",
+        docs,
         default="*",
         must_be="a field as in crontab(5)",
     )
@@ -25,11 +25,9 @@ TYPE = TypeDefinition(
               hour: 3
               minute: [0, 30]
 
-        A comment before each job contains its name, `# resource-api: NAME`. A job is identified by its name and its
-        user: the same name in the crontab of another user is another job, and nothing of one crontab is ever used
-        for another.
-        Jobs without such a comment stay as they are and are not listed. Fields that are not declared are `*`, always.
-        Cron ends the command at the first unescaped `%` and passes the rest to it on stdin.
+        A comment before each job has its name, `# resource-api: NAME`. A job is identified by its name and its user.
+        Jobs without such a comment stay and are not listed. Undeclared fields are `*`. Cron passes text after the first
+        unescaped `%` of a command to its stdin.
     """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the job exists.", default="present"),
@@ -41,30 +39,30 @@ TYPE = TypeDefinition(
         ),
         "user": Attribute(
             r"Pattern[/\A[\w.][\w.-]*\$?\z/]",
-            "The user who runs the job, in whose crontab it is.",
+            "The user who runs the job and owns the crontab.",
             kind="namevar",
             default="root",
             must_be="a user's name",
         ),
         "command": Attribute(
             r"Pattern[/\A[^\x00-\x08\x0a-\x1f\x7f]+\z/]",
-            "The command, one line for the user's shell.",
+            "The command line for the user's shell.",
             must_be="a command on one line",
         ),
-        "minute": field("Minutes", 0, 59),
-        "hour": field("Hours", 0, 23),
-        "monthday": field("Days of the month", 1, 31),
-        "month": field("Months, also by their English names", 1, 12),
-        "weekday": field("Days of the week, also by their English names; Sunday is 0 and 7", 0, 7),
+        "minute": field("Minutes, 0 to 59.", 0, 59),
+        "hour": field("Hours, 0 to 23.", 0, 23),
+        "monthday": field("Days of the month, 1 to 31.", 1, 31),
+        "month": field("Months, 1 to 12, or their English names.", 1, 12),
+        "weekday": field("Days of the week, 0 to 7 (0 and 7 are Sunday), or their English names.", 0, 7),
         "special": Attribute(
             "Enum[absent, reboot, yearly, annually, monthly, weekly, daily, midnight, hourly]",
-            "A word instead of the five fields; `absent` for none.",
+            "A word instead of the five fields, or `absent`.",
             default="absent",
         ),
         "environment": Attribute(
             r"Optional[Array[Pattern[/\A[ \t]*[A-Za-z_]\w*[ \t]*=[^\x00-\x08\x0a-\x1f\x7f]*\z/]]]",
-            'Variables as `NAME=value`, written before the job, an empty value as `""`. They also apply to later jobs'
-            " in the crontab, up to one that sets the variable anew; the plan names them.",
+            'Variables as `NAME=value`, `""` for an empty value. They also apply to later jobs in the crontab; the'
+            " plan names these.",
             must_be="NAME=value on one line",
         ),
     },

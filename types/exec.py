@@ -36,16 +36,16 @@ TYPE = TypeDefinition(
     File[/usr/local/share/ca-certificates/ours.crt]:
       source: /srv/keys/ours.crt
 
-A command without `creates`, `onlyif`, `unless` or `refreshonly` runs in every apply. These attributes define when it
-is due. A notification by another resource runs it once more, if `creates`, `onlyif` and `unless` allow it.
+Without `creates`, `onlyif`, `unless` or `refreshonly`, the command runs in every apply. A notification by another
+resource runs it once more, if `creates`, `onlyif` and `unless` allow it.
 
 A text is split into words as in a shell, but no shell runs it: `$HOME`, `*`, `;` and `|` are passed unchanged. With
-`shell: true`, `/bin/sh` runs it. A list is never split. The environment contains only a few fixed variables. The
-metaparameter `timeout` replaces the limit of 300 seconds.
+`shell: true`, `/bin/sh` runs it. A list is not split. The environment has only a few fixed variables. The time limit is
+300 seconds, or the metaparameter `timeout`.
 
-A command of root executes nothing that others can change: its program, a script that it names, its working directory,
-with all that is in it for programs such as `make`, `npm` and `pip`. Otherwise it fails with path, owner and mode;
-declare the `user` who runs it, or give `--trust-path DIR`.
+Run as root, a command executes nothing that other users can change: its program, a script that it names, its working
+directory, with everything in it for programs such as `make`, `npm` and `pip`. Otherwise it fails with path, owner and
+mode; declare the `user` who runs it, or pass `--trust-path DIR`.
 """,
     attributes={
         "name": Attribute("String[1]", "The name; also the command, unless `command` is declared.", kind="namevar"),
@@ -63,8 +63,8 @@ declare the `user` who runs it, or give `--trust-path DIR`.
         ),
         "onlyif": Attribute(
             GUARD,
-            "Run only if this command succeeds (exit code 0). In a list of commands, all must succeed; an element"
-            " that is a list is a program and its arguments.",
+            "Run only if this command succeeds. In a list, all must succeed; an inner list is a program with its"
+            " arguments.",
             kind="parameter",
         ),
         "unless": Attribute(GUARD, "Do not run if this command, or one in the list, succeeds.", kind="parameter"),
@@ -73,20 +73,19 @@ declare the `user` who runs it, or give `--trust-path DIR`.
         ),
         "cwd": Attribute(
             f"Optional[{PATH}]",
-            "The working directory; `/` if not declared.",
+            "The working directory; by default `/`.",
             kind="parameter",
             must_be="an absolute path",
         ),
         "user": Attribute(
             "Optional[String[1]]",
-            "The user who runs it and its guards, with the user's groups and `HOME`, and without capabilities of root."
-            " Only root can change the user. The program belongs to that user or to root, no other user can change it,"
-            " and `cwd` and `environment` take effect with the user's rights only.",
+            "The user who runs it and its guards, with the user's groups and `HOME`; only root can set it. The"
+            " program must belong to that user or root, and no other user may be able to change it.",
             kind="parameter",
         ),
         "path": Attribute(
             f"Optional[Variant[{PATH}, Array[{PATH}, 1]]]",
-            "The directories with programs, a list or a text with colons; the system's if not declared.",
+            "The directories of programs, as a list or separated by colons; by default the system's.",
             kind="parameter",
             must_be="an absolute path",
         ),
@@ -105,12 +104,12 @@ declare the `user` who runs it, or give `--trust-path DIR`.
             kind="parameter",
             default=0,
         ),
-        "tries": Attribute("Integer[1]", "How often to run it at most until it succeeds.", kind="parameter", default=1),
-        "try_sleep": Attribute("Numeric", "Seconds between two tries.", kind="parameter", default=0),
+        "tries": Attribute("Integer[1]", "The most attempts until it succeeds.", kind="parameter", default=1),
+        "try_sleep": Attribute("Numeric", "Seconds between two attempts.", kind="parameter", default=0),
         "logoutput": Attribute(
             "Enum[never, on_failure, always]",
-            "When to log the command's output, at the level notice: line by line as it comes, or when it has failed;"
-            " the end of its stderr is in the reason of the failure. `-d` logs all output as it comes.",
+            "When to log the output, at the level notice. The reason of a failure has the end of stderr, and `-d`"
+            " logs all output, in any case.",
             kind="parameter",
             default="on_failure",
         ),

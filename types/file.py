@@ -40,25 +40,22 @@ TYPE = TypeDefinition(
     File[/srv/www]: {ensure: directory, owner: www-data}
     File[/srv/www/current]: {target: release-7}
 
-A file is replaced atomically: a reader sees the whole old or the whole new content, even after a power failure. What
-is not declared stays as it is; a new file has mode 0644, a new directory 0755, independent of the umask. Files that are
-already as declared are not written. Hard links to the old file keep the old content. A symbolic link on the path is
-followed only if no other user than root and the caller could have put it there.
+A file is replaced atomically: a reader sees the old or the new content, even after a power failure. Undeclared
+attributes stay. A new file has mode 0644, a new directory 0755, whatever the umask. Hard links to the old file keep the
+old content. A symbolic link on the path is followed only if no user other than root and the caller could have made it.
 
-With `backup: true` the content that a run overwrites or removes is kept by its SHA-256, with the permissions of the
-file, for 90 days, readable by the user of the run alone. `resource-api backup list` lists the copies, and
-`resource-api backup restore PATH` restores it. A file that cannot be copied is not changed.
+`backup: true` keeps overwritten or removed content for 90 days, readable only by the user of the run. `resource-api
+backup list` lists the copies; `resource-api backup restore PATH` restores one. A file that cannot be copied is not
+changed.
 
-ACLs and extended attributes are kept, but never file capabilities with new content. They end when the file or directory
-gets another owner, or is changed with both `mode` and `owner` declared, as these are all rights then; a directory's
-default ACL too. A new file inherits from the default ACL of its directory under the same conditions, and only if the
-directory belongs to root, the caller or the declared owner. A file whose owner changes from another user, who may hold
-it open, is written anew if its content is declared.
+ACLs and extended attributes are kept, but file capabilities are not kept with new content. ACLs are removed when the
+owner changes, or when both `mode` and `owner` are declared, because these then define all permissions. A new file
+inherits the default ACL of its directory under the same conditions, if the directory belongs to root, the caller or the
+declared owner.
 
-Where another user can write to a directory on the path, any file or directory of root may have been moved there. So
-below `/srv/app` of `alice` a new `/srv/app/logs` gets the owner `alice`, but one that belongs to root already is not
-given to her: that is an error, until it is removed or you change its owner yourself. The same holds for the group and
-for more rights in `mode`. A file whose content is declared is replaced by a new one instead.
+Where another user can write to a directory on the path, that user may have moved existing files there. So files and
+directories of root get no other owner or group and no more rights there: this is an error, until you remove them or
+change their owner yourself. New ones do, and a file with declared content is replaced by a new one.
 """,
     attributes={
         "ensure": Attribute(
@@ -68,30 +65,28 @@ for more rights in `mode`. A file whose content is declared is replaced by a new
         ),
         "path": Attribute(
             r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]",
-            "The absolute path, without `..`.",
+            "The path.",
             kind="namevar",
             must_be="an absolute path without '..'",
         ),
         "content": Attribute(
             "Optional[Variant[String, Asset]]",
-            "The content of a file: a text of up to 1 MiB in UTF-8, or an asset.",
+            "A text of up to 1 MiB in UTF-8, or an asset.",
         ),
         "source": Attribute(
             r"Optional[Variant[Pattern[/\A\/[^\x00]*\z/], Asset]]",
-            "The file of this machine to copy, or an asset, which is compared by its SHA-256:"
-            " `{asset: {file: logo.png}}`.",
+            "The file of this machine to copy, or an asset: `{asset: {file: logo.png}}`.",
             must_be="an absolute path",
         ),
         "target": Attribute(
             r"Optional[Pattern[/\A[^\x00]+\z/]]",
-            "The target of a link, as the link contains it.",
+            "The target, as the link contains it.",
             must_be="the target of a link",
         ),
         "mode": Attribute(
             MODE,
-            "The mode, octal and in quotes, or in letters as chmod(1) takes them: `u+x,go-w` changes the present mode,"
-            " or the mode of a new file. Everybody who may read a directory may also enter it:"
-            ' "0644" becomes 0755 for a directory. Links have no mode.',
+            "The mode, octal and in quotes, or letters as for chmod(1): `u+x,go-w` changes the present mode."
+            ' Readers may enter a directory: "0644" becomes 0755. Links have no mode.',
             must_be="octal digits such as '0644', or letters such as 'u=rw,go=r'",
         ),
         "owner": Attribute(OWNER, "The owner, by name or number.", must_be="a user's name"),
@@ -104,15 +99,15 @@ for more rights in `mode`. A file whose content is declared is replaced by a new
         ),
         "backup": Attribute(
             r"Optional[Variant[Boolean, Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]]]",
-            "Whether copies of regular files are kept before they are overwritten or removed, or the directory of the"
-            " copies. `resource-api backup` lists and restores them.",
+            "Whether to keep copies of regular files before they are overwritten or removed, or the directory of"
+            " the copies.",
             kind="parameter",
             must_be="true, false, or the absolute path of a directory",
         ),
         "validate_cmd": Attribute(
             "Optional[Variant[String[1], Array[String[1], 2]]]",
-            "A command that must accept new content before the file gets its name, split as by a shell, but without"
-            " one; `%` becomes the path of the new file: `nginx -t -c %`.",
+            "A command that checks new content before the file is replaced, split as by a shell; `%` becomes the"
+            " path of the new file: `nginx -t -c %`.",
             kind="parameter",
         ),
         "checksum": Attribute(

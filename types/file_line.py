@@ -20,23 +20,22 @@ TYPE = TypeDefinition(
 
     File_line[/etc/environment:^PAGER=]: {ensure: absent}
 
-A resource is the line of its file that `match` finds. If there is one, it becomes `line`, at its place; otherwise
-`line` is added. `match` must therefore also find the new line. Without `match` the line is found by its own text.
-`ensure: absent` removes every line that is found.
+A resource is the line that `match` finds. It becomes `line`, in its place; if there is none, `line` is added. So
+`match` must find the new line too. Without `match` the line is found by its own text. `ensure: absent` removes every
+line that is found.
 
-If different lines match, and none of them is as declared, that is an error, until `multiple: true` says
-that all of them are meant. The regular expressions are Python's, and each is searched within one line.
+If different lines match and none is as declared, that is an error, unless `multiple: true` changes all of them. Regular
+expressions are Python's, and are searched within one line.
 
-A file that does not exist is created with mode 0644, or 0600 if a line is a secret; declare it as `file` for others.
-All changes of a file are one replacement of the file, which keeps its owner, mode, ACL and extended attributes. Line
-ends, a missing newline at the end of the file and bytes that are not UTF-8 are kept.
+A new file has mode 0644, or 0600 if a line is a secret. All changes of a file are one replacement, which keeps owner,
+mode, ACL, extended attributes, line ends, a missing newline at the end, and bytes that are not UTF-8.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file contains the line.", default="present"),
         "path": path_attribute(),
         "match": Attribute(
             r"Optional[Pattern[/\A[^\x00\n]*\z/]]",
-            "A regular expression that finds the line, as it was and as it will be. Empty: the text of `line`.",
+            "A regular expression that finds the old and the new line. Empty: the text of `line`.",
             kind="namevar",
             default="",
             must_be="a regular expression for one line",
@@ -44,7 +43,7 @@ ends, a missing newline at the end of the file and bytes that are not UTF-8 are 
         "line": Attribute(r"Pattern[/\A[^\x00\r\n]*\z/]", "The line.", must_be="a text without a line break"),
         "multiple": Attribute(
             "Boolean",
-            "Whether each line that `match` finds becomes `line`.",
+            "Whether every line that `match` finds becomes `line`.",
             kind="parameter",
             default=False,
         ),

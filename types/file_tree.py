@@ -32,58 +32,52 @@ TYPE = TypeDefinition(
     File_tree[/var/lib/app]: {owner: app, group: app, mode: "u=rwX,g=rX,o="}
 
 With `source`, the files, directories and symbolic links of another directory of this machine are copied, and `owner`,
-`group` and `mode` are for the copies; without it, for the whole content of the directory. Contents are compared byte by
-byte. Without `mode` a copy has the mode that the source has, but no set-id bits and no right to write for group and
-others; without `owner` it belongs to the user of the run. Links are copied as they are. Each file is replaced
-atomically, but not all together.
+`group` and `mode` apply to the copies; without it, to everything in the directory. Contents are compared byte by byte.
+Without `mode`, a copy has the source's mode, but no set-id bits and no write permission for group and others. Without
+`owner`, it belongs to the user of the run. Links are copied as they are. Each file is replaced atomically, but not all
+together.
 
-What is in the directory and not in the source stays, unless `purge` is true. A directory of more than `max_files`
-members, and a run that would purge more than `max_purged`, are an error before anything is changed; so are sockets,
-FIFOs and devices in the source, directories more than 100 levels deep, and another filesystem in the directory. What
-`ignore` names is neither copied nor changed nor removed, and a directory that contains it stays.
+Files that are not in the source stay, unless `purge` is true. These are errors before anything is changed: more than
+`max_files` members, more than `max_purged` removals, sockets, FIFOs and devices in the source, more than 100 levels,
+another filesystem in the directory. Names in `ignore` are not copied, changed or removed; a directory that contains one
+stays.
 
-In a directory of another user, directories and files that belong to root already are not given away, as with `file`;
-a file with a source is written anew.
-
-Deleting the resource removes the directory with all that is in it, if that is not more than `max_files`.
+In a directory of another user, existing files and directories of root are not given away, as in `file`. Deletion
+removes the directory with everything in it, up to `max_files`.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the directory exists.", default="present"),
-        "path": path_attribute(
-            "The directory, as an absolute path without `..`. It is created if it does not exist; its parent is not."
-        ),
+        "path": path_attribute("The directory. It is created if missing; its parent is not."),
         "source": Attribute(f"Optional[{ABSOLUTE}]", "The directory to copy.", must_be="an absolute path without '..'"),
         "purge": Attribute("Optional[Boolean]", "Whether files that are not in the source are removed."),
-        "owner": Attribute(OWNER, "The owner of each member, by name or number.", must_be="a user's name"),
-        "group": Attribute(OWNER, "The group, by name or number.", must_be="a group's name"),
+        "owner": Attribute(OWNER, "The owner of each member.", must_be="a user's name"),
+        "group": Attribute(OWNER, "The group of each member.", must_be="a group's name"),
         "mode": Attribute(
             r"Optional[Pattern[/\A([0-7]{3,4}|[ugoa]*([-+=]([ugo]|[rwxXst]*))+(,[ugoa]*([-+=]([ugo]|[rwxXst]*))+)*)\z/]]",
-            "The mode, octal and in quotes, or in letters as chmod(1) takes them. Everybody who may read a directory"
-            ' may also enter it: "0644" becomes 0755 for a directory, and `X` is for directories and programs only.',
+            'The mode, octal and in quotes, or letters as for chmod(1). Readers may enter directories: "0644"'
+            " becomes 0755. `X` is for directories and programs only.",
             must_be="octal digits such as '0644', or letters such as 'u=rw,go=r'",
         ),
         "ignore": Attribute(
             "Optional[Variant[String[1], Array[String[1], 1]]]",
-            "Patterns of the shell for names that are left alone; with a slash, for paths within the tree.",
+            "Patterns of the shell for names; with a slash, for paths in the tree.",
             kind="parameter",
         ),
         "force": Attribute(
             "Boolean",
-            "Whether a directory may be replaced by a file or link, with all that is in it, and the reverse.",
+            "Whether a directory may be replaced by a file or link, with everything in it, and the reverse.",
             kind="parameter",
             default=False,
         ),
         "backup": Attribute(
             rf"Optional[Variant[Boolean, {ABSOLUTE}]]",
-            "Whether copies of regular files are kept before they are overwritten or removed, or the directory of the"
-            " copies, as with `file`.",
+            "Whether to keep copies of regular files before they are overwritten or removed, or the directory of"
+            " the copies, as in `file`.",
             kind="parameter",
             must_be="true, false, or the absolute path of a directory",
         ),
-        "max_files": Attribute(
-            "Integer[1]", "How many members a directory may have.", kind="parameter", default=10_000
-        ),
-        "max_purged": Attribute("Integer[1]", "How many members a run may purge.", kind="parameter", default=100),
+        "max_files": Attribute("Integer[1]", "The most members of the directory.", kind="parameter", default=10_000),
+        "max_purged": Attribute("Integer[1]", "The most members that a run purges.", kind="parameter", default=100),
     },
     autorequires={
         "file": directories,

@@ -42,50 +42,48 @@ TYPE = TypeDefinition(
       revision: main
       identity: /root/.ssh/deploy
 
-A branch is followed: each run asks the source for its newest commit, and checks that out as a local branch of the same
-name. A tag is looked up likewise. A commit, with all its digits, needs no question. Without `revision` the default
-branch is checked out once. `lifecycle: {ignore_changes: [revision]}` follows no branch after the creation.
+A branch is followed: each run asks the source for its newest commit, and checks it out as a local branch of the same
+name. Tags are looked up too; a full commit is not. Without `revision`, the default branch is checked out once.
+`lifecycle: {ignore_changes: [revision]}` follows no branch after the creation.
 
-Changed files and commits that the source does not have are never lost: the resource fails before anything is changed,
-or is deleted, unless `force` is set. With `force` changed files are restored in every run. Files that git does not
-track stay. The directory appears when it is complete; an update that was killed is completed by the next run.
+Changed files, and commits that the source does not have, are never lost: the resource fails, unless `force` is set,
+which restores changed files in every run. Untracked files stay. The directory appears when it is complete; the next run
+completes a killed update.
 
-git runs as the owner of the directory, never with the rights of another user: no hook and no setting in a working copy
-of `deploy` is executed by root. Where git runs as root, no other user may be able to change the code that it executes:
-`.git`, also of submodules, files that their settings include, the directories of tracked files, and those above.
-Otherwise the resource fails with path, owner and mode; declare the `user`, or give `--trust-path DIR` for a directory
-of a team. Hooks are never run. The password is given to git through a pipe: it is in no argument, no variable and no
-file. Where the source is a local path of another user, git refuses to read it (`safe.directory`); of a submodule it
-accepts no local path.
+git runs as the owner of the directory, so root executes no hooks and settings of other users. If git runs as root, no
+other user may be able to change code that it executes: `.git`, also of submodules, included settings, the directories
+of tracked files, and those above. Otherwise the resource fails with path, owner and mode; declare the `user`, or pass
+`--trust-path DIR`. Hooks are never run. The password is passed through a pipe. git refuses a local source of another
+user (`safe.directory`), and local paths of submodules.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the directory is a checkout.", default="present"),
         "path": Attribute(
             r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/+[^\/\x00-\x1f\x7f][^\x00-\x1f\x7f]*\z/]",
-            "The directory, as an absolute path without `..`. Its parent is not created.",
+            "The directory. Its parent is not created.",
             kind="namevar",
             must_be="an absolute path without '..'",
         ),
         "source": Attribute(
             SOURCE,
-            "The repository: a URL of `https`, `http`, `ssh`, `git` or `file`, `user@host:path`, or an absolute path.",
+            "The repository.",
             must_be="a URL of http, https, ssh, git or file, user@host:path, or an absolute path",
         ),
         "revision": Attribute(
             REVISION,
-            "The branch, tag, or commit with all its digits; `get` always reads the commit. If a branch and a tag"
-            " have the same name, it is the branch; `refs/tags/NAME` is the tag.",
+            "The branch, tag or full commit; `get` reads the commit. If a branch and a tag have the same name, the"
+            " branch counts; `refs/tags/NAME` is the tag.",
             must_be="a branch, a tag or a commit",
         ),
         "user": Attribute(
             r"Optional[Pattern[/\A[^\s:\/[:cntrl:]]+\z/]]",
-            "The owner of the directory, whom git runs as; the user of the run if not declared.",
+            "The owner of the directory, and the user of git; by default the user of the run.",
             kind="init_only",
             must_be="a user's name",
         ),
         "submodules": Attribute(
             "Boolean",
-            "Whether submodules are checked out too, as the revision wants them.",
+            "Whether to check out submodules.",
             kind="parameter",
             default=True,
         ),
@@ -97,16 +95,16 @@ accepts no local path.
         ),
         "identity": Attribute(
             r"Optional[Pattern[/\A\/[^[:cntrl:]]+\z/]]",
-            "The file of the private key for `ssh`, readable by `user`. The host's key must be known.",
+            "The private key for `ssh`, readable by `user`. The host's key must be known.",
             kind="parameter",
             must_be="an absolute path",
         ),
-        "branch": Attribute("Optional[String]", "The local branch; missing if there is none.", kind="read_only"),
+        "branch": Attribute("Optional[String]", "The local branch, if any.", kind="read_only"),
         "modified": Attribute(
-            "Optional[Array[String]]", "Up to 20 tracked files that are not as in the commit.", kind="read_only"
+            "Optional[Array[String]]", "Up to 20 tracked files that differ from the commit.", kind="read_only"
         ),
         "outdated_submodules": Attribute(
-            "Optional[Array[String]]", "Up to 20 submodules that are not as in the commit.", kind="read_only"
+            "Optional[Array[String]]", "Up to 20 submodules that differ from the commit.", kind="read_only"
         ),
     },
     autorequires={"file": directories, "user": "$user", "package": "git"},

@@ -12,19 +12,19 @@ TYPE = TypeDefinition(
     Group[web]:
       members: [alice, bob]
 
-Members must exist: declare the group after its users. Or declare the membership in the attribute `groups` of the type
-`user`, where the group comes first; do not declare both. Users whose primary group this is are not listed as members.
+Members must exist: declare the group after its users. Or declare `groups` of the type `user`, but not both. Users with
+this primary group are not listed as members.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the group exists.", default="present"),
         "name": Attribute(NAME, "The group's name.", kind="namevar", must_be="a group's name"),
         "gid": Attribute(
             "Optional[Integer[0, 4294967294]]",
-            "The number; the next free one for a new group if not declared. Changing it does not change files.",
+            "The number; by default the next free one. A change does not affect files.",
         ),
         "members": Attribute(
             f"Optional[Array[{NAME}]]",
-            "Exactly these users are members, in any order; `[]` for none. If not declared, members are not changed.",
+            "Exactly these users, in any order; `[]` for none. Undeclared members stay.",
             must_be="a user's name",
         ),
         "system": Attribute(

@@ -9,18 +9,17 @@ TYPE = TypeDefinition(
     Hostname[system]:
       hostname: web1.example.org
 
-There is one such resource, `Hostname[system]`; it cannot be created or deleted. The resolver does not look at it:
-declare the address of the name with a resource of the type `host`. Programs that have read the name before, such as a
-logging daemon, use the new one when they are started again. Comments in /etc/hostname stay.
+The only resource is `Hostname[system]`; it cannot be created or deleted. Declare the address of the name with the type
+`host`. Running programs, such as a logging daemon, use the new name after a restart. Comments in /etc/hostname stay.
 """,
     attributes={
         "name": Attribute("Enum[system]", "Always `system`: this machine.", kind="namevar"),
         "hostname": Attribute(
             r"Pattern[/\A[A-Za-z0-9]([A-Za-z0-9.-]{0,62}[A-Za-z0-9])?\z/]",
-            "The name: labels of letters, digits and hyphens, with dots between them, at most 64 characters in all.",
+            "Labels of letters, digits and hyphens, separated by dots.",
             must_be="a machine's name of at most 64 letters, digits, hyphens and dots",
         ),
-        "live": Attribute("String", "The name that the running kernel has.", kind="read_only"),
+        "live": Attribute("String", "The name in the running kernel.", kind="read_only"),
     },
     features={"custom_insync", "not_rehearsable", "preflight", "simple_get_filter", "validate"},
 )

@@ -16,15 +16,13 @@ TYPE = TypeDefinition(
     Json_setting[/etc/app.json:rules[0].port]: {value: 8443}
     Json_setting[/etc/app.json:labels['example.org/tier']]: {ensure: absent}
 
-A new setting is added at the end of its object, with the objects and arrays that lead to it, in the style of the file:
-its indentation, spaces and line ends. Objects and arrays that become empty when a setting is removed are removed with
-it. An element can be added only at the end of an array, and removed only there: otherwise declare the whole array. An
-empty file is an empty object.
+A new setting is added at the end of its object, with missing objects and arrays, in the style of the file. Objects and
+arrays that a removal leaves empty are removed. Elements can be added and removed only at the end of an array: otherwise
+declare the whole array. An empty file is an empty object.
 
-A file that is no valid JSON, such as one with comments, fails its settings with its path and the line of the mistake,
-and is not written. A byte order mark stays. A file that does not exist is created with mode 0644, or 0600 if a value is
-a secret. All changes of a file, of up to 1 MiB, are one replacement of the file, which keeps its owner, mode, ACL and
-extended attributes.
+Invalid JSON, such as a file with comments, is an error that names the line; nothing is written. A byte order mark
+stays. A new file has mode 0644, or 0600 if a value is a secret. All changes of a file, of up to 1 MiB, are one
+replacement, which keeps owner, mode, ACL and extended attributes.
 """,
     attributes=setting_attributes(),
     title_patterns=TITLE_PATTERNS,

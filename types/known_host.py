@@ -40,17 +40,16 @@ TYPE = TypeDefinition(
       key: AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1
       hashed: true
 
-The title is the first name of the host in its line, `@`, and the type of the key; after a blank the file, if it is
-another one than the machine's. `::1`, `0:0::0001` and `[::1]:22` are one name, written as ssh looks for it; where a
-file has another spelling, which ssh does not find, it is replaced. Names that are hashed in a file are recognized, but
-cannot be listed. A host with more than one key of a type in a file is a failure, as it would be unclear which one is
-trusted; so is a file that cannot be read. Other lines stay as they are.
+The title is the first name of the host, `@`, the type of the key and, after a blank, the file, unless it is the
+machine's. `::1`, `0:0::0001` and `[::1]:22` are one name. Spellings that ssh does not find are replaced. Hashed names
+are recognized, but cannot be listed. Two keys of one type for a host in a file are an error, because it is unclear
+which one is trusted; so is a file that cannot be read. Other lines stay.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether ssh knows the key.", default="present"),
         "name": Attribute(
             HOST,
-            "The name or address of the host as ssh writes it: `[host]:port` for another port than 22.",
+            "The host as ssh writes it: `[host]:port` for ports other than 22.",
             kind="namevar",
             must_be="a host's name as in known_hosts",
         ),
@@ -58,12 +57,12 @@ trusted; so is a file that cannot be read. Other lines stay as they are.
             """Enum['ssh-ed25519', 'ssh-rsa', 'ssh-dss', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384',
             'ecdsa-sha2-nistp521', 'sk-ssh-ed25519@openssh.com', 'sk-ecdsa-sha2-nistp256@openssh.com',
             ed25519, rsa, dsa, 'ed25519-sk', 'ecdsa-sk']""",
-            "The type of the key as in its line, or one of the short names at the end.",
+            "The type of the key, as in its line or by a short name.",
             kind="namevar",
         ),
         "target": Attribute(
             r"Optional[Pattern[/\A(~[\w.][\w.-]*\$?)?(\/[^\/\x00-\x1f\x7f]+)+\z/]]",
-            "The file, an absolute path or one in the home of a user: `~alice/.ssh/known_hosts`.",
+            "The file, also in a user's home: `~alice/.ssh/known_hosts`.",
             kind="namevar",
             default="/etc/ssh/ssh_known_hosts",
             must_be="an absolute path, or one that begins with ~ and a user's name",
@@ -75,20 +74,18 @@ trusted; so is a file that cannot be read. Other lines stay as they are.
         ),
         "host_aliases": Attribute(
             f"Optional[Array[{HOST}]]",
-            "Further names and addresses of the host; an empty list removes them.",
+            "More names and addresses of the host; an empty list removes them.",
             must_be="a host's name as in known_hosts",
         ),
-        "hashed": Attribute(
-            "Optional[Boolean]", "Whether the file hides the name behind a hash; not with `host_aliases`."
-        ),
+        "hashed": Attribute("Optional[Boolean]", "Whether the name is hashed in the file; not with `host_aliases`."),
         "misspelled": Attribute(
             "Optional[Hash[String, String]]",
-            "Names in a spelling that ssh does not look for, by the one that it looks for.",
+            "Names in a spelling that ssh does not find, with the right one.",
             kind="read_only",
         ),
         "marker": Attribute(
             "Enum[none, 'cert-authority', revoked]",
-            "What the key is for: to recognize the host (`none`), to sign keys of hosts, or to be refused.",
+            "The purpose of the key: to recognize the host (`none`), to sign keys of hosts, or to be refused.",
             kind="namevar",
             default="none",
         ),

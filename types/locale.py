@@ -13,11 +13,10 @@ TYPE = TypeDefinition(
       line: LANG=de_DE.UTF-8
       require: Locale[de_DE.UTF-8]
 
-For Debian and its relatives, whose package `locales` brings the sources. Only missing locales are built, each by
-localedef(1) into the archive; `locale-gen` alone would build all of them anew. A locale that is listed and not built is
-built. `ensure: absent` removes it from the archive too; `C`, `C.UTF-8` and `POSIX` are always there.
+For Debian and its derivatives, with the package `locales`. Only missing locales are built, each with localedef(1).
+`ensure: absent` also removes a locale from the archive; `C`, `C.UTF-8` and `POSIX` always exist.
 
-The last resource of the example is the default of the system: a change there is for sessions that begin later.
+The last resource of the example sets the default of the system, for new sessions.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the locale is listed and built.", default="present"),
@@ -29,7 +28,7 @@ The last resource of the example is the default of the system: a change there is
         ),
         "charset": Attribute(
             r"Optional[Pattern[/\A[A-Za-z0-9][A-Za-z0-9_.+-]*\z/]]",
-            "The character set; if not declared, that in the name.",
+            "The character set; by default the one in the name.",
             must_be="a character set such as 'UTF-8'",
         ),
         "built": Attribute("Optional[Boolean]", "Whether programs can use it.", kind="read_only"),

@@ -20,17 +20,16 @@ TYPE = TypeDefinition(
           create: 0640 www-data adm
           postrotate: systemctl reload nginx
 
-A section begins with the paths of its logs, with blanks between them. Settings are those of logrotate(8): `true` is the
-word alone, `false` the word that forbids it (`nocompress`, `notifempty`), anything else follows the word.
-`rotate_every` is `hourly`, `daily`, `weekly`, `monthly` or `yearly`. A script, such as `postrotate`, is a line or a
-list of lines. A file is written only if `logrotate --debug` reads the whole directory with it without another error: a
-log that another file has is a failure that names both. `resource logrotate_rule` lists the files in /etc/logrotate.d.
+A section begins with the paths of its logs, separated by blanks. Settings are those of logrotate(8): `true` is the word
+alone, `false` its negation (`nocompress`, `notifempty`), other values follow the word. `rotate_every` is `hourly`,
+`daily`, `weekly`, `monthly` or `yearly`. A script, such as `postrotate`, is a line or a list of lines. Before a file is
+written, `logrotate --debug` checks the whole directory; a log that another file has is an error that names both.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),
         "name": Attribute(
             r"Pattern[/\A[A-Za-z0-9_][\w-]{0,200}\z/]",
-            "The name of the file: letters, digits, `_` and `-`. Files whose names end as backups do are ignored.",
+            "The name of the file. logrotate ignores names that end like backups.",
             kind="namevar",
             must_be="a name of letters, digits, _ and -",
         ),

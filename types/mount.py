@@ -28,41 +28,38 @@ TYPE = TypeDefinition(
       fstype: tmpfs
       options: size=64m,nosuid,nodev
 
-A file system is mounted before its entry is written: one that cannot be mounted does not disturb the next start of the
-machine. When the options of a mounted one change it is remounted, or unmounted and mounted with `remounts: false`; when
-the device or the type changes it is unmounted and mounted. A resource that it subscribes to has it remounted. What was
-mounted by hand gets an entry and the declared options.
+A file system is mounted before its entry is written, so one that cannot be mounted does not disturb the next boot.
+Changed options are remounted, or unmounted and mounted with `remounts: false`; a changed device or type is unmounted
+and mounted. A notification remounts it. A file system that was mounted by hand gets an entry and the declared options.
 
-The directory must exist (declare it with `File`), not be reached through links, and only root may write to those above
-it. Blanks in paths are written as `\\040`. Other lines stay as they are. Everybody can read the options: give a file
-with the password, as in `credentials=/etc/smb.secret`. Swap has no mount point and is not managed.
-
-`resource mount` lists the entries of /etc/fstab.
+The directory must exist (declare it as `file`), without links on its path, and only root may write to the directories
+above it. Blanks in paths are written as `\\040`. Other lines stay. Everybody can read the options: pass passwords in a
+file, `credentials=/etc/smb.secret`. Swap is not managed.
 """,
     attributes={
         "ensure": Attribute(
             "Enum[mounted, unmounted, present, defined, absent]",
-            "`mounted` and `unmounted`: with an entry, and so now; `present` or `defined`: with an entry, whether"
-            " mounted or not; `absent`: unmounted and without an entry.",
+            "`mounted`, `unmounted`: with an entry, and mounted now or not; `present`, `defined`: with an entry,"
+            " mounted or not; `absent`: unmounted, without an entry.",
             default="mounted",
         ),
         "name": Attribute(PATH, "The mount point.", kind="namevar", must_be="an absolute path"),
         "device": Attribute(
             WORDS,
-            "What is mounted: a device, `UUID=...`, `LABEL=...`, `host:/path`, a directory (with the option `bind`), or"
-            " a name such as `tmpfs`. Needed for a new entry.",
+            "A device, `UUID=...`, `LABEL=...`, `host:/path`, a directory (option `bind`), or a name such as"
+            " `tmpfs`. Mandatory for a new entry.",
             must_be="text on one line",
         ),
         "fstype": Attribute(
             r"Optional[Pattern[/\A[\w.,-]+\z/]]",
-            "The type of the file system, for a new entry `auto` if not declared; `none` for `bind`.",
+            "The type; `auto` in a new entry by default, `none` for `bind`.",
             must_be="a file system's type",
         ),
         "options": Attribute(
-            WORDS, "The options with commas, for a new entry `defaults` if not declared.", must_be="text on one line"
+            WORDS, "The options, separated by commas; `defaults` in a new entry by default.", must_be="text on one line"
         ),
         "dump": Attribute("Optional[Integer[0, 2]]", "The fifth field, for dump(8); 0 in a new entry."),
-        "pass": Attribute("Optional[Integer[0]]", "The order of checks when the machine starts; 0 for none."),
+        "pass": Attribute("Optional[Integer[0]]", "The order of checks at boot; 0 for none."),
         "remounts": Attribute(
             "Boolean", "Whether the file system can be remounted with other options.", kind="parameter", default=True
         ),

@@ -14,22 +14,22 @@ TYPE = TypeDefinition(
       charset: utf8mb4
       collate: utf8mb4_unicode_ci
 
-`ensure: absent` drops the database with all its tables; `lifecycle: {protect: true}` refuses that. What is not declared
-is the server's default for a new database. Another `charset` or `collate` is for tables that are created later:
-tables keep theirs. `utf8` is `utf8mb3`, as servers call it today.
-
-The servers, and how they are reached, are described with [mysql_user](mysql_user.md).
+`ensure: absent` drops the database with all its tables; `lifecycle: {protect: true}` prevents that. A new database gets
+the server's defaults for undeclared attributes. A changed `charset` or `collate` applies to new tables. `utf8` is
+`utf8mb3`. For servers and connections see [mysql_user](mysql_user.md).
 """,
     config=config_attributes(),
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the database exists.", default="present"),
-        "name": Attribute(NAME, "The database, in this case.", kind="namevar", must_be="a database's name"),
+        "name": Attribute(
+            NAME, "The database; upper and lower case differ.", kind="namevar", must_be="a database's name"
+        ),
         "charset": Attribute(
             r"Optional[Pattern[/\A\w+\z/]]", "The character set of new tables.", must_be="a character set as utf8mb4"
         ),
         "collate": Attribute(
             r"Optional[Pattern[/\A\w+\z/]]",
-            "How new tables sort and compare texts; without it, the default of `charset`.",
+            "The collation of new tables; by default that of `charset`.",
             must_be="a collation as utf8mb4_unicode_ci",
         ),
     },

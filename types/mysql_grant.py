@@ -34,21 +34,18 @@ TYPE = TypeDefinition(
 
     Mysql_grant[admin@localhost on shop.*]: {privileges: [ALL], options: [GRANT]}
 
-The title says who, and on what: `*.*` is the whole server, `DATABASE.*` all of a database, `DATABASE.TABLE` a table or
-view; a routine is `PROCEDURE DATABASE.NAME` or `FUNCTION DATABASE.NAME`. `ACCOUNT/TABLE`, as in Puppet, is the same.
-A name with a space, `.`, `*` or a backtick stands in backticks.
+The title is the account, `on`, and the object: `*.*` (the whole server), `DATABASE.*`, `DATABASE.TABLE` (a table or
+view), `PROCEDURE DATABASE.NAME` or `FUNCTION DATABASE.NAME`. `ACCOUNT/TABLE`, as in Puppet, is the same. Names with a
+space, `.`, `*` or a backtick need backticks. In `DATABASE.*`, `_` matches any character and `%` any text: `my\_app.*`
+is only `my_app`, `my_app.*` also `my-app`.
 
-In `DATABASE.*` the server takes `_` for any character and `%` for any text: `my\_app.*` is only for `my_app`, and other
-rights than `my_app.*`, which are for `my-app` too.
+`privileges` has all rights of the account there; others are revoked after missing ones were granted. `[ALL]` are all
+rights for this kind of object. `GRANT OPTION` is `options: [GRANT]`; undeclared, it stays. `USAGE` is no right; with
+`[GRANT]` the account can pass on the rights that it has elsewhere. Synonyms are one right: `REPLICATION CLIENT` is
+`BINLOG MONITOR`. Rights of roles, and `PROXY`, are not managed.
 
-`privileges` has all rights of the account there; others are taken away, after missing ones were given. `[ALL]` are
-those that the server has for the whole server, a database, a table or a routine. `GRANT OPTION` is `options: [GRANT]`,
-and stays as it is where `options` is not declared. `USAGE` is no right; with `[GRANT]` it is the right to give the
-rights that the account has elsewhere. Several words for one right are one: `REPLICATION CLIENT` is `BINLOG MONITOR`.
-Rights of roles, and rights to be a `PROXY`, are not managed.
-
-The servers, and how they are reached, are described with [mysql_user](mysql_user.md). Rights of other accounts on `*.*`
-and `DATABASE.*` are seen only by a user that may read the database `mysql`.
+For servers and connections see [mysql_user](mysql_user.md). Only a user that may read the database `mysql` sees rights
+of other accounts on `*.*` and `DATABASE.*`.
 """,
     config=config_attributes(),
     attributes={
@@ -56,19 +53,19 @@ and `DATABASE.*` are seen only by a user that may read the database `mysql`.
         "user": Attribute(ACCOUNT, "The account, `USER@HOST`.", kind="namevar", must_be="an account as app@localhost"),
         "table": Attribute(
             TABLE,
-            "What the rights are on.",
+            "The object.",
             kind="namevar",
             must_be="*.*, DATABASE.*, DATABASE.TABLE, PROCEDURE DATABASE.NAME or FUNCTION DATABASE.NAME",
         ),
         "privileges": Attribute(
             f"Array[{PRIVILEGE}, 1]",
-            "The rights, in any order; of some columns as `SELECT (id, name)`.",
+            "The rights, in any order; for columns `SELECT (id, name)`.",
             must_be="rights as SELECT, or SELECT (id, name)",
         ),
         "options": Attribute(
-            "Optional[Array[Enum[GRANT]]]", "`[GRANT]` if the account may give these rights to others, `[]` if not."
+            "Optional[Array[Enum[GRANT]]]", "`[GRANT]`: the account may give these rights to others; `[]`: it may not."
         ),
-        "is_all": Attribute("Optional[Boolean]", "Whether these are all rights that there are.", kind="read_only"),
+        "is_all": Attribute("Optional[Boolean]", "Whether these are all rights.", kind="read_only"),
     },
     title_patterns=[
         {"pattern": r"(?P<user>\S+) on (?P<table>[\s\S]+)\z"},

@@ -21,20 +21,18 @@ TYPE = TypeDefinition(
 
 An account is a user and the host that it comes from, `USER@HOST`; `%` is any host.
 
-A password is a secret, `password: ${inputs.password}`, for the plugin `mysql_native_password`. The server gets its
-hash, which is computed here, and so has the password in no log. A text that is such a hash already, `*` and 40
-hexadecimal digits, is stored as it is. That hash is compared with the one of the account: a
-password that was changed elsewhere is seen, and set again.
+`password: ${inputs.password}` is for the plugin `mysql_native_password`. Its hash is computed here, so no log of the
+server has the password. A text that is such a hash, `*` and 40 hexadecimal digits, is stored as it is. The hash is
+compared: a password that was changed elsewhere is set again.
 
-`password_hash` is the value that a plugin compares with, as `SHOW CREATE USER` shows it: for `ed25519` a hash, for
-`pam` the name of a service, for `caching_sha2_password` the bytes of the hash as `0x2441...`. Undeclared attributes
-stay as they are. A new account without a password, a hash and a plugin gets a random, unknown password: the server
-would give it an empty one, and let everybody in.
+`password_hash` is the value that `SHOW CREATE USER` shows for a plugin: a hash for `ed25519`, the name of a service for
+`pam`, `0x2441...` for `caching_sha2_password`. Undeclared attributes stay. A new account without password, hash and
+plugin gets a random password; with an empty one the server would let everybody in.
 
-The user that makes the changes is neither removed nor locked.
+The account that makes the changes is neither removed nor locked.
 
-PyMySQL connects as `root` through the socket, which a server of Debian accepts from root without a password; it is
-installed with `pip install 'resource-api[mysql]'`. Each other server or user is a configured provider:
+By default PyMySQL (`pip install 'resource-api[mysql]'`) connects as `root` through the socket, which Debian's servers
+accept without a password. For other servers and users, configure a provider:
 
     providers:
       mysql_user:
@@ -42,10 +40,9 @@ installed with `pip install 'resource-api[mysql]'`. Each other server or user is
     resources:
       Mysql_user[app@localhost]: {locked: true}
 
-These types are tested with MariaDB 10.11. Servers from MariaDB 10.6 and MySQL 8.0 are accepted. What MySQL does
-differently is taken from its manual and was not run: Debian has no package of its server. MySQL 8.4 has
-`mysql_native_password` switched off, and 9 has it no more; declare `plugin: caching_sha2_password` and its
-`password_hash` there.
+Tested with MariaDB 10.11; MariaDB 10.6, MySQL 8.0 and later ones are accepted. The differences of MySQL are implemented
+from its manual, without tests. In MySQL 8.4 and later, declare `plugin: caching_sha2_password` with its
+`password_hash`.
 """,
     config=config_attributes(),
     attributes={
@@ -54,12 +51,12 @@ differently is taken from its manual and was not run: Debian has no package of i
         "password": Attribute("Optional[Sensitive[String[1]]]", "The password, for `mysql_native_password`."),
         "password_hash": Attribute(
             r"Optional[Sensitive[Pattern[/\A[^[:cntrl:]]+\z/]]]",
-            "What `plugin` compares with; without `plugin` the hash of `mysql_native_password`.",
+            "The value that `plugin` compares with; by default the hash for `mysql_native_password`.",
             must_be="one line",
         ),
         "plugin": Attribute(
             r"Optional[Pattern[/\A\w+\z/]]",
-            "How the account logs in: `mysql_native_password`, `ed25519`, `unix_socket`, `pam` and so on.",
+            "The login method: `mysql_native_password`, `ed25519`, `unix_socket`, `pam` and so on.",
             must_be="a plugin's name",
         ),
         "max_connections_per_hour": Attribute(LIMIT, "The most connections in an hour; 0: no limit."),
@@ -68,18 +65,18 @@ differently is taken from its manual and was not run: Debian has no package of i
         "max_user_connections": Attribute(LIMIT, "The most connections at a time; 0: the limit of the server."),
         "tls_options": Attribute(
             r"Optional[Array[Pattern[/\A(NONE|SSL|X509|(CIPHER|ISSUER|SUBJECT) [^[:cntrl:]]*[^[:cntrl:]\s])\z/], 1]]",
-            "What a connection must have: `[NONE]`, `[SSL]`, `[X509]`, or some of `CIPHER …`, `ISSUER …`, `SUBJECT …`.",
+            "Requirements of a connection: `[NONE]`, `[SSL]`, `[X509]`, or some of `CIPHER …`, `ISSUER …`,"
+            " `SUBJECT …`.",
             must_be="NONE, SSL, X509, or CIPHER, ISSUER or SUBJECT with a text, as 'ISSUER /CN=ca'",
         ),
         "password_lifetime": Attribute(
             "Optional[Variant[Enum[default, never], Integer[1, 65535]]]",
-            "After how many days the password must be changed; `default`: as the server says.",
+            "Days until the password must be changed; `default`: the server's setting.",
         ),
-        "locked": Attribute("Optional[Boolean]", "Whether the account may not log in."),
+        "locked": Attribute("Optional[Boolean]", "Whether the account cannot log in."),
         "plugins": Attribute(
             "Optional[Array[String]]",
-            "All plugins, where the account may log in by any of several, as MariaDB allows; a declared `plugin` or"
-            " password takes their place.",
+            "All plugins, if MariaDB accepts several; a declared `plugin` or password replaces them.",
             kind="read_only",
         ),
     },

@@ -18,15 +18,14 @@ TYPE = TypeDefinition(
           }
         }
 
-The tables of the file are replaced in one transaction: there is no moment with half of the rules. What the kernel does
-not accept is not written, nor what /etc/nftables.conf, where it includes the directory of the file, could not be loaded
-with. Other tables, of containers for example, stay; with the statement `flush ruleset` in the file they are removed.
-The kernel's tables are compared with the file's, loaded in an empty network namespace, without counters: rules
-that were added or removed by hand are drift, and the plan says which. So use `iifname` instead of `iif`, which needs
-the interface, and no sets whose elements other programs change.
+The tables of the file are replaced in one transaction. A file that the kernel refuses, or that conflicts with
+/etc/nftables.conf, is not written. Other tables, such as those of containers, stay, unless the file contains `flush
+ruleset`. The kernel's tables are compared with the file's, without counters: rules that were added or removed by hand
+are drift, and the plan names them. So use `iifname` instead of `iif`, which needs the interface, and no sets whose
+elements other programs change.
 
-`ensure: absent` removes the file and its tables; so does `destroy`, unless file and rules were there before, and did
-not come with a package that is ours. Enable `Service[nftables]` to load /etc/nftables.conf at the start.
+`ensure: absent` and `destroy` remove the file and its tables. `destroy` keeps a file and rules that existed before,
+unless a package of ours brought them. Enable `Service[nftables]` to load /etc/nftables.conf at boot.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file and its tables exist.", default="present"),
@@ -39,7 +38,7 @@ not come with a package that is ours. Enable `Service[nftables]` to load /etc/nf
         ),
         "content": Attribute("String[1]", "The text of the file, as nft(8) reads it."),
         "drift": Attribute(
-            "Optional[Array[String]]", "In which rules the kernel differs from the file.", kind="read_only"
+            "Optional[Array[String]]", "The rules in which the kernel differs from the file.", kind="read_only"
         ),
         "package": Attribute("Optional[String]", "The package that the file belongs to.", kind="read_only"),
         "loaded": Attribute("Boolean", "Whether the kernel has the tables of the file.", kind="read_only"),

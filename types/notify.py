@@ -14,14 +14,14 @@ TYPE = TypeDefinition(
       subscribe: Package[app]
     Package[app]: {ensure: present}
 
-Without `refreshonly` the message is written by every run, which counts as a change, as in Puppet. The metaparameter
-`loglevel` gives the level of a message of one line. A message that contains a secret is written as `<sensitive>`.
+Without `refreshonly`, every run writes the message, which counts as a change, as in Puppet. The metaparameter
+`loglevel` sets the level of a message of one line. A message that contains a secret is written as `<sensitive>`.
 """,
     attributes={
         "name": Attribute("String[1]", "The name; also the message, unless `message` is declared.", kind="namevar"),
         "message": Attribute(
             "Optional[Variant[String[1], Numeric, Boolean, Array[Data], Hash[String, Data]]]",
-            "The message; arrays and hashes are written as JSON, each line of a text on its own.",
+            "The message; lists and mappings are written as JSON.",
             kind="parameter",
         ),
         "refreshonly": Attribute(

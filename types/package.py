@@ -18,46 +18,45 @@ TYPE = TypeDefinition(
     Package[kernel-tools]:
       implementation: dnf
 
-The machine decides which one is used: apt where dpkg manages the packages, otherwise dnf where it is installed,
-otherwise zypper. With apt, packages that are adjacent in a manifest are installed and removed in one transaction, and
-purged in a second one; with dnf, removed in one and installed in another; with zypper, installed and removed in one.
-With dnf and zypper a version is written with its release, and its epoch if that is not 0, `2:9.1.309-1.fc40`;
-`name.arch` stands for `name:arch`; and rpm decides which configuration files stay. With dnf nothing can be held; with
-zypper `hold` is a lock, which keeps a package also from `latest`.
+The provider is auto-detected: apt if dpkg manages the packages, otherwise dnf, otherwise zypper. Adjacent packages of a
+manifest are changed in one transaction, or in two: with apt, purged packages have the second one; with dnf, removed
+packages the first one.
 
-Edited configuration files are kept. `latest` is the version in the package lists that the last `apt-get update` has
-fetched. A virtual package cannot be managed: declare a package that provides it; the plan names them. `purged` also
-removes the configuration files of a package that was removed before.
+With dnf and zypper a version has its release, and its epoch unless that is 0: `2:9.1.309-1.fc40`. `name.arch` is
+`name:arch`, and rpm decides which configuration files stay. dnf cannot hold packages; with zypper `hold` is a lock,
+also against `latest`.
 
-Before each transaction the program tells which other packages it would install, upgrade, downgrade or remove. The plan
-shows them, and a package fails whose change would [undo another declaration](../commands.md#what-else-a-change-does).
+Edited configuration files are kept. `latest` is the newest version in the package lists, as fetched by the last
+`apt-get update`. Virtual packages cannot be managed: declare one of the packages that the plan names. `purged` also
+removes configuration files of packages that were removed before.
+
+The plan shows which other packages a transaction installs, upgrades, downgrades or removes. A package fails if its
+change would [undo another declaration](../commands.md#what-else-a-change-does).
 """,
     attributes={
         "ensure": Attribute(
             f"Variant[Enum[present, absent, purged, latest], {VERSION}]",
-            "`present`: installed in any version. `latest`: in the version that apt would install now. A version:"
-            " exactly this one, even if it is older. `absent`: removed. `purged`: `absent` with `purge: true`.",
+            "`present`: any version. `latest`: the version that apt would install now. A version: exactly this"
+            " one, also a downgrade. `absent`: removed. `purged`: `absent` with `purge: true`.",
             default="present",
             must_be="a version",
         ),
         "name": Attribute(
             NAME,
-            "The name; `name:arch` for another architecture than the machine's.",
+            "The name; `name:arch` for another architecture.",
             kind="namevar",
             must_be="a package's name",
         ),
         "mark": Attribute(
             "Optional[Enum[hold, none]]",
-            "`hold`: apt leaves the package in its version and state, except for a change that is declared here;"
-            " `none`: not held.",
+            "`hold`: only a declared change affects the package; `none`: not held.",
         ),
         "purge": Attribute(
             "Boolean", "Whether a removal also removes the configuration files.", kind="parameter", default=False
         ),
         "install_options": Attribute(
             "Optional[Array[String[1]]]",
-            "Options for the installing program, with apt for instance `--no-install-recommends` or"
-            " `--target-release=stable`.",
+            "Options for the installing program, such as `--no-install-recommends` for apt.",
             kind="parameter",
         ),
         "version": Attribute("Optional[String]", "The installed version.", kind="read_only"),
@@ -66,7 +65,7 @@ shows them, and a package fails whose change would [undo another declaration](..
             "The version that apt would install now; read only for `latest`.",
             kind="read_only",
         ),
-        "status": Attribute("Optional[String]", "The state of the package in dpkg's words.", kind="read_only"),
+        "status": Attribute("Optional[String]", "The state in dpkg's words.", kind="read_only"),
     },
     verbs={"create": "installing", "delete": "removing"},
     features={"canonicalize", "custom_insync", "preflight", "side_effects", "simple_get_filter"},

@@ -13,14 +13,16 @@ TYPE = TypeDefinition(
       encoding: UTF8
       locale: C.UTF-8
 
-`ensure: absent` drops the database with all its data; `lifecycle: {protect: true}` refuses that, and the server
-while others are connected. `encoding` and
-`locale` can be set at creation only. Its configured providers are the same as of [postgresql_role](postgresql_role.md).
+`ensure: absent` drops the database with all its data; `lifecycle: {protect: true}` prevents that. The server refuses it
+while clients are connected. `encoding` and `locale` can be set at creation only. For servers and connections see
+[postgresql_role](postgresql_role.md).
 """,
     config=config_attributes(),
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the database exists.", default="present"),
-        "name": Attribute(NAME, "The database, in this case.", kind="namevar", must_be="a database's name"),
+        "name": Attribute(
+            NAME, "The database; upper and lower case differ.", kind="namevar", must_be="a database's name"
+        ),
         "owner": Attribute(
             r"Optional[Pattern[/\A[^[:cntrl:]]{1,63}\z/]]", "The role that owns it.", must_be="a role's name"
         ),
@@ -29,13 +31,13 @@ while others are connected. `encoding` and
         ),
         "locale": Attribute(
             r"Optional[Pattern[/\A[\w.@-]+\z/]]",
-            "The locale for sorting and for kinds of characters.",
+            "The locale for sorting and character classes.",
             kind="init_only",
             must_be="a locale",
         ),
         "template": Attribute(
             f"Optional[{NAME}]",
-            "What a new database is copied from; `template0` if `encoding` or `locale` is declared.",
+            "The template of a new database; `template0` if `encoding` or `locale` is declared.",
             kind="parameter",
             must_be="a database's name",
         ),
@@ -44,8 +46,8 @@ while others are connected. `encoding` and
         ),
         "connection_limit": Attribute("Optional[Integer[-1]]", "The most connections at a time; -1: no limit."),
         "allow_connections": Attribute("Optional[Boolean]", "Whether connections are allowed."),
-        "is_template": Attribute("Optional[Boolean]", "Whether every role that may create databases may copy it."),
-        "comment": Attribute("Optional[String]", "A note for people."),
+        "is_template": Attribute("Optional[Boolean]", "Whether roles that may create databases may copy it."),
+        "comment": Attribute("Optional[String]", "A comment."),
         "oid": Attribute(
             "Optional[Integer]", "The number that the server has assigned.", kind="read_only", stable=True
         ),

@@ -32,20 +32,20 @@ TYPE = TypeDefinition(
 
     Postgresql_grant[PUBLIC on schema public in shop]: {ensure: absent}
 
-The title says who, on what, and in which database: a `database` and a `tablespace` are in none. `tables`, `sequences`
-and `functions` are all of a schema that there are at the time of the run: a right that is missing on one of them is
-given. Those that are created later get it by the next run, or by `ALTER DEFAULT PRIVILEGES`. There must be one.
+The title is the role, `on`, and the object, followed by `in` and the database, except for a `database` or `tablespace`.
+`tables`, `sequences` and `functions` are all objects of a schema at the time of the run; there must be at least one.
+Later objects get the rights in the next run, or by `ALTER DEFAULT PRIVILEGES`.
 
-`privilege` has all rights of the role on the object; others are revoked. `[ALL]` are those that there are for the kind
-of object. `PUBLIC` is every role: it may connect to a new database and run functions, until that is taken away by
-`ensure: absent`. Rights that another role has given with its grant option are that role's to take away.
+`privilege` has all rights of the role on the object; others are revoked. `[ALL]` are all rights for the kind of object.
+`PUBLIC` is every role: by default it may connect to new databases and run functions, until `ensure: absent`. Rights
+that another role has granted can be revoked by that role only.
 
-Its configured providers are the same as of [postgresql_role](postgresql_role.md).
+For servers and connections see [postgresql_role](postgresql_role.md).
 """,
     config=config_attributes(),
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the role has any right there.", default="present"),
-        "role": Attribute(NAME, "The role; `PUBLIC` for every one.", kind="namevar", must_be="a role's name"),
+        "role": Attribute(NAME, "The role; `PUBLIC` for all.", kind="namevar", must_be="a role's name"),
         "object_type": Attribute(
             f"Enum[{KINDS.replace('|', ', ')}]",
             "The kind of object; views are tables. `tables`, `sequences`, `functions`: all in a schema.",
@@ -53,13 +53,13 @@ Its configured providers are the same as of [postgresql_role](postgresql_role.md
         ),
         "object_name": Attribute(
             rf"Pattern[/\A{PART}(\.{PART})?\z/]",
-            "The object; `SCHEMA.NAME` for a table or sequence, the schema for all in it.",
+            "The object; `SCHEMA.NAME` for a table or sequence, the schema for all objects in it.",
             kind="namevar",
             must_be="a name as 'orders', or 'public.orders' for a table or sequence",
         ),
         "database": Attribute(
             r"Optional[Pattern[/\A((?!pg_)[A-Za-z_][A-Za-z0-9_.@$-]{0,62})?\z/]]",
-            "The database that the object is in; none for a database or tablespace.",
+            "The database of the object; none for a database or tablespace.",
             kind="namevar",
             default="",
             must_be="a database's name",
@@ -70,10 +70,8 @@ Its configured providers are the same as of [postgresql_role](postgresql_role.md
             "The rights, in any order.",
         ),
         "grant_option": Attribute("Optional[Boolean]", "Whether the role may give these rights to others."),
-        "missing": Attribute(
-            "Optional[Array[String]]", "The first three objects that lack a right others have.", kind="read_only"
-        ),
-        "is_all": Attribute("Optional[Boolean]", "Whether these are all rights that there are.", kind="read_only"),
+        "missing": Attribute("Optional[Array[String]]", "The first three objects that lack a right.", kind="read_only"),
+        "is_all": Attribute("Optional[Boolean]", "Whether these are all rights.", kind="read_only"),
     },
     title_patterns=[
         {

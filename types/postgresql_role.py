@@ -15,14 +15,13 @@ TYPE = TypeDefinition(
       member_of: [readers]
       connection_limit: 20
 
-A password is a secret, `password: ${inputs.password}`. The server gets only a SCRAM verifier of it, computed here, so
-the password itself is in no log of the server. A verifier, `SCRAM-SHA-256$...` or `md5...` as the server stores it, is
-stored as it is. Who may read `pg_authid`, as `postgres` may, compares the password with the server's: one that
-was changed elsewhere is seen, and set again. What is not declared stays as it is, and is the server's default for a
-new role. A role that owns something is not removed: the server names it.
+`password: ${inputs.password}`: the server gets only a SCRAM verifier, computed here, so no log of the server has the
+password. A verifier, `SCRAM-SHA-256$...` or `md5...`, is stored as it is. A user that may read `pg_authid`, such as
+`postgres`, compares the password: one that was changed elsewhere is set again. Undeclared attributes stay; a new role
+gets the server's defaults. A role that owns objects is not removed; the error names them.
 
-psql connects as the account `postgres` of this machine, through the socket. Each other server, port or role is a
-configured provider:
+By default psql connects as the account `postgres` through the socket. For other servers, ports and roles, configure a
+provider:
 
     providers:
       postgresql_role:
@@ -33,14 +32,14 @@ configured provider:
     config=config_attributes(),
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the role exists.", default="present"),
-        "name": Attribute(NAME, "The role, in this case.", kind="namevar", must_be="a role's name"),
+        "name": Attribute(NAME, "The role; upper and lower case differ.", kind="namevar", must_be="a role's name"),
         "login": Attribute(BOOLEAN, "Whether it may log in; a new role may not."),
         "superuser": Attribute(BOOLEAN, "Whether it may do everything."),
         "createdb": Attribute(BOOLEAN, "Whether it may create databases."),
         "createrole": Attribute(BOOLEAN, "Whether it may create roles."),
         "inherit": Attribute(BOOLEAN, "Whether it has the rights of the roles that it is a member of."),
         "replication": Attribute(BOOLEAN, "Whether it may replicate."),
-        "bypassrls": Attribute(BOOLEAN, "Whether policies for rows do not apply to it."),
+        "bypassrls": Attribute(BOOLEAN, "Whether it bypasses row-level security."),
         "connection_limit": Attribute("Optional[Integer[-1]]", "The most connections at a time; -1: no limit."),
         "valid_until": Attribute(
             r"Optional[Pattern[/\A(infinity|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)\z/]]",
@@ -52,11 +51,11 @@ configured provider:
             "All roles that it is a member of.",
             must_be="a role's name",
         ),
-        "comment": Attribute("Optional[String]", "A note for people."),
+        "comment": Attribute("Optional[String]", "A comment."),
         "password": Attribute("Optional[Sensitive[String[1]]]", "The password, or its verifier.", write_only=True),
         "stored": Attribute(
             "Optional[Sensitive[String]]",
-            "The method by which the server stores the password, and the digest of the stored value.",
+            "The storage method of the password, and the digest of the stored value.",
             kind="read_only",
         ),
         "oid": Attribute(

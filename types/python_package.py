@@ -17,51 +17,52 @@ TYPE = TypeDefinition(
       source: /srv/tool
       editable: true
 
-The title is the name of the package and the directory of the environment. Packages that are adjacent in a manifest are
-installed by one call of pip for each environment, which runs as the owner of the environment. What is installed is read
-from the files of the environment, and nothing of it is executed. A package whose installation was interrupted is
-installed again. What pip installs or changes besides is in the plan, and so is each other package that does not accept
-a new version or needs what is removed (`also breaks app`): where it is declared present, the change fails. To keep a
-set of versions together, give each package the same file of `constraints`.
+The title is the package and the directory of the environment. Adjacent packages of a manifest are installed by one call
+of pip for each environment, as the owner of the environment. Installed packages are read from the files of the
+environment, without executing them. An interrupted installation is repeated.
+
+The plan shows other packages that pip installs or changes, and packages that a change breaks (`also breaks app`): if
+one of them is declared present, the change fails. To keep a set of versions together, give all packages the same
+`constraints`.
 """,
     attributes={
         "ensure": Attribute(
             r"Variant[Enum[present, absent, latest], Pattern[/\A\d[\w.!+-]*\z/]]",
-            "`present`: in any version. `latest`: in the newest version that pip finds. A version: exactly this one."
+            "`present`: any version. `latest`: the newest version that pip finds. A version: exactly this one."
             " `absent`: removed.",
             default="present",
             must_be="a version",
         ),
         "name": Attribute(
             r"Pattern[/\A[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?\z/]",
-            "The name of the package, in any of its spellings.",
+            "The package, in any of its spellings.",
             kind="namevar",
             must_be="a package's name",
         ),
         "virtualenv": Attribute(
             r"Pattern[/\A(?!.*\/\.\.?(\/|\z))(\/[\w.+@,=~-]+)+\z/]",
-            "The directory of the environment, a full path.",
+            "The directory of the environment.",
             kind="namevar",
             must_be="an absolute path of letters, digits, and '.', '_', '-', '+', '@', ',', '=', '~', without '..'",
         ),
         "source": Attribute(
             r"Optional[Pattern[/\A(\/[^[:cntrl:]]+|(https?:\/\/|(git|hg|svn|bzr)\+)[^\s[:cntrl:]]+)\z/]]",
-            "The source instead of an index: the full path of a directory or an archive, a URL, or an"
-            " address of version control such as `git+https://git.example.org/app.git@v2`.",
+            "The source instead of an index: a directory, an archive, a URL, or an address such as"
+            " `git+https://git.example.org/app.git@v2`.",
             must_be="an absolute path, a URL, or an address of version control",
         ),
         "editable": Attribute(
-            "Optional[Boolean]", "Whether the package is used from the directory `source`, so that edits take effect."
+            "Optional[Boolean]", "Whether to use the package from the directory `source`, so that edits take effect."
         ),
         "extras": Attribute(
             r"Optional[Array[Pattern[/\A[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?\z/]]]",
-            "Optional parts that are installed with the package. They are no reason for an installation by themselves.",
+            "Optional parts to install with the package; alone they are no reason for an installation.",
             kind="parameter",
             must_be="the name of an extra",
         ),
         "constraints": Attribute(
             r"Optional[Pattern[/\A(\/[^\/\x00-\x1f\x7f]+)+\z/]]",
-            "A file with the versions that pip may choose, also of its requirements; a full path.",
+            "A file with the versions that pip may choose, also for requirements.",
             kind="parameter",
             must_be="an absolute path",
         ),
@@ -75,7 +76,7 @@ set of versions together, give each package the same file of `constraints`.
             "Optional[String]", "The newest version that pip finds; read only for `latest`.", kind="read_only"
         ),
         "status": Attribute(
-            "Optional[String]", "`installed`, or `incomplete` if its installation was interrupted.", kind="read_only"
+            "Optional[String]", "`installed`, or `incomplete` after an interrupted installation.", kind="read_only"
         ),
     },
     title_patterns=[{"pattern": r"(?P<name>\S+) (?P<virtualenv>/[\s\S]+)\z"}, {"pattern": r"(?P<name>[\s\S]+)\z"}],

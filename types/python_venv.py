@@ -23,41 +23,40 @@ TYPE = TypeDefinition(
       owner: app
       system_site_packages: true
 
-An environment whose interpreter is missing, as after an upgrade of the system, is made again and keeps its packages, as
-far as they are for the same version of Python. One whose making was interrupted is made anew. A directory with other
-content is a failure. `ensure: absent` removes the whole directory.
+An environment whose interpreter is missing, for example after a system upgrade, is rebuilt with the packages that fit
+the version of Python. An interrupted creation is started again. A directory with other content is an error. `ensure:
+absent` removes the whole directory.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the environment exists.", default="present"),
         "path": Attribute(
             r"Pattern[/\A(?!.*\/\.\.?(\/|\z))(\/[\w.+@,=~-]+)+\z/]",
-            "The directory, a full path, without blanks and other characters that scripts in it could not have.",
+            "The directory.",
             kind="namevar",
             must_be="an absolute path of letters, digits, and '.', '_', '-', '+', '@', ',', '=', '~', without '..'",
         ),
         "python": Attribute(
             r"Pattern[/\A(\/[^\/\x00-\x1f\x7f]+)+\z/]",
-            "The interpreter with which an environment is made, a full path.",
+            "The interpreter that creates the environment.",
             kind="parameter",
             default="/usr/bin/python3",
             must_be="an absolute path",
         ),
         "pip": Attribute("Boolean", "Whether a new environment gets a pip of its own.", kind="parameter", default=True),
         "system_site_packages": Attribute(
-            "Optional[Boolean]", "Whether the packages of the system can be used too; at first not."
+            "Optional[Boolean]", "Whether packages of the system can be used; by default not."
         ),
         "owner": Attribute(
             r"Optional[Pattern[/\A[^\s:\/[:cntrl:]-][^\s:\/[:cntrl:]]*\z/]]",
-            "The user who makes the environment and owns it; needed where others than root can write to a directory on"
-            " the path.",
+            "The user who creates and owns the environment; mandatory where users other than root can write to a"
+            " directory on the path.",
             kind="init_only",
             must_be="a user's name",
         ),
         "version": Attribute("Optional[String]", "The version of Python.", kind="read_only"),
         "status": Attribute(
             "Optional[String]",
-            "`complete`; `incomplete` if its making was interrupted, `broken` if its interpreter is missing,"
-            " `empty` for a directory without content.",
+            "`complete`; `incomplete` after an interrupted creation; `broken` without its interpreter; `empty`.",
             kind="read_only",
         ),
     },

@@ -11,10 +11,9 @@ TYPE = TypeDefinition(
       search: [example.org]
       options: [edns0, "timeout:2"]
 
-An attribute that is not declared stays as it is, and so do comments and other lines. If the file is a link into /run,
-as systemd-resolved and resolvconf make it, it is replaced by a file, because their content would win otherwise;
-systemd-resolved then reads the file. What is not declared is taken over from the file that it led to, except for
-comments.
+Undeclared attributes, comments and other lines stay. A link into /run, as systemd-resolved and resolvconf make it, is
+replaced by a file, because its content would be overwritten; systemd-resolved then reads the file. Undeclared values
+are copied from the link's target, without comments.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),
@@ -32,7 +31,7 @@ comments.
         ),
         "search": Attribute(
             r"Optional[Array[Pattern[/\A(\.|[\w-]+(\.[\w-]+)*\.?)\z/]]]",
-            "The domains in which names without a dot are looked up. A line `domain` is read as a list of one.",
+            "The domains for names without a dot. A line `domain` is read as a list of one.",
             must_be="a domain",
         ),
         "options": Attribute(
@@ -40,7 +39,7 @@ comments.
             "The options of resolv.conf(5), such as `rotate` or `ndots:2`, in this order.",
             must_be="an option such as rotate or ndots:2",
         ),
-        "managed_by": Attribute("Optional[String]", "The file in /run that it is a link to.", kind="read_only"),
+        "managed_by": Attribute("Optional[String]", "The file in /run that the path is a link to.", kind="read_only"),
     },
     autorequires={"file": "$path"},
     features={"canonicalize", "custom_insync", "preflight", "preflight_of_removals", "simple_get_filter", "validate"},

@@ -31,17 +31,14 @@ TYPE = TypeDefinition(
               key: AAAAC3NzaC1lZDI1NTE5AAAAIBfQTD0zM0aZKcm8bcA3wCT3jWjXSyWFHpNmQ1nVdSKw
               options: [no-pty]
 
-        The title is the key's comment, the last part of its line. A key is identified by its comment, its type, its
-        user and its file: the same comment in the file of another user is another key, and nothing of one file is ever
-        used for another. In one file only one key of each type may have a comment. To declare two keys with one
-        comment, give them other titles and the comment as `name`.
+        The title is the key's comment, the last part of its line. A key is identified by its comment, type, user and
+        file; in one file, only one key of each type may have a comment. For two keys with one comment, use different
+        titles and declare the comment as `name`.
 
-        sshd takes the options of the first line with a key. Where another line with the same key comes first and has
-        other options, the plan names it, and the declared line is put before it; where both are declared, one of them
-        fails. Where a removed key stands on another line too, a warning names that line: it still allows a login. The
-        directory `~/.ssh` and the file
-        are created when needed, accessible to the user only. A file that cannot be read, such as a symbolic link that
-        the user has put there, is a failure of the keys in it, also of those that are declared absent.
+        sshd uses the options of the first line with a key. If an earlier line has the same key with other options, the
+        plan names it, and the declared line is put before it. If a removed key is on another line too, a warning names
+        that line: it still allows a login. `~/.ssh` and the file are created if needed, accessible to the user only. If
+        a file cannot be read, such as a symbolic link of the user, all its keys fail, also absent ones.
     """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the key allows a login.", default="present"),
@@ -53,14 +50,14 @@ TYPE = TypeDefinition(
         ),
         "target": Attribute(
             r"Optional[Pattern[/\A~?(\/[^\/\x00-\x1f\x7f]+)+\z/]]",
-            "The file, an absolute path or one in `~`, the user's home; `%u` is replaced by the user's name.",
+            "The file; `~` is the user's home, `%u` the user's name.",
             kind="namevar",
             default="~/.ssh/authorized_keys",
             must_be="an absolute path, or one that begins with ~/",
         ),
         "user": Attribute(
             r"Pattern[/\A[\w.][\w.-]*\$?\z/]",
-            "The user of the login, who owns the file.",
+            "The user who can log in and owns the file.",
             kind="namevar",
             must_be="a user's name",
         ),
@@ -69,8 +66,8 @@ TYPE = TypeDefinition(
             'ecdsa-sha2-nistp521', 'sk-ssh-ed25519@openssh.com', 'sk-ecdsa-sha2-nistp256@openssh.com',
             'ssh-ed25519-cert-v01@openssh.com', 'ssh-rsa-cert-v01@openssh.com', 'ssh-dss-cert-v01@openssh.com',
             ed25519, rsa, dsa, 'ed25519-sk', 'ecdsa-sk', any]""",
-            "The type of the key as in its line, or one of the short names at the end. A key that is absent needs none:"
-            " keys of any type with the comment are removed.",
+            "The type of the key, as in its line or by a short name. `any` is for removal: keys of all types with"
+            " the comment.",
             kind="namevar",
             default="any",
         ),
@@ -85,7 +82,7 @@ TYPE = TypeDefinition(
             must_be='an option such as no-pty or from="10.0.0.0/8"',
         ),
         "overridden_by": Attribute(
-            "Optional[String]", "The line that sshd takes, as it has the same key and comes first.", kind="read_only"
+            "Optional[String]", "The earlier line with the same key, which sshd uses.", kind="read_only"
         ),
     },
     title_patterns=[

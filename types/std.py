@@ -32,10 +32,10 @@ TYPE = TypeDefinition(
     resources:
       File[/etc/hosts.allow]: {content: "sshd: ${values.line}"}
 
-A function is called by a value of the section `values`, and computed when the manifest is compiled. So its result can
-be used in `for_each`, in `when`, in titles and in metaparameters, unless an input is a value of a resource. A result is
-secret if an input is; functions that only move elements, such as `merge`, leave the others as they are. An input that
-does not fit is an error of the manifest, before anything is read.
+Call functions in the section `values`. They are computed when the manifest is compiled, so results can be used in
+`for_each`, `when`, titles and metaparameters, unless an input is a value of a resource. A result is secret if an input
+is; functions that only move elements, such as `merge`, keep other elements readable. An invalid input is an error of
+the manifest, before anything is read.
 """,
     functions={
         "join": _pure(

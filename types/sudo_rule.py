@@ -24,50 +24,50 @@ TYPE = TypeDefinition(
       content: |
         Defaults:%admin timestamp_timeout=5
 
-`visudo` checks /etc/sudoers and the whole directory as they will be before a file is written: what sudo cannot read,
-such as an alias that another file has too, is a failure that names the files, and none changes. A file has the mode
-0440 and belongs to root; one that others can write is ignored by sudo, and is written anew. Comments stay unless
-`content` is declared. A file that is not one rule of this form is shown with its `content`.
+Before a file is written, `visudo` checks /etc/sudoers and the whole directory. An error, such as an alias that another
+file has too, names the files, and nothing changes. The file has mode 0440 and belongs to root. One that others can
+write is written anew, because sudo ignores it. Comments stay unless `content` is declared. A file that is not one such
+rule is shown with its `content`.
 """,
     attributes={
-        "ensure": Attribute("Enum[present, absent]", "Whether the rule counts.", default="present"),
+        "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),
         "name": Attribute(
             r"Pattern[/\A[\w-]+\z/]",
-            "The name of the file in /etc/sudoers.d, without '.', as sudo ignores others.",
+            "The name of the file in /etc/sudoers.d.",
             kind="namevar",
             must_be="the name of a file, of letters, digits, '_' and '-'",
         ),
         "user": Attribute(
             rf"Optional[Pattern[/\A{WHO}\z/]]",
-            "Who may run the commands: a user, `%group`, `#uid`, `+netgroup`, an alias, or `ALL`.",
+            "A user, `%group`, `#uid`, `+netgroup`, an alias, or `ALL`.",
             must_be="a user, or a group with % before it",
         ),
         "hosts": Attribute(
             r"Optional[Array[Pattern[/\A!?[\w.\/*?+-]+\z/], 1]]",
-            "On which hosts; at first on all.",
+            "The hosts; by default all.",
             must_be="a host, a network, an alias, or ALL",
         ),
         "runas": Attribute(
             rf"Optional[Pattern[/\A({WHO}(,{WHO})*)?(:{WHO}(,{WHO})*)?\z/]]",
-            "As whom: a user, `user:group`, `:group`, several with commas between them, or `ALL`. If never declared, as"
-            " sudo is configured, which is root.",
+            "The target: a user, `user:group`, `:group`, several separated by commas, or `ALL`; by default sudo's,"
+            " root.",
             must_be="a user, or a user and a group with a colon between them",
         ),
         "commands": Attribute(
             rf"Optional[Array[Pattern[/\A!?{COMMAND}\z/], 1]]",
-            "The commands as in sudoers(5): full paths, with arguments or without, `ALL`, aliases, `!` before"
-            r" forbidden ones. Put a backslash before each of `,`, `:`, `=`, `#` and `\` in arguments.",
+            "Commands as in sudoers(5): full paths with or without arguments, `ALL`, aliases, `!` before forbidden"
+            " ones. Put a backslash before each of `,`, `:`, `=`, `#` and `\\` in arguments.",
             must_be="a command with a backslash before each ',', ':', '=', '#' in it",
         ),
-        "nopasswd": Attribute("Optional[Boolean]", "Whether sudo asks for no password; at first it asks."),
+        "nopasswd": Attribute("Optional[Boolean]", "Whether sudo asks for no password; by default it asks."),
         "tags": Attribute(
             """Optional[Array[Enum[EXEC, NOEXEC, FOLLOW, NOFOLLOW, LOG_INPUT, NOLOG_INPUT, LOG_OUTPUT, NOLOG_OUTPUT,
             MAIL, NOMAIL, INTERCEPT, NOINTERCEPT, SETENV, NOSETENV]]]""",
-            "Further properties of all commands, in any order; `[]` for none.",
+            "Tags of all commands, in any order; `[]` for none.",
         ),
         "content": Attribute(
             r"Optional[Pattern[/\A[^\x00-\x08\x0b-\x1f\x7f]+\z/]]",
-            "The whole file instead of all the attributes above: aliases, defaults, more than one rule.",
+            "The whole file, instead of the other attributes: aliases, defaults, several rules.",
             must_be="a text without control characters",
         ),
     },

@@ -9,27 +9,24 @@ TYPE = TypeDefinition(
     Sysctl[net.ipv4.ip_forward]:
       value: 1
 
-A resource is an entry in a file of the format sysctl.d(5), and at the same time the value of the running kernel. A
-value is set there first: one that the kernel refuses is an error and is not written. `ensure: absent` removes the
-entry, and a file that is empty then; the kernel keeps its value until the machine starts again. Comments and other
-entries of the file stay as they are.
+A resource is an entry in a file as in sysctl.d(5), and the value in the running kernel. The value is set first: one
+that the kernel refuses is an error and is not written. `ensure: absent` removes the entry, and an empty file; the
+kernel keeps its value until the next boot. Comments and other entries stay.
 
-Declare values as the kernel shows them (`sysctl NAME`); blanks and tabs between words are the same. A parameter that
-can only be written counts as set when the file has its value. `resource sysctl` lists the entries of the files in
-/etc/sysctl.d.
+Declare values as the kernel shows them (`sysctl NAME`); blanks and tabs are the same. A write-only parameter counts as
+set if the file has its value.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file contains the parameter.", default="present"),
         "name": Attribute(
             r"Pattern[/\A[\w:@-]+([.\/][\w:@-]+)+\z/]",
-            "The parameter, as sysctl(8) accepts it: `net.ipv4.conf.eth0/100.forwarding` and"
-            " `net/ipv4/conf/eth0.100/forwarding` are the same.",
+            "The parameter: `net.ipv4.conf.eth0/100.forwarding` and `net/ipv4/conf/eth0.100/forwarding` are the same.",
             kind="namevar",
             must_be="a parameter's name such as net.ipv4.ip_forward",
         ),
         "target": Attribute(
             r"Optional[Pattern[/\A\/[^\x00-\x1f\x7f]+\z/]]",
-            "The file. When the machine starts, the last file by name counts.",
+            "The file. At boot, the last file by name counts.",
             kind="namevar",
             default="/etc/sysctl.d/99-resource-api.conf",
             must_be="an absolute path",
@@ -41,11 +38,11 @@ can only be written counts as set when the file has its value. `resource sysctl`
         ),
         "apply": Attribute(
             "Boolean",
-            "Whether the running kernel gets the value too; otherwise it counts from the next start on.",
+            "Whether to set the value in the running kernel too.",
             kind="parameter",
             default=True,
         ),
-        "live": Attribute("Optional[String]", "The value of the running kernel.", kind="read_only"),
+        "live": Attribute("Optional[String]", "The value in the running kernel.", kind="read_only"),
     },
     title_patterns=[
         {"pattern": r"(?P<name>[^ ]+) (?P<target>/[\s\S]+)\z"},

@@ -34,37 +34,35 @@ TYPE = TypeDefinition(
         Install: {WantedBy: timers.target}
     Service[backup.timer]: {ensure: running, enable: true}
 
-The name is the file's: `backup.timer`, `worker@.service`, or for a drop-in `nginx.service.d/limits.conf`. A file
-is written only if `systemd-analyze verify` accepts the unit with it, together with the other units that change in the
-same step; a drop-in that does not go with another one is a failure that names it. systemd reads all changed files with
-one `daemon-reload`; declare a `Service` to start and enable a unit, and let it subscribe to the unit to be restarted.
-It comes after its unit by itself.
+The name is the file's: `backup.timer`, `worker@.service`, or for a drop-in `nginx.service.d/limits.conf`. Before a file
+is written, `systemd-analyze verify` checks the unit, together with other drop-ins and with units that change in the
+same step; a conflict names the other drop-in. One `daemon-reload` loads all changed files. Declare a `Service` to start
+and enable a unit. It comes after its unit automatically, and is restarted if it subscribes to it.
 
-`ensure: absent` stops and disables the unit, unless a file of the distribution takes its place, and removes the file;
-the directory of a drop-in stays. `resource systemd_unit` lists the files in /etc/systemd/system, without links.
+`ensure: absent` stops and disables the unit, unless a file of the distribution takes its place, and removes the file.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),
         "name": Attribute(
             rf"Pattern[/\A[A-Za-z0-9:_\\][A-Za-z0-9:_.\\@-]{{0,200}}\.({KINDS})(\.d\/[A-Za-z0-9:_@-][\w.:@-]{{0,200}}\.conf)?\z/]",
-            "The name of the unit with its suffix, or of a drop-in: `UNIT.d/NAME.conf`.",
+            "The unit with its suffix, or a drop-in: `UNIT.d/NAME.conf`.",
             kind="namevar",
             must_be="a unit's name with its suffix, or UNIT.d/NAME.conf",
         ),
         "content": Attribute(
             rf"Variant[String[1], Hash[Pattern[/\A[A-Za-z][\w-]*\z/], Hash[Pattern[/\A[A-Za-z][\w-]*\z/], "
             rf"Variant[{VALUE}, Array[{VALUE}]]]]]",
-            "The text of the file, or its sections with their settings. A list is a setting for each element; an empty"
-            ' text as the first one, as in `ExecStart: ["", /bin/new]`, clears the values of other files.',
+            "The text of the file, or its sections with their settings. A list is several settings; an empty text"
+            ' as the first one, `ExecStart: ["", /bin/new]`, clears the values of other files.',
             must_be="text on one line",
         ),
         "verify": Attribute(
             "Boolean",
-            "Whether `systemd-analyze verify` must accept the unit, and find nothing in the file to warn of.",
+            "Whether `systemd-analyze verify` must accept the unit without warnings.",
             kind="parameter",
             default=True,
         ),
-        "outdated": Attribute("Boolean", "Whether systemd still has an older version of the unit.", kind="read_only"),
+        "outdated": Attribute("Boolean", "Whether systemd has an older version of the unit.", kind="read_only"),
     },
     autorequires={"package": packages},
     autobefore={"service": services},

@@ -4,7 +4,7 @@ from resource_api import Attribute, Function, TypeDefinition
 
 TYPE = TypeDefinition(
     name="template",
-    docs="""Make texts from Jinja2 templates: the contents of files, with inputs, facts and attributes of resources.
+    docs="""Render Jinja2 templates: the contents of files, with inputs, facts and attributes of resources.
 
     values:
       greeting:
@@ -20,16 +20,16 @@ TYPE = TypeDefinition(
 
 Longer templates are files beside the manifest: `source: {asset: {file: motd.j2}}`.
 
-A template sees its variables and nothing else: no files, no environment, no attributes of Python objects. A variable
-that is not given is an error with the line of the template, and so is an unknown filter. As the same variables give the
-same text in every run, there is no `random`. A newline after a block tag is removed, as in Ansible; a template makes a
-text, not HTML, so nothing is escaped. The text is secret if a variable is.
+A template sees only its variables: no files, environment or attributes of Python objects. An unknown variable or filter
+is an error with the line of the template. There is no `random`: the same variables give the same text. A newline after
+a block tag is removed, as in Ansible. Nothing is escaped, because the result is not HTML. It is secret if a variable
+is.
 
-It needs the extra `templates` (Jinja2).
+Needs the extra `templates` (Jinja2).
 """,
     functions={
         "template": Function(
-            "Return the text that a template makes of variables.",
+            "Return the rendered template.",
             inputs={
                 "source": Attribute("Variant[String, Asset]", "The template: `{asset: {file: motd.j2}}`, or its text."),
                 "variables": Attribute("Hash[String, Data]", "The variables, by name.", default={}),

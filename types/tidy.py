@@ -29,56 +29,53 @@ TYPE = TypeDefinition(
       matches: ["core.*", "*.dmp"]
       size: 100m
 
-A file is removed if its name matches one of `matches` and it is older than `age` or larger than `size`; what is not
-declared is not asked. At least one of the three is needed. Only files and symbolic links are removed, and with `rmdirs`
-directories that are empty then and whose last change is older than `age`. Sockets, FIFOs and devices stay.
+A file is removed if its name matches one of `matches`, and it is older than `age` or larger than `size`. At least one
+of the three is needed. Only files and symbolic links are removed, and with `rmdirs` empty directories whose last change
+is older than `age`. Sockets, FIFOs and devices stay.
 
-No link is followed, no other filesystem is entered, and directories more than 100 levels down are left alone, so other
-users who can write there cannot make it remove anything elsewhere. A run removes at most `max_files`, and the next run
-more. A directory that does not exist is tidy.
+Links are not followed, other filesystems are not entered, and directories more than 100 levels down stay: other users
+cannot make it remove files elsewhere. A missing directory is tidy.
 """,
     attributes={
         "name": Attribute("String[1]", "The name; also the directory, unless `path` is declared.", kind="namevar"),
         "path": Attribute(
             r"Optional[Pattern[/\A\/(?!\z)(?!.*\/\.\.(\/|\z))[^\x00]*\z/]]",
-            "The directory, as an absolute path without `..`.",
+            "The directory.",
             kind="parameter",
             must_be="an absolute path without '..', and not /",
         ),
         "age": Attribute(
             r"Optional[Pattern[/\A\d{1,9}[smhdw]\z/]]",
-            "Remove files that are as old: a number and `s`, `m`, `h`, `d` or `w`, such as `90d`.",
+            "The minimum age, such as `90d`.",
             kind="parameter",
             must_be="a number and one of s, m, h, d, w, such as 90d",
         ),
         "type": Attribute(
             "Enum[atime, mtime, ctime]",
-            "The time that `age` is compared with: of the last access, the last change of the content, or of the file.",
+            "The time for `age`: of the last access, the last change of the content, or of the file.",
             kind="parameter",
             default="atime",
         ),
         "size": Attribute(
             r"Optional[Pattern[/\A\d{1,9}[bkmgt]\z/]]",
-            "Remove files that are as large: a number and `b`, `k`, `m`, `g` or `t`, such as `100m`.",
+            "The minimum size, such as `100m`.",
             kind="parameter",
             must_be="a number and one of b, k, m, g, t, such as 100m",
         ),
         "matches": Attribute(
             "Optional[Variant[String[1], Array[String[1], 1]]]",
-            "Remove only files whose name, without directories, matches one of these patterns of the shell.",
+            "Patterns of the shell for names, without directories.",
             kind="parameter",
         ),
         "recurse": Attribute(
             "Variant[Boolean, Integer[0, 100]]",
-            "Whether directories below are tidied too; or down to which level.",
+            "Whether to tidy directories below, or down to which level.",
             kind="parameter",
             default=False,
         ),
-        "rmdirs": Attribute(
-            "Boolean", "Whether directories that are empty then are removed.", kind="parameter", default=False
-        ),
+        "rmdirs": Attribute("Boolean", "Whether to remove empty directories.", kind="parameter", default=False),
         "max_files": Attribute(
-            "Integer[1]", "How many files and directories a run removes at most.", kind="parameter", default=10_000
+            "Integer[1]", "The most files and directories that a run removes.", kind="parameter", default=10_000
         ),
     },
     autorequires={"file": directory},

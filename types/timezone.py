@@ -9,18 +9,17 @@ TYPE = TypeDefinition(
     Timezone[system]:
       zone: Europe/Berlin
 
-There is one such resource, `Timezone[system]`; it cannot be created or deleted. The zone must exist in
-/usr/share/zoneinfo, which the package `tzdata` brings. Programs that run, such as cron, use the new zone when they are
-started again: let them subscribe to it.
+The only resource is `Timezone[system]`; it cannot be created or deleted. The zone must exist in /usr/share/zoneinfo
+(package `tzdata`). Running programs, such as cron, use the new zone after a restart: let them subscribe to it.
 """,
     attributes={
         "name": Attribute("Enum[system]", "Always `system`: this machine.", kind="namevar"),
         "zone": Attribute(
             r"Pattern[/\A[A-Za-z0-9+_-]+(\/[A-Za-z0-9+_-]+)*\z/]",
-            "The zone by its name beneath /usr/share/zoneinfo. Without the link /etc/localtime it is `UTC`.",
+            "The name below /usr/share/zoneinfo. Without the link /etc/localtime it is `UTC`.",
             must_be="a time zone such as Europe/Berlin",
         ),
-        "timezone_file": Attribute("Optional[String]", "What /etc/timezone says, if it exists.", kind="read_only"),
+        "timezone_file": Attribute("Optional[String]", "The content of /etc/timezone, if it exists.", kind="read_only"),
     },
     autorequires={"package": "tzdata"},
     features={"custom_insync", "preflight", "simple_get_filter"},

@@ -16,14 +16,13 @@ TYPE = TypeDefinition(
     Toml_setting[/etc/app.toml:server.port]: {value: 8443}
     Toml_setting[/etc/app.toml:server['old name']]: {ensure: absent}
 
-A new setting is added to its table, with the tables that lead to it. Tables that become empty when a setting is removed
-are removed with it. An element can be added only at the end of an array, and removed only there: otherwise declare the
-whole array. Dates and times are compared as texts, and a declared text is written as a text.
+A new setting is added to its table, with missing tables. Tables that a removal leaves empty are removed. Elements can
+be added and removed only at the end of an array: otherwise declare the whole array. Dates and times are compared as
+text; a declared text is written as text.
 
-Changes need the extra `settings` (tomlkit). A file that is no valid TOML fails its settings with its path and the line
-of the mistake, and is not written. A byte order mark stays. A file that does not exist is created with mode 0644, or
-0600 if a value is a secret. All changes of a file, of up to 1 MiB, are one replacement of the file, which keeps its
-owner, mode, ACL and extended attributes.
+Changes need the extra `settings` (tomlkit). Invalid TOML is an error that names the line; nothing is written. A byte
+order mark stays. A new file has mode 0644, or 0600 if a value is a secret. All changes of a file, of up to 1 MiB, are
+one replacement, which keeps owner, mode, ACL and extended attributes.
 """,
     attributes=setting_attributes(),
     title_patterns=TITLE_PATTERNS,

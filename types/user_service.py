@@ -37,40 +37,37 @@ TYPE = TypeDefinition(
       linger: true
       subscribe: File[/etc/systemd/user/sync.service]
 
-The title is the name of the unit and the user. Each user has a service manager of their own, and `systemctl` runs as
-that user, so that a user can reach no other user's files by those in their home.
+The title is the unit and the user. Each user has a service manager; `systemctl` runs as that user. The manager runs
+while the user is logged in: it starts the enabled services of `default.target` at the first login, and stops all after
+the last session. On a server, declare `linger: true`: the manager then runs from boot on. Without a manager a service
+is stopped; it can be enabled, but not started. All services of a user must declare the same `linger`.
 
-The manager runs while the user is logged in; it starts the enabled services of `default.target` with the first login,
-and stops all with the end of the last session. With `linger: true` it runs from the start of the machine on, whether
-the user logs in or not: a service that is to run on a server needs that. Without a manager a service is stopped, and
-can be enabled, not started. Lingering belongs to the user: all services of a user must declare the same.
+Services are never created or deleted; a missing one, or one of a missing user, is read as stopped and not enabled.
+`service` is for units of the machine; it also explains names, `mask`, refreshes and errors.
 
-A service is never created or deleted here; one that does not exist, or whose user does not, is read as stopped and not
-enabled. Units of the machine are `service`; the kinds of units, `mask`, refreshes and the log in errors are as there.
-
-`resource user_service` lists the services of all users whose manager runs.
+`resource user_service` lists the services of users whose manager runs.
 """,
     attributes={
         "name": name_attribute(),
         "user": Attribute(
             r"Pattern[/\A[A-Za-z0-9_][\w.-]*\$?\z/]",
-            "The user whose service it is.",
+            "The user of the service.",
             kind="namevar",
             must_be="a user's name",
         ),
         "ensure": Attribute("Optional[Enum[running, stopped]]", "Whether it runs now."),
         "enable": Attribute(
             "Optional[Variant[Boolean, Enum[mask]]]",
-            "Whether it is started with the manager of the user; `mask`: nothing can start it.",
+            "Whether it starts with the user's manager; `mask`: nothing can start it.",
         ),
         "linger": Attribute(
             "Optional[Boolean]",
-            "Whether the manager of the user, with its enabled units, runs without a login.",
+            "Whether the user's manager runs without a login.",
         ),
         "refresh": refresh_attribute(),
         "state": Attribute(
             "Optional[String]",
-            "The state as systemd calls it, such as `active (running)`, `failed (failed)` or `not-found`.",
+            "The state in the words of systemd, such as `active (running)`, `failed (failed)` or `not-found`.",
             kind="read_only",
         ),
         "unit_file": unit_file_attribute(),

@@ -15,11 +15,11 @@ TYPE = TypeDefinition(
       require: Service[postgresql]
     Service[postgresql]: {ensure: running}
 
-Several conditions must hold at once. What holds already is no change. The metaparameter `timeout` replaces the limit of
-300 seconds; at its end the resource fails with the condition that does not hold.
+All declared conditions must hold at once. If they hold already, there is no change. After 300 seconds, or the
+metaparameter `timeout`, the resource fails and names the condition.
 """,
     attributes={
-        "name": Attribute("String[1]", "What is waited for, in words.", kind="namevar"),
+        "name": Attribute("String[1]", "The condition in words.", kind="namevar"),
         **condition_attributes(),
         "interval": Attribute(
             "Variant[Integer[1], Float[0.1]]", "Seconds between two attempts.", kind="parameter", default=1

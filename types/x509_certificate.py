@@ -38,13 +38,13 @@ TYPE = TypeDefinition(
       ca_key: /etc/ssl/private/ca.key
       days: 90
 
-With `ca_certificate` and `ca_key` the authority signs, otherwise the certificate is self-signed. It is for the public
-key of `private_key`, or of a signing request, `csr`, whose subject and alternative names are taken where they are not
-declared. Of other extensions in a request nothing is taken.
+With `ca_certificate` and `ca_key` the authority signs; otherwise the certificate is self-signed. It is for the key in
+`private_key`, or in a signing request, `csr`, whose subject and alternative names are used unless declared. Other
+extensions of a request are ignored.
 
-A certificate is issued anew, with a new serial number, when an attribute differs, when it does not belong to the key or
-was not signed by the authority any more, and when it expires within `renew_before` days. What is not declared is taken
-from the present certificate. Notify the service that uses it: `notify: Service[nginx]`.
+A certificate is issued again, with a new serial number, when an attribute differs, when it does not belong to the key
+or the authority, and `renew_before` days before it expires. Undeclared attributes are copied from the present
+certificate. Notify the service that uses it: `notify: Service[nginx]`.
 
 Needs the Python module `cryptography`: the extra `x509`, or the Debian package `python3-cryptography`.
 """,
@@ -53,7 +53,7 @@ Needs the Python module `cryptography`: the extra `x509`, or the Debian package 
         "path": path_attribute(),
         "private_key": Attribute(FILE, "The file of the private key.", must_be="an absolute path"),
         "passphrase": Attribute("Optional[Sensitive[String[1]]]", "The passphrase of the key.", kind="parameter"),
-        "csr": Attribute(FILE, "The file of a signing request, in place of the key.", must_be="an absolute path"),
+        "csr": Attribute(FILE, "The file of a signing request, instead of the key.", must_be="an absolute path"),
         "ca_certificate": Attribute(FILE, "The file of the authority's certificate.", must_be="an absolute path"),
         "ca_key": Attribute(FILE, "The file of the authority's key.", kind="parameter", must_be="an absolute path"),
         "ca_passphrase": Attribute(
@@ -61,25 +61,25 @@ Needs the Python module `cryptography`: the extra `x509`, or the Debian package 
         ),
         "subject": Attribute(
             f"Optional[Hash[Variant[Enum[CN, O, OU, L, ST, C, emailAddress, serialNumber], {OID}], String]]",
-            "The subject, its parts by their short names, others by their numbers.",
+            "The subject: parts by short name, others by number.",
             must_be="a part's short name, or its number as 2.5.4.3",
         ),
         "alt_names": Attribute(
             "Optional[Array[Pattern[/\\A[^[:cntrl:]]+\\z/]]]",
-            "The names and addresses that it is for, each `DNS:`, `IP:`, `email:` or `URI:`, by default an address or"
-            " a DNS name, in any order; the `CN` if not declared.",
+            "Names and addresses, in any order, as `DNS:`, `IP:`, `email:` or `URI:`; without a prefix, an address"
+            " or a DNS name. By default the `CN`.",
             must_be="a name or address",
         ),
-        "ca": Attribute("Optional[Boolean]", "Whether it is a certificate authority's; by default not."),
+        "ca": Attribute("Optional[Boolean]", "Whether it is for a certificate authority; by default not."),
         "extended_key_usage": Attribute(
             f"Optional[Array[Variant[{USAGES}, {OID}]]]",
-            "What it is for, in any order; not restricted if not declared.",
+            "The permitted uses, in any order; by default all.",
             must_be="one of the uses, or its number as 1.3.6.1.5.5.7.3.1",
         ),
-        "days": Attribute("Integer[1, 36500]", "For how long it is issued.", kind="parameter", default=365),
-        "renew_before": Attribute("Integer[0, 36500]", "How many days before its end it is issued anew.", default=30),
+        "days": Attribute("Integer[1, 36500]", "The validity in days.", kind="parameter", default=365),
+        "renew_before": Attribute("Integer[0, 36500]", "The days before its end when it is issued again.", default=30),
         **protection_attributes("0644"),
-        "issuer": Attribute("Optional[String]", "The subject of who has signed it.", kind="read_only"),
+        "issuer": Attribute("Optional[String]", "The subject of the signer.", kind="read_only"),
         "serial": Attribute("Optional[String]", "The serial number, hexadecimal.", kind="read_only"),
         "not_after": Attribute("Optional[String]", "Its end, in UTC: `2027-01-31T12:00:00Z`.", kind="read_only"),
         "fingerprint": Attribute("Optional[String]", "The SHA-256 of the certificate.", kind="read_only"),

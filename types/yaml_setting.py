@@ -16,19 +16,17 @@ TYPE = TypeDefinition(
     Yaml_setting[/etc/app/config.yaml:rules[0].port]: {value: 8443}
     Yaml_setting[/etc/app/config.yaml:debug]: {ensure: absent}
 
-A new setting is added at the end of its mapping, with the mappings and sequences that lead to it. Mappings that become
-empty when a setting is removed are removed with it. An element can be added only at the end of a sequence, and removed
-only there: otherwise declare the whole sequence. Lines that are not changed keep every byte; only where a changed line
-has a layout that ruamel.yaml cannot write, such as a mapping in braces over two lines, the file gets its layout.
+A new setting is added at the end of its mapping, with missing mappings and sequences. Mappings that a removal leaves
+empty are removed. Elements can be added and removed only at the end of a sequence: otherwise declare the whole
+sequence. Unchanged lines keep every byte, except where ruamel.yaml cannot write a layout, such as a mapping in braces
+over two lines.
 
-Files are read as YAML 1.2, where `yes` and `22:22` are texts; a declared text that YAML 1.1 reads as something else is
-written with quotes. Dates, and values with tags of their own, are compared as texts. A change that would be one of
-other settings too, because of an alias, fails.
+Files are read as YAML 1.2, where `yes` and `22:22` are text; a declared text that YAML 1.1 reads otherwise is quoted.
+Dates and tagged values are compared as text. A change that would affect other settings through an alias fails.
 
-It needs the extra `settings` (ruamel.yaml). A file that is no valid YAML, or has several documents, fails its settings
-with its path and the line of the mistake, and is not written. A byte order mark stays. A file that does not exist is
-created with mode 0644, or 0600 if a value is a secret. All changes of a file, of up to 1 MiB, are one replacement of
-the file, which keeps its owner, mode, ACL and extended attributes.
+Needs the extra `settings` (ruamel.yaml). Invalid YAML, or a file with several documents, is an error that names the
+line; nothing is written. A byte order mark stays. A new file has mode 0644, or 0600 if a value is a secret. All changes
+of a file, of up to 1 MiB, are one replacement, which keeps owner, mode, ACL and extended attributes.
 """,
     attributes=setting_attributes(),
     title_patterns=TITLE_PATTERNS,

@@ -244,8 +244,9 @@ def _sections(
 
 def _abilities(definition: TypeDefinition, *, explained: bool) -> Iterator[tuple[str, Sequence[Item]]]:
     """Yield the features and the versions; unless ``explained``, features by name and no first schema version."""
-    if definition.attributes:
-        yield "Features", [[words] for words in features(definition)] if explained else [_feature_names(definition)]
+    items = [[words] for words in features(definition)] if explained else _feature_names(definition)
+    if items and definition.attributes:
+        yield "Features", items
     version = [] if definition.version is None else [[definition.version]]
     if version or explained or definition.schema_version > 1:
         yield "Version", [*version, [f"schema version {definition.schema_version}"]]
@@ -266,12 +267,11 @@ def features(definition: TypeDefinition) -> list[str]:
     return [_ENSURABLE[definition.ensurable], *(f"{FEATURES[name]} ({name})" for name in names)]
 
 
-def _feature_names(definition: TypeDefinition) -> Item:
-    """Return the capabilities of resources of a type on one line, features by their names alone."""
-    item: list[str] = [_ENSURABLE[definition.ensurable]]
-    for name in FEATURES:
-        item += ["; " if len(item) == 1 else ", ", _Code(name)] if name in definition.features else []
-    return item
+def _feature_names(definition: TypeDefinition) -> list[Item]:
+    """Return whether resources of a type are configured only, and the names of its features on one line."""
+    items: list[Item] = [] if definition.ensurable else [[_ENSURABLE[False]]]
+    names = [piece for name in FEATURES if name in definition.features for piece in (", ", _Code(name))]
+    return [*items, names[1:]] if names else items
 
 
 def implementations(providers: Sequence[Suitability]) -> list[str]:
@@ -417,7 +417,7 @@ def markdown(
 ) -> str:
     """Return documentation as a Markdown page, without a last line break.
 
-    Unless ``explained``, features are named and kinds are left out: the pages around it explain them once.
+    Unless ``explained``, features are named, and kinds are left out: another page explains them once.
     """
     parts = [f"# {definition.name}", *_marked(definition.docs)]
     parts += [f"## {_heading(definition)}"] if definition.attributes else []

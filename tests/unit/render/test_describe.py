@@ -118,7 +118,7 @@ def test_documentation_cannot_control_a_terminal() -> None:
 def test_a_page_can_leave_the_meaning_of_terms_to_another_page() -> None:
     """Then features are named, and kinds and a first schema version are left out."""
     page = describe.markdown(widget(features={"parallel", "validate"}), explained=False)
-    assert "## Features\n\n- can be created and deleted; `validate`, `parallel`" in page
+    assert "## Features\n\n- `validate`, `parallel`" in page
     assert "Version" not in page
     assert "## Kinds" not in page
     assert "- schema version 2" in describe.markdown(widget(schema_version=2), explained=False)
