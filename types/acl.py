@@ -64,7 +64,7 @@ directory with more than `max_files` members, or with another filesystem in it, 
 directory: first apply `{ensure: absent, recursive: true}` to remove all.
 
 Where other users can write to a directory on the path, a file that belongs to root, or has another hard link, gets no
-list: that is an error, because such a user may have moved it there.
+list: such a user may have moved it there. That is an error.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file has an ACL.", default="present"),

@@ -20,9 +20,9 @@ TYPE = TypeDefinition(
     Package[example]: {ensure: present}
 
 The title is the name of the file, without `.sources`. Before a file is written, apt checks all repositories, and
-`apt-get update` fetches the lists of this one. The resource fails, and the file stays as it was, if the repository
-cannot be reached, its signature is wrong, or another file has it with other options, such as another `Signed-By`.
-Packages of the repository can be installed in the same run.
+`apt-get update` fetches the lists of this one. The resource fails, and the file stays, if the repository cannot be
+reached, its signature is wrong, or another file has it with other options. Packages of the repository can be installed
+in the same run.
 
 If another file has the same repository, the plan names it. To take it over, remove that file first:
 `File[/etc/apt/sources.list.d/example.list]: {ensure: absent, before: Apt_source[example]}`. Comments and undeclared

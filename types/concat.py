@@ -38,8 +38,8 @@ in a directory are ordered by name; directories, and names that begin with `.` o
 fragments are ordered as listed, and their resources come first automatically. A resource that makes a fragment in a
 directory needs `before`, as above; otherwise its change takes effect one run later.
 
-The file is compared byte by byte and replaced as a whole. These are errors: a directory without fragments, more than 16
-MiB in all, a fragment that is not a regular file, a symbolic link that another user could have put there.
+The file is compared byte by byte and replaced as a whole. An empty directory, and more than 16 MiB in all, are errors.
+So are fragments that are not regular files, and symbolic links that another user could have made.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),

@@ -43,9 +43,9 @@ A text is split into words as in a shell, but no shell runs it: `$HOME`, `*`, `;
 `shell: true`, `/bin/sh` runs it. A list is not split. The environment has only a few fixed variables. The time limit is
 300 seconds, or the metaparameter `timeout`.
 
-Run as root, a command executes nothing that other users can change: its program, a script that it names, its working
-directory, with everything in it for programs such as `make`, `npm` and `pip`. Otherwise it fails with path, owner and
-mode; declare the `user` who runs it, or pass `--trust-path DIR`.
+As root, a command executes nothing that other users can change. This covers its program, a script that it names, and
+its working directory, with everything in it for programs such as `make`, `npm` and `pip`. Otherwise it fails with path,
+owner and mode; declare the `user` who runs it, or pass `--trust-path DIR`.
 """,
     attributes={
         "name": Attribute("String[1]", "The name; also the command, unless `command` is declared.", kind="namevar"),

@@ -31,14 +31,14 @@ TYPE = TypeDefinition(
 
     File_tree[/var/lib/app]: {owner: app, group: app, mode: "u=rwX,g=rX,o="}
 
-With `source`, the files, directories and symbolic links of another directory of this machine are copied, and `owner`,
-`group` and `mode` apply to the copies; without it, to everything in the directory. Contents are compared byte by byte.
-Without `mode`, a copy has the source's mode, but no set-id bits and no write permission for group and others. Without
-`owner`, it belongs to the user of the run. Links are copied as they are. Each file is replaced atomically, but not all
-together.
+With `source`, the files, directories and symbolic links of another directory of this machine are copied. `owner`,
+`group` and `mode` apply to the copies; without `source`, to everything in the directory. Contents are compared byte by
+byte. Without `mode`, a copy has the source's mode, but no set-id bits and no write permission for group and others.
+Without `owner`, it belongs to the user of the run. Links are copied as they are. Each file is replaced atomically, but
+not all together.
 
-Files that are not in the source stay, unless `purge` is true. These are errors before anything is changed: more than
-`max_files` members, more than `max_purged` removals, sockets, FIFOs and devices in the source, more than 100 levels,
+Files that are not in the source stay, unless `purge` is true. More than `max_files` members or `max_purged` removals
+are errors before anything is changed. So are sockets, FIFOs and devices in the source, more than 100 levels, and
 another filesystem in the directory. Names in `ignore` are not copied, changed or removed; a directory that contains one
 stays.
 

@@ -51,10 +51,10 @@ which restores changed files in every run. Untracked files stay. The directory a
 completes a killed update.
 
 git runs as the owner of the directory, so root executes no hooks and settings of other users. If git runs as root, no
-other user may be able to change code that it executes: `.git`, also of submodules, included settings, the directories
-of tracked files, and those above. Otherwise the resource fails with path, owner and mode; declare the `user`, or pass
-`--trust-path DIR`. Hooks are never run. The password is passed through a pipe. git refuses a local source of another
-user (`safe.directory`), and local paths of submodules.
+other user may be able to change `.git`, also of submodules, included settings, the directories of tracked files, and
+those above. Otherwise the resource fails with path, owner and mode; declare the `user`, or pass `--trust-path DIR`.
+Hooks are never run. The password is passed through a pipe. git refuses a local source of another user
+(`safe.directory`), and local paths of submodules.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the directory is a checkout.", default="present"),

@@ -86,8 +86,8 @@ consistency](../eventual-consistency.md)).
         ),
         "patch": Attribute(
             "Enum[fields, merge, json]",
-            "The body of PATCH: the `fields` that differ, each as a whole; a JSON Merge Patch (RFC 7396); or a"
-            " JSON Patch (RFC 6902).",
+            "The body of PATCH. `fields`: those that differ, each as a whole; `merge`: a JSON Merge Patch (RFC"
+            " 7396); `json`: a JSON Patch (RFC 6902).",
             default="fields",
         ),
         "immutable": Attribute(
@@ -106,7 +106,7 @@ consistency](../eventual-consistency.md)).
             "Struct[{Optional[url] => String[1], Optional[status] => String[1], Optional[done] => Array[String[1]],"
             " Optional[failed] => Array[String[1]], Optional[timeout] => Integer[1]}]",
             "How the service reports jobs. `url`: the field of the response with the job's URL (by default a"
-            " header, after 202); `status`: the field of the job with its state; `done`, `failed`: these states;"
+            " header, after 202). `status`: the field of the job with its state. `done`, `failed`: these states."
             " `timeout`: seconds (600).",
             default={},
         ),

@@ -4,7 +4,7 @@ from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(
     name="nft_ruleset",
-    docs="""Manage tables of nftables: in a file that is loaded when the machine starts, and in the running kernel.
+    docs="""Manage tables of nftables: in a file that is loaded at boot, and in the running kernel.
 
     Nft_ruleset[/etc/nftables.conf]:
       content: |

@@ -19,8 +19,7 @@ TYPE = TypeDefinition(
       implementation: dnf
 
 The provider is auto-detected: apt if dpkg manages the packages, otherwise dnf, otherwise zypper. Adjacent packages of a
-manifest are changed in one transaction, or in two: with apt, purged packages have the second one; with dnf, removed
-packages the first one.
+manifest are changed in one transaction; apt purges in a second one, and dnf removes in an earlier one.
 
 With dnf and zypper a version has its release, and its epoch unless that is 0: `2:9.1.309-1.fc40`. `name.arch` is
 `name:arch`, and rpm decides which configuration files stay. dnf cannot hold packages; with zypper `hold` is a lock,

@@ -5,7 +5,7 @@ from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(
     name="service",
-    docs="""Manage services: whether they run now, and whether they are started when the machine starts.
+    docs="""Manage services: whether they run now, and whether they start at boot.
 
     Service[nginx]:
       ensure: running

@@ -4,7 +4,7 @@ from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(
     name="sysctl",
-    docs="""Manage parameters of the kernel: the value now, and the value when the machine starts.
+    docs="""Manage parameters of the kernel: the value now, and the value at boot.
 
     Sysctl[net.ipv4.ip_forward]:
       value: 1

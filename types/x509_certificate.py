@@ -42,9 +42,9 @@ With `ca_certificate` and `ca_key` the authority signs; otherwise the certificat
 `private_key`, or in a signing request, `csr`, whose subject and alternative names are used unless declared. Other
 extensions of a request are ignored.
 
-A certificate is issued again, with a new serial number, when an attribute differs, when it does not belong to the key
-or the authority, and `renew_before` days before it expires. Undeclared attributes are copied from the present
-certificate. Notify the service that uses it: `notify: Service[nginx]`.
+A certificate is issued again when an attribute differs, when it does not belong to the key or the authority, and
+`renew_before` days before it expires. Undeclared attributes are copied from the present certificate. Notify the service
+that uses it: `notify: Service[nginx]`.
 
 Needs the Python module `cryptography`: the extra `x509`, or the Debian package `python3-cryptography`.
 """,

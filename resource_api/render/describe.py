@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 #: Feature → its meaning for authors of manifests.
 FEATURES: Final[Mapping[str, str]] = {
     "refreshable": "can be refreshed: it reacts to notify and subscribe",
-    "imperative": "runs when it is due; its effect cannot be read back, so it is not verified",
-    "canonicalize": "accepts several spellings of a value; plans, state and references show the canonical one",
-    "custom_insync": "compares values by a rule of its own",
+    "imperative": "runs when it is due; its effect cannot be read back or verified",
+    "canonicalize": "accepts several spellings of a value, and shows the canonical one",
+    "custom_insync": "compares values by its own rule",
     "validate": "checks combinations of values before anything is changed",
-    "noop_handler": "is called under noop too, to report more of what would happen",
+    "noop_handler": "reports more details under noop",
     "plan": "predicts values and replacements in the plan",
-    "preflight": "names in the plan what is missing on this machine",
-    "preflight_of_removals": "names there what keeps it from removing something, too",
-    "side_effects": "names in the plan what else its changes do, and fails what would undo other declarations",
-    "side_effects_of_removals": "is asked what else it does only where it removes something",
-    "simple_get_filter": "is read by name: only declared resources are read",
-    "parallel": "several can be changed at once with --parallel",
-    "upgrade": "converts what older versions have recorded",
-    "not_rehearsable": "acts outside of the machine's files, so `rehearse` leaves it out",
-    "import": "takes over an existing resource by an id of its own system",
-    "private_secrets": "keeps secrets of its own in state, which needs a key for it",
+    "preflight": "warns in the plan if something is missing on this machine",
+    "preflight_of_removals": "warns in the plan if something prevents a removal",
+    "side_effects": "shows side effects of changes in the plan, and refuses those that undo other declarations",
+    "side_effects_of_removals": "has side effects only when it removes something",
+    "simple_get_filter": "reads only declared resources",
+    "parallel": "changes several resources at the same time with --parallel",
+    "upgrade": "converts records of older versions",
+    "not_rehearsable": "acts outside of the machine's files; `rehearse` leaves it out",
+    "import": "imports existing resources by an id of their own system",
+    "private_secrets": "stores secrets of its own in state, which needs a key",
 }
 _ENSURABLE: Final = {True: "can be created and deleted", False: "is configured only: never created or deleted"}
 _RELATIONS: Final[Mapping[str, str]] = {
@@ -64,8 +64,8 @@ _KINDS: Final[Sequence[Kind | None]] = ("namevar", None, "init_only", "parameter
 #: Kind of attribute → its meaning for authors of manifests.
 KINDS: Final[Mapping[str, str]] = {
     "namevar": "identifies the resource, taken from the title",
-    "init_only": "settable at creation only",
-    "parameter": "steers how changes are made, never a reason for one",
+    "init_only": "set at creation only",
+    "parameter": "controls how changes are made, never a reason for one",
     "read_only": "reported, never set",
 }
 _MARGIN: Final = "    "
