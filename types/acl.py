@@ -63,8 +63,8 @@ directory with more than `max_files` members, or with another filesystem in it, 
 `ensure: absent` removes the lists if the directory itself has one. `destroy` and `--prune` remove only the list of the
 directory: first apply `{ensure: absent, recursive: true}` to remove all.
 
-Where other users can write to a directory on the path, a file that belongs to root, or has another hard link, gets no
-list: such a user may have moved it there. That is an error.
+Where other users can write to a directory on the path, they may have moved files there. A file of root, or with another
+hard link, gets no list there: that is an error.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file has an ACL.", default="present"),

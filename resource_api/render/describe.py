@@ -85,6 +85,12 @@ class _Code(str):
     __slots__ = ()
 
 
+class _Words(str):
+    """A piece of an item with the words of a type, in which no character has a meaning in Markdown."""
+
+    __slots__ = ()
+
+
 class _Example(str):
     """The last pieces of an item: lines that stand below it as they are."""
 
@@ -183,11 +189,11 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
         return [_Code(whole.text if expressions else datatype.text)]
     more = [", ", _Code(whole.text)] if expressions else []
     if datatype.kind == "Pattern":
-        return [attribute.must_be, *more]
+        return [_Words(attribute.must_be), *more]
     text = datatype.text
     for pattern in sorted(_patterns(datatype), key=len, reverse=True):
         text = text.replace(pattern, "String")
-    return [_Code(text), f": {attribute.must_be}", *more]
+    return [_Code(text), ": ", _Words(attribute.must_be), *more]
 
 
 def _patterns(datatype: DataType) -> set[str]:
@@ -424,7 +430,7 @@ def markdown(
     for name, attribute in ordered(definition):
         words = datatype_words(attribute, expressions=expressions)
         facts = _facts(attribute, "")
-        separator = ("; " if len(words) > 1 else ", ") if any(facts) else ""
+        separator = ("; " if attribute.must_be else ", ") if any(facts) else ""
         parts += [f"### {name}", _fenced([*words, separator, *facts])]
         parts += _marked(attribute.docs)
     sections = _sections(definition, providers, origin, expressions=expressions, explained=explained)
@@ -441,7 +447,7 @@ def _fenced(item: Item) -> str:
             written += textwrap.indent(f"\n\n```yaml\n{textwrap.dedent(piece)}\n```\n", "  ")
             continue
         if not isinstance(piece, _Code):
-            written += piece
+            written += re.sub(r"[*<_`]", r"\\\g<0>", piece) if isinstance(piece, _Words) else piece
             continue
         fence = "`" * (1 + max(map(len, re.findall("`+", piece)), default=0))
         space = " " if piece[:1] == "`" or piece[-1:] == "`" else ""

@@ -218,12 +218,18 @@ def test_a_value_of_a_form_is_described_in_words() -> None:
     text, page = describe.text(definition), describe.markdown(definition)
     for words in ("an absolute path", "Array[Variant[Enum[all], String]]: all, or an x"):
         assert words in text
-    assert "\nan absolute path, namevar\n" in page
+    assert "\nan absolute path; namevar\n" in page
     assert r"Pattern[/\Ay\z/]" in text
     assert "Optional[" not in text + page
     assert "x+" not in text + page
     assert r"Pattern[/\A\/\w+\z/]" in describe.text(definition, expressions=True)
     assert r"Pattern[/\Ax+\z/]" in describe.markdown(definition, expressions=True)
+
+
+def test_the_words_of_a_value_have_no_meaning_in_markdown() -> None:
+    """An asterisk, an underscore, a backtick or an angle bracket in them is shown as it is."""
+    name = Attribute("Pattern[/x/]", "Its name.", kind="namevar", must_be="*.*, a_b or <c>")
+    assert r"\*.\*, a\_b or \<c>; namevar" in describe.markdown(widget(attributes={"name": name}))
 
 
 @pytest.mark.parametrize("name", REGISTRY.names())
