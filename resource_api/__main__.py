@@ -9,6 +9,8 @@ from typing import Final
 
 #: How many more objects than before cause a collection.
 _YOUNG: Final = 300_000
+#: Bytes that are free where a shared library could not be loaded for another reason than memory.
+_FREE: Final = 8 << 20
 
 
 def main() -> None:
@@ -20,11 +22,23 @@ def main() -> None:
         from resource_api.cli.main import run
 
         code = run()
-    except (MemoryError, SystemError):  # which stands for an allocation that failed in the import of a module
+    except (MemoryError, SystemError, ImportError) as error:
+        # The import of a module reports an allocation that failed as any of these.
+        if isinstance(error, ImportError) and _has_memory():
+            raise
         os.write(2, b"Error: out of memory; give this command more, then run it again\n")
         code = 1
     gc.freeze()
     sys.exit(code)
+
+
+def _has_memory() -> bool:
+    """Return whether there is memory for another library."""
+    try:
+        bytearray(_FREE)
+    except MemoryError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -415,7 +415,16 @@ def is_hosted(settings: Settings) -> bool:
         if settings.get(name):
             msg = f"{_flag(name)} needs --on"
             raise UsageError(msg)
+    if settings.get("hosts_file") and _is_typed("hosts_file"):
+        msg = "--inventory needs --on, which selects hosts of it; for all: --on all"
+        raise UsageError(msg)
     return False
+
+
+def _is_typed(name: str) -> bool:
+    """Return whether the value of a parameter is from the command line, not from a variable."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def run_options(settings: Settings) -> dict[str, Any]:

@@ -164,14 +164,15 @@ def _check_format(saved: Mapping[str, object], path: str) -> None:
         raise _refused(path, f"format_version {version!r} is not a plan that this version saved")
 
 
-def validated(document: Mapping[str, object], path: str) -> PlanJson:
+def validated(document: object, path: str) -> PlanJson:
     """Return a document from a file or a host. Raise ``ManifestError`` unless ``plan`` may have written it.
 
     What an older version did not have yet is empty, or 0.
     """
-    document = {"output_changes": {}, "unknown": [], **document}
-    if isinstance(summary := document.get("summary"), dict):
-        document["summary"] = {**Summary._field_defaults, **summary}
+    if isinstance(document, dict):
+        document = {"output_changes": {}, "unknown": [], **document}
+        if isinstance(summary := document.get("summary"), dict):
+            document["summary"] = {**Summary._field_defaults, **summary}
     if violations := find_violations("plan", document):
         raise _not_as_saved(path, str(violations[0]))
     return cast("PlanJson", document)

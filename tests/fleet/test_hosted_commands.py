@@ -400,6 +400,7 @@ def test_an_inventory_that_others_can_change_is_a_warning_and_with_programs_an_e
     ("words", "code", "reason"),
     [
         ("apply site.yaml --batches 1", 64, "--batches needs --on"),
+        ("apply site.yaml --hosts hosts.yaml", 64, "--inventory needs --on, which selects hosts of it"),
         ("apply site.yaml --on web[3:1]", 64, "--on: 'web[3:1]': '3:1' ends before it begins"),
         ("apply site.yaml --on web,,db1", 64, "--on: a name is missing"),
         ("apply site.yaml --on web --batches x", 64, "--batches: 'x' is neither a number of hosts"),
