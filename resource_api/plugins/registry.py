@@ -140,9 +140,15 @@ class Registry:
         self._providers[name] = by_preference({**registered, key: provider})
 
     def register_family(self, word: str, family: TypeFamily) -> None:
-        """Use ``family`` for the types that are in no file and whose names begin with ``word``, unless it is used."""
-        if self._families.get(word) == family:
+        """Use ``family`` for the types that are in no file and whose names begin with ``word``, unless it is used.
+
+        Another one before is closed, and its types are forgotten.
+        """
+        before = self._families.get(word)
+        if before == family:
             return
+        if before is not None:
+            before.close()
         self._families[word] = family
         for name in [name for name in self._types if self._family(name) is family]:
             del self._types[name]

@@ -251,7 +251,9 @@ class EmbeddedLog(Log):
 def _configured_structlog() -> Any:
     """Return structlog if the embedding program has configured it, else None."""
     structlog = sys.modules.get("structlog")
-    return structlog if structlog is not None and structlog.is_configured() else None
+    # Another thread may be importing it.
+    is_configured = getattr(structlog, "is_configured", None)
+    return structlog if is_configured is not None and is_configured() else None
 
 
 def _name(resource_type: str) -> str:

@@ -33,6 +33,7 @@ class Family:
         """Use the program at ``path``, which is trusted, for types that begin with ``name``; start nothing yet."""
         self.name = name
         self.path = path
+        self._identity = (name, path, *_stamp(path))
         self._log = log
         #: Digest of a configuration → its process; None: the one that only answers questions about types.
         self._running: dict[str | None, PluginProcess] = {}
@@ -40,12 +41,12 @@ class Family:
         self._lock = threading.RLock()
 
     def __eq__(self, other: object) -> bool:
-        """Return whether another family is of the same program."""
-        return isinstance(other, Family) and (self.name, self.path) == (other.name, other.path)
+        """Return whether another family is of the same program, and the program is the same file."""
+        return isinstance(other, Family) and self._identity == other._identity
 
     def __hash__(self) -> int:
         """Return a hash that fits the equality."""
-        return hash((self.name, self.path))
+        return hash(self._identity)
 
     @cached_property
     def schema(self) -> Message:
@@ -114,6 +115,12 @@ class Family:
             self._configured.clear()
             while self._running:
                 self._running.popitem()[1].close()
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    """Return numbers that differ where a file is another one or was written since; its status time cannot be set."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns
 
 
 def register_families(registry: Registry, manifest: Manifest, log: Log) -> None:

@@ -3,7 +3,7 @@
 Its resource ``odd_thing`` is a file in the configured directory; each creation adds a line to the file ``created``
 there. The variable ``ODD`` has it misbehave: ``garbage`` (before the handshake), ``silent`` (no handshake), ``crash``
 and ``hang`` (in apply), ``kill`` (of its caller, after a creation), ``inexact`` (a plan that does not come true) and
-``legacy`` (the same, by an older SDK).
+``legacy`` (the same, by an older SDK). ``default`` is a later version, with another default.
 """
 
 from __future__ import annotations
@@ -122,8 +122,9 @@ class Provider:
         planned = dict(proposed)
         if prior is None or replaces:
             planned["id"] = UNKNOWN
-        if planned["owner"] is None:
-            planned["owner"] = "nobody"
+        config = cty.from_dynamic(KIND, request["config"])
+        if config["owner"] is None and (planned["owner"] is None or ODD == "default"):
+            planned["owner"] = "everybody" if ODD == "default" else "nobody"
         for rule in planned["rule"]:
             rule["uid"] = rule["uid"] or UNKNOWN
         paths = [{"steps": [{"attribute_name": "name"}]}] if replaces else []

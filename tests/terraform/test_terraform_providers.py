@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from resource_api import Registry, Runtime
 from resource_api.terraform import packages
 from tests import command
 
@@ -295,6 +296,36 @@ def test_after_a_kill_in_a_creation_there_is_never_a_second_one(account: Account
     end = time.monotonic() + 5
     while running_programs() and time.monotonic() < end:
         time.sleep(0.1)
+    assert running_programs() == []
+
+
+def later_version(account: Account) -> None:
+    """Install a version of the program with another default."""
+    program = account.home / "terraform-provider-odd"
+    program.write_text(program.read_text().replace("PYTHONPATH=", "ODD=default PYTHONPATH="))
+
+
+def test_another_program_is_noticed_although_the_manifest_is_the_same(account: Account) -> None:
+    """After runs without a change, which may be concluded from the cache."""
+    resource = "  Odd_thing[a]: {name: a}\n"
+    account.apply(resource)
+    for _ in range(3):
+        assert "1 unchanged" in account.run("apply", "site.yaml").out
+    later_version(account)
+    assert "owner: nobody → everybody" in account.run("plan", "site.yaml").out
+    assert "1 updated" in account.run("apply", "site.yaml").out
+
+
+def test_another_program_is_noticed_by_a_program_that_stays(account: Account) -> None:
+    """The former process ends, and its schema is not used any more."""
+    account.write("  Odd_thing[a]: {name: a}\n")
+    runtime = Runtime(Registry.from_path(), state=f"sqlite:{account.home}/other.db", key=f"file:{account.home}/key")
+    manifest = account.home / "site.yaml"
+    assert runtime.apply(manifest).summary.created == 1
+    assert runtime.plan(manifest).summary.unchanged == 1
+    later_version(account)
+    (step,) = runtime.plan(manifest).steps
+    assert [(change.attribute, change.should) for change in step.changes] == [("owner", "everybody")]
     assert running_programs() == []
 
 
