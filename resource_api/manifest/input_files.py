@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from resource_api.manifest.read import Reader
+    from resource_api.manifest.value_sources import ValueSource
     from resource_api.model.values.document import Document
     from resource_api.system.age import Identities
     from resource_api.system.filesystem.code_trust import CodeTrust
@@ -94,7 +95,7 @@ class InputFiles:
     def source_files(values: Iterable[LocatedValue]) -> list[str]:
         """Return the files that values are read from."""
         sources = [source_of(value.value, value.directory) for value in values]
-        return [source.path for source in sources if source is not None and source.kind == "file"]
+        return [source.path for source in sources if source is not None and source.kind in {"file", "terraform_state"}]
 
     def resolve(self, values: Mapping[str, LocatedValue]) -> dict[str, Any]:
         """Return the values of inputs by name, those with a source as its text. Raise ``ManifestError``."""
@@ -102,12 +103,16 @@ class InputFiles:
         for name, value in values.items():
             source = source_of(value.value, value.directory)
             try:
-                resolved[name] = literal(value.value) if source is None else FileInput(source.read())
+                resolved[name] = literal(value.value) if source is None else _value(source)
             except ValueError as error:
                 problems.append(value.locate(Problem(name, f"input '{name}': {error}", code="input")))
         if problems:
             raise ManifestError(problems)
         return resolved
+
+
+def _value(source: ValueSource) -> FileInput | dict[str, Any]:
+    return source.outputs() if source.kind == "terraform_state" else FileInput(source.read())
 
 
 def located_values(document: Document) -> dict[str, LocatedValue]:

@@ -1,10 +1,12 @@
-"""Sources of values in files of inputs and inventories: a file, a variable, or the output of a program.
+"""Sources of values in files of inputs and inventories: a file, a variable, the output of a program, or other outputs.
 
-A source is a mapping whose only key is ``file``, ``env`` or ``command`` (contract §10.10).
+A source is a mapping whose only key is ``file``, ``env``, ``command`` (contract §10.10) or ``terraform_state``: the
+outputs of a state file of Terraform, the secret ones wrapped.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.manifest.read import read_file
 from resource_api.model.values.document import MAX_BYTES
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.values import Sensitive
 from resource_api.system.filesystem.code_trust import CodeTrust
 
 if TYPE_CHECKING:
@@ -26,15 +29,20 @@ _KINDS: Final = {
     "file": "the path of a file",
     "env": "the name of a variable of the environment",
     "command": "a program and its arguments",
+    "terraform_state": "the path of a state file of Terraform",
 }
+#: The kinds whose value is a path.
+_PATHS: Final = frozenset({"file", "terraform_state"})
+#: The version of the state files that are understood.
+_STATE_VERSION: Final = 4
 #: The only key of a mapping around a literal mapping that would be a source.
 _LITERAL: Final = "value"
 
 
 class ValueSource(NamedTuple):
-    """A file, a variable of the environment, or a program that prints the value."""
+    """A file, a variable of the environment, a program that prints the value, or a state file of Terraform."""
 
-    #: ``file``, ``env`` or ``command``.
+    #: ``file``, ``env``, ``command`` or ``terraform_state``.
     kind: str
     #: The path, the name of the variable, or the command line in the syntax of a shell.
     text: str
@@ -49,7 +57,7 @@ class ValueSource(NamedTuple):
                 return shlex.split(self.text)[0]
             except (LookupError, ValueError):  # no word, or an open quote
                 return self.kind
-        return self.path if self.kind == "file" else self.text
+        return self.path if self.kind in _PATHS else self.text
 
     @property
     def path(self) -> str:
@@ -58,7 +66,19 @@ class ValueSource(NamedTuple):
 
     def document(self) -> dict[str, str]:
         """Return the source as an inventory declares it, as JSON data."""
-        return {self.kind: self.path if self.kind == "file" else self.text}
+        return {self.kind: self.path if self.kind in _PATHS else self.text}
+
+    def outputs(self) -> dict[str, Any]:
+        """Return the outputs of a state file of Terraform by name, secrets wrapped. Raise ``ValueError``."""
+        try:
+            document = json.loads(self.read())
+            if document["version"] == _STATE_VERSION:
+                rows = document.get("outputs", {}).items()
+                return {name: Sensitive(row["value"]) if row.get("sensitive") else row["value"] for name, row in rows}
+        except (json.JSONDecodeError, LookupError, TypeError, AttributeError):
+            document = None
+        msg = f"{self.name}: it is no state file of Terraform of version {_STATE_VERSION}, or an encrypted one"
+        raise ValueError(msg)
 
     def read(self) -> str:
         """Return the text without its last line end.
@@ -82,7 +102,7 @@ class ValueSource(NamedTuple):
         raise ValueError(msg)
 
     def _content(self) -> bytes:
-        if self.kind == "file":
+        if self.kind in _PATHS:
             return read_file(self.path)[0]
         if self.kind == "env":
             if text := os.environ.get(self.text):
@@ -101,7 +121,7 @@ class ValueSource(NamedTuple):
 
 
 def kind_of(value: Any) -> str | None:
-    """Return ``file``, ``env`` or ``command`` for a value that names its source, or None for a literal value."""
+    """Return the kind of source that a value names, or None for a literal value."""
     if type(value) is not dict or len(value) != 1:
         return None
     (kind,) = value

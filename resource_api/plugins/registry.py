@@ -154,6 +154,10 @@ class Registry:
             del self._types[name]
             self._providers.pop(name, None)
 
+    def family(self, word: str) -> TypeFamily | None:
+        """Return the source of types whose names begin with ``word``, or None."""
+        return self._families.get(word)
+
     def is_in_family(self, name: str) -> bool:
         """Return whether a type is one of a family."""
         return bool(self._families) and self._family(name) is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import targets as selecting
 from resource_api.catalog.provider_config import invoke
@@ -293,6 +294,13 @@ class Imported(NamedTuple):
     error: str = ""
 
 
+class KnownResource(NamedTuple):
+    """What another tool has recorded of a resource that is imported."""
+
+    private: Any
+    status: str = "ready"
+
+
 def import_resource(
     runtime: Runtime, source: Source, target: str, name: str | None, inputs: Mapping[str, object] | None = None
 ) -> Summary:
@@ -315,8 +323,12 @@ def import_resources(
     targets: Sequence[str],
     name: str | None,
     inputs: Mapping[str, object] | None = None,
+    *,
+    known: Mapping[str, KnownResource] = MappingProxyType({}),
 ) -> list[Imported]:
     """Record the existing resources that the manifest declares as ``targets`` as ours (contract §10.11).
+
+    ``known``: reference → private data with which a resource is read, and the status that is recorded.
 
     A target is a reference or URN, or has wildcards as ``--target`` has. ``name``, unless None, must be the name that
     is declared for the only one, in any spelling; a second target that is not declared is ``name``. A missing resource
@@ -336,12 +348,16 @@ def import_resources(
         instances = configure_instances(catalog, runtime.store.load(stack), providers)
         new = [entry for entry in entries if not _is_ours(entry, instances.state)]
         runtime.begin_private_data(instances.state)
+        for entry in new if known else ():
+            if (recorded := known.get(str(entry.reference))) is not None:
+                runtime.run.private.store((entry.instance, entry.name), recorded.private)
         ids = {} if name is None else {(entry.instance, entry.name): name for entry in new if _has_ids(entry)}
         rows = _read_entries(new, providers, ids)
         records = [
             _imported_record(catalog, entry, row, instances.state)._replace(
                 implementation=providers.implementation(entry.instance, entry.name),
                 private=seal_secrets(runtime.run.private.get((entry.instance, entry.name)), instances.state.salt),
+                status=known[str(entry.reference)].status if str(entry.reference) in known else "ready",
             )
             for entry in new
             if (row := rows[entry.index][0]) is not None

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.values.errors import DefinitionError, UnknownType
+from resource_api.terraform import cty, types
 from resource_api.terraform import provider as providers
-from resource_api.terraform import types
 from resource_api.terraform.plugin_process import PluginError, PluginProcess
 from resource_api.terraform.programs import ProgramFinder, find_all
-from resource_api.terraform.schema import fields_of_block
+from resource_api.terraform.schema import fields_of_block, object_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,10 +77,28 @@ class Family:
         schema = self.schema
         if name == self.name and (schema["data_source_schemas"] or schema["functions"]):
             return types.function_type(name, schema["data_source_schemas"], schema["functions"], self.config_fields)
-        if name not in self.schema["resource_schemas"]:
+        return types.resource_type(name, self.resource_schema(name), self.config_fields)
+
+    def resource_schema(self, name: str) -> Message:
+        """Return the schema of a resource. Raise ``UnknownType``."""
+        declared: Message | None = self.schema["resource_schemas"].get(name)
+        if declared is None:
             msg = f"the Terraform provider {self.name} ({self.path}) has no resource '{name}'"
             raise UnknownType(msg)
-        return types.resource_type(name, self.schema["resource_schemas"][name], self.config_fields)
+        return declared
+
+    def upgraded(self, name: str, version: int, attributes: Mapping[str, object]) -> dict[str, Any]:
+        """Return the values of a recorded state in the form of the present schema. Raise ``DefinitionError``."""
+        kind = object_type(fields_of_block(self.resource_schema(name)["block"]))
+        raw = {"json": json.dumps(attributes).encode()}
+        try:
+            answer = self.process().call("upgrade", type_name=name, version=version, raw_state=raw)
+        except PluginError as error:
+            raise DefinitionError(str(error)) from error
+        if errors := [providers.diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == 1]:
+            raise DefinitionError("; ".join(errors))
+        values: dict[str, Any] = cty.from_dynamic(kind, answer.get("upgraded_state")) or {}
+        return values
 
     def provider(self, name: str) -> type[BaseProvider]:
         """Return the provider class of a type."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
 
 #: ``schema`` writes a JSON Schema, the others no JSON.
-WITHOUT: Final = {"schema", "completion install", "completion show", "agent unit"}
+WITHOUT: Final = {"providers schema", "schema", "completion install", "completion show", "agent unit"}
 PAGE: Final = json_schemas.DIRECTORY.parent / "json.md"
 
 

@@ -232,6 +232,128 @@ def test_a_resource_is_imported_by_the_providers_id(account: Account) -> None:
     assert (account.world["other"]["size"], account.created) == (4, [])
 
 
+def state_of_terraform(account: Account, **more: Any) -> Path:
+    """Write things and the state file of Terraform that has them: two of a module, one that refers to another."""
+    rows = []
+    for identifier, name, module, index, extra in (
+        ("t-1111", "first", "", None, {"secret": None}),
+        ("t-2222", "second", 'module.net["x"]', 0, {"timeout": "t-1111"}),
+        ("t-3333", "third", 'module.net["x"]', 1, {"timeout": "soon", "rule": [{"port": 80, "uid": "u80"}], **more}),
+    ):
+        thing = {
+            "name": name,
+            "size": 3,
+            "owner": "nobody",
+            "secret": None,
+            "tags": ["b"],
+            "any": None,
+            "timeout": None,
+        }
+        thing = {**thing, "rule": [], "id": identifier, **extra}
+        (account.things / identifier).write_text(json.dumps(thing))
+        instance = {"schema_version": 1, "attributes": thing, "private": "cA==", "dependencies": ["odd_thing.one"]}
+        instance |= {} if index is None else {"index_key": index}
+        row = {
+            "mode": "managed",
+            "type": "odd_thing",
+            "name": "one" if index is None else "two",
+            "instances": [instance],
+        }
+        rows.append({**row, **({"module": module} if module else {}), "provider": 'provider["a.b/example/odd"]'})
+    rows.append({"mode": "data", "type": "odd_count", "name": "n", "provider": "", "instances": []})
+    other = {"mode": "managed", "type": "even_thing", "name": "e", "provider": 'provider["a.b/c/even"]'}
+    rows.append({**other, "instances": [{"schema_version": 0, "attributes": {"id": "e"}}]})
+    outputs = {"first": {"value": "t-1111", "type": "string"}, "key": {"value": "hunter2-key", "sensitive": True}}
+    path = account.home / "terraform.tfstate"
+    path.write_text(json.dumps({"version": 4, "serial": 1, "resources": rows, "outputs": outputs}))
+    return path
+
+
+def test_a_state_of_terraform_is_taken_over_as_a_whole(account: Account) -> None:
+    """Each resource is declared, also references and titles of modules, and recorded; the plan is silent."""
+    state = state_of_terraform(account)
+    account.write("  Odd_thing[mine]: {name: own}\n")
+    assert account.run("apply", "site.yaml").code == 0
+    taken = account.run("import", "site.yaml", "--from-terraform", state.name)
+    assert taken.code == 1
+    assert "even_thing.e cannot be imported: the manifest declares no provider 'even'" in taken.err
+    assert "Odd_thing[one]: imported.\n" in taken.out
+    assert taken.out.endswith("Plan: nothing to do; 4 unchanged.\n")
+    text = (account.home / "site.yaml").read_text()
+    assert '  "Odd_thing[net.x.two.0]":\n    name: "second"\n    size: 3\n    tags: ["b"]\n' in text
+    assert '    timeout_: "soon"\n    rule: [{"port": 80}]\n' in text
+    assert '    timeout_: "${Odd_thing[one].id}"\n' in text
+    assert "  Odd_thing[mine]: {name: own}\n" in text
+    assert "4 unchanged" in account.run("apply", "site.yaml").out
+    assert account.created == ["own"]
+    state.write_text(
+        json.dumps({**json.loads(state.read_text()), "resources": json.loads(state.read_text())["resources"][:3]})
+    )
+    again = account.run("import", "site.yaml", "--from-terraform", state.name, "--json")
+    assert [row["status"] for row in json.loads(again.out)["resources"]] == ["recorded"] * 3
+    assert (again.code, (account.home / "site.yaml").read_text()) == (0, text)
+    assert account.run("destroy", "site.yaml", "--yes").code == 0
+    assert account.world == {}
+    assert running_programs() == []
+
+
+def test_a_secret_of_a_state_of_terraform_must_be_declared_first(account: Account) -> None:
+    """The secret is written into no manifest; with the declaration it is taken over, encrypted."""
+    state = state_of_terraform(account, secret="hunter2-secret")
+    account.write("  {}\n".replace("  {}\n", ""))
+    taken = account.run("import", "site.yaml", "--from-terraform", state.name)
+    assert "Odd_thing[net.x.two.1] cannot be imported: declare it first, with its secret secret" in taken.err
+    text = (account.home / "site.yaml").read_text()
+    assert "hunter2" not in text + taken.text
+    values = "name: third, size: 3, tags: [b], timeout_: soon, rule: [{port: 80}], secret: hunter2-secret"
+    declared = f"  Odd_thing[net.x.two.1]: {{{values}}}\n"
+    (account.home / "site.yaml").write_text(text + declared)
+    taken = account.run("import", "site.yaml", "--from-terraform", state.name)
+    assert taken.out.endswith("Plan: nothing to do; 3 unchanged.\n"), taken.text
+    assert b"hunter2" not in (account.home / "state.db").read_bytes()
+
+
+def test_what_differs_after_a_takeover_is_shown(account: Account) -> None:
+    """A thing that is gone is an error; a default that the state does not show makes the plan speak."""
+    state = state_of_terraform(account)
+    (account.things / "t-2222").unlink()
+    account.write("  Odd_thing[one]: {name: first, size: 4, tags: [b]}\n")
+    taken = account.run("import", "site.yaml", "--from-terraform", state.name)
+    assert taken.code == 1
+    assert "Odd_thing[net.x.two.0] cannot be imported: it does not exist" in taken.err
+    assert "size: 3 → 4" in taken.out
+
+
+def test_outputs_of_a_state_of_terraform_are_an_input(account: Account) -> None:
+    """As a whole; what is sensitive there is secret here."""
+    state_of_terraform(account)
+    (account.home / "inputs.yaml").write_text("net: {terraform_state: terraform.tfstate}\n")
+    more = (
+        "inputs: {net: {type: 'Hash[String, Any]'}}\n"
+        "outputs: {first: '${inputs.net.first}', key: '${inputs.net.key}'}\n"
+    )
+    account.write("  Odd_thing[a]: {name: '${inputs.net.first}', secret: '${inputs.net.key}'}\n", more)
+    applied = account.run("apply", "site.yaml", "--inputs", "inputs.yaml")
+    assert applied.out.startswith("first: t-1111\nkey: <sensitive>\n"), applied.text
+    assert account.world["t-1111"]["secret"] == "hunter2-key"
+    (account.home / "inputs.yaml").write_text("net: {terraform_state: site.yaml}\n")
+    refused = account.run("plan", "site.yaml", "--inputs", "inputs.yaml")
+    assert (refused.code, "it is no state file of Terraform" in refused.err) == (65, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("{", "no state file"), ('{"version": 3}', "version 3"), ('{"version": 4, "resources": [{}]}', "damaged")],
+)
+def test_another_file_is_no_state_of_terraform(account: Account, content: str, message: str) -> None:
+    """It is refused with its name."""
+    (account.home / "x").write_text(content)
+    account.write("  Odd_thing[one]: {name: first}\n")
+    refused = account.run("import", "site.yaml", "--from-terraform", "x")
+    assert (refused.code, message in refused.err) == (64, True)
+    assert account.run("import", "site.yaml", "Odd_thing[one]", "--from-terraform", "x").code == 64
+
+
 def test_data_sources_and_functions_are_invoked(account: Account) -> None:
     """Both by the name of the provider."""
     (account.things / "x-1").touch()

@@ -44,6 +44,7 @@ _WORDS: Final = {
         "resource-api import site.yaml 'File[/etc/motd]'",
         "resource-api import site.yaml 'File[*]'",
         "resource-api import --all group -o groups.yaml --yes",
+        "resource-api import site.yaml --from-terraform terraform.tfstate",
     ),
 )
 @click.argument("manifest", type=click.Path(), required=False)
@@ -54,6 +55,12 @@ _WORDS: Final = {
 @click.option("--all", "type_names", metavar="TYPE,...", help="Import all resources of a type, with a new manifest.")
 @click.option("-o", "--out", type=click.Path(), metavar="FILE", help="With --all: the manifest to write.")
 @click.option("--yes", is_flag=True, help="With --all: do not ask.")
+@click.option(
+    "--from-terraform",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Declare and import all resources of a Terraform state.",
+)
 @options.manifest_inputs
 @options.provider_calls
 @with_session()
@@ -70,6 +77,11 @@ def import_(
             msg = "write 'import --all TYPE -o FILE', without a manifest and references"
             raise UsageError(msg)
         return _import_all(session, type_names, out, yes=settings["yes"])
+    if (state := settings["from_terraform"]) is not None:
+        if manifest is None or references or name is not None or out is not None or settings["yes"]:
+            msg = "write 'import MANIFEST --from-terraform FILE'"
+            raise UsageError(msg)
+        return _import_state(session, manifest, state)
     if manifest is None or not references or out is not None or settings["yes"]:
         msg = "write 'import MANIFEST REFERENCE...' or 'import --all TYPE -o FILE'"
         raise UsageError(msg)
@@ -92,6 +104,40 @@ def _show(session: Session, references: Sequence[str], outcomes: Sequence[Import
         },
         lambda: [f"{escape(item.reference)}: {_WORDS[item.status]}." for item in outcomes if not item.error],
     )
+
+
+def _import_state(session: Session, manifest: str, file: str) -> int:
+    """Declare and import the resources of a Terraform state, and show the plan after it; return the exit code."""
+    try:
+        from resource_api.runtime.terraform_takeover import take_over
+        from resource_api.terraform import state_file
+    except ImportError as error:
+        msg = f"--from-terraform needs a client of Terraform providers: {error}; pip install 'resource-api[terraform]'"
+        raise UsageError(msg) from error
+    try:
+        state = state_file.read(file)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    outcomes = take_over(session.runtime, manifest, state, session.inputs.values)
+    for address in state.left_out:
+        session.log.write("warning", "", f"{address} is left out: no manifest can declare it")
+    failed = [outcome for outcome in outcomes if outcome.error]
+    for outcome in failed:
+        session.log.write("err", "", outcome.error, reference=outcome.reference, action="import", status="failed")
+    plan = session.runtime.plan(manifest, session.inputs.values)
+    code = int(bool(failed) or bool(plan.summary.changed))
+    session.console.show(
+        lambda: {
+            "file": manifest,
+            "resources": [outcome._asdict() for outcome in outcomes],
+            "summary": documents.summary(import_summary(outcomes)._replace(failed=len(failed)), code),
+        },
+        lambda: [
+            *(f"{escape(item.reference)}: {_WORDS[item.status]}." for item in outcomes if not item.error),
+            *session.console.plan_lines(plan),
+        ],
+    )
+    return code
 
 
 class _DeclinedError(Exception):

@@ -1,0 +1,142 @@
+"""Take the resources of a Terraform state over: declare them in a manifest, record them, check that nothing differs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from resource_api.manifest import yaml_reader
+from resource_api.manifest.read import read_file
+from resource_api.model.values.errors import DefinitionError, ManifestError, ResourceAPIError, UsageError
+from resource_api.model.values.reference import Reference
+from resource_api.model.values.values import is_secret
+from resource_api.runtime.refresh import Imported, KnownResource, import_resources
+from resource_api.system.filesystem import files
+from resource_api.terraform import cty, state_file
+from resource_api.terraform.schema import fields_of_block
+from resource_api.terraform.types import attribute_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.model.declaration import ConfiguredProvider, Manifest
+    from resource_api.runtime.runtime import Runtime
+    from resource_api.terraform.family import Family
+    from resource_api.terraform.schema import SchemaField
+    from resource_api.terraform.state_file import StateFile, StateResource
+
+#: The ends of the names of manifests that can be written.
+_YAML = (".yaml", ".yml")
+
+
+class _Read(NamedTuple):
+    """A resource of the state in the form of its provider's present schema."""
+
+    resource: StateResource
+    reference: str
+    fields: Mapping[str, SchemaField]
+    values: Mapping[str, Any]
+
+
+def take_over(runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str, object]) -> list[Imported]:
+    """Declare the resources of a state file in the manifest at ``path``, and record them as ours.
+
+    Those that are declared already keep their declaration. Raise ``UsageError`` for a manifest that cannot be written,
+    and as ``import_resources`` does.
+    """
+    catalog = runtime.compile(path, inputs)
+    declared = {str(entry.reference) for entry in catalog.entries}
+    failed: list[Imported] = []
+    try:
+        resources = list(_resources(runtime, catalog.manifest, state, failed))
+    finally:
+        runtime.registry.close_families()
+    declarations, known = _declarations(runtime, resources, declared, failed)
+    if declarations:
+        _write(path, declarations)
+    imported = import_resources(runtime, path, list(known), None, inputs, known=known) if known else []
+    return [*imported, *failed]
+
+
+def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: list[Imported]) -> list[_Read]:
+    """Return the resources whose provider is declared; others go to ``failed``."""
+    read = []
+    for resource in state.resources:
+        try:
+            family = _family(runtime, manifest, resource)
+            schema = family.resource_schema(resource.type)
+            fields = fields_of_block(schema["block"])
+            values = family.upgraded(resource.type, resource.version, resource.attributes)
+        except ResourceAPIError as error:
+            failed.append(Imported(resource.address, "failed", f"{resource.address} cannot be imported: {error}"))
+            continue
+        read.append(_Read(resource, str(Reference(resource.type, resource.title)), fields, cty.without_nulls(values)))
+    return read
+
+
+def _family(runtime: Runtime, manifest: Manifest, resource: StateResource) -> Family:
+    """Return the provider of a resource. Raise ``DefinitionError`` where the manifest declares none."""
+    name = resource.type.partition("_")[0]
+    declared: ConfiguredProvider | None = manifest.providers.get(name)
+    if declared is None or not declared.is_program:
+        msg = f"the manifest declares no provider '{name}'; write it under providers:, with a source"
+        raise DefinitionError(msg)
+    if resource.alias and resource.alias not in manifest.providers:
+        msg = f"the manifest declares no provider '{resource.alias}'; write {resource.alias}: {{type: {name}, ...}}"
+        raise DefinitionError(msg)
+    family: Any = runtime.registry.family(name)
+    return family  # type: ignore[no-any-return] # a family of this package
+
+
+def _declarations(
+    runtime: Runtime, resources: Sequence[_Read], declared: set[str], failed: list[Imported]
+) -> tuple[list[list[str]], dict[str, KnownResource]]:
+    """Return the lines that declare those that are not declared, and by reference what is recorded of each."""
+    made = _made_values(resources)
+    declarations, known = [], dict[str, KnownResource]()
+    for resource, reference, fields, values in resources:
+        body = state_file.declared_values(fields, values)
+        secrets = [name for name, value in body.items() if is_secret(value)]
+        if reference in known:
+            failed.append(Imported(reference, "failed", f"{reference} is there twice; rename one with 'tofu state mv'"))
+            continue
+        if reference not in declared and secrets:
+            text = f"{reference} cannot be imported: declare it first, with its secret {', '.join(secrets)}"
+            failed.append(Imported(reference, "failed", text))
+            continue
+        if reference not in declared:
+            texts = {
+                text: made_by for address in resource.dependencies for text, made_by in made.get(address, {}).items()
+            }
+            named = {attribute_name(key): state_file.referring(value, texts) for key, value in body.items()}
+            definition = runtime.registry.type(resource.type)
+            spelling = {name: definition.spelling(name) for name in named}
+            declarations.append(state_file.declaration(reference, named, resource.alias, spelling))
+        raw = {"version": resource.version, "state": dict(resource.attributes), "private": resource.private}
+        known[reference] = KnownResource(raw, "tainted" if resource.tainted else "ready")
+    return declarations, known
+
+
+def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
+    """Return, by the address of a resource that is there once, the texts that its provider made → their expressions."""
+    addresses = [row.resource.config_address for row in resources]
+    return {
+        row.resource.config_address: dict(state_file.known_values(row.fields, row.values, row.reference))
+        for row in resources
+        if addresses.count(row.resource.config_address) == 1
+    }
+
+
+def _write(path: str, declarations: Sequence[Sequence[str]]) -> None:
+    """Write the declarations into the manifest. Raise ``UsageError``."""
+    if not path.endswith(_YAML):
+        msg = f"{path}: declarations are written as YAML; name a manifest that ends in .yaml"
+        raise UsageError(msg)
+    try:
+        raw, _ = read_file(path)
+        content = state_file.with_resources(yaml_reader.read(raw, path), declarations)
+        yaml_reader.read(content, path)
+        files.replace(os.path.abspath(path), content)
+    except (OSError, ValueError, ManifestError) as error:
+        msg = f"{path} cannot be written: {error}"
+        raise UsageError(msg) from error

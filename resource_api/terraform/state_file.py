@@ -1,0 +1,235 @@
+"""State files of Terraform and OpenTofu: their resources, their outputs, and declarations that stand for them.
+
+Source: the state format, version 4 (OpenTofu: ``internal/states/statefile``). A resource's attributes are in the form
+of its provider's schema at the time when it was written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from resource_api.manifest.read import read_file
+from resource_api.model.values.expression import escape_expressions
+from resource_api.model.values.values import Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from resource_api.model.values.document import Document
+    from resource_api.terraform.schema import SchemaField
+
+_VERSION: Final = 4
+#: The local name of a provider's configuration at the end of its address: ``provider["HOST/NS/NAME"].west``.
+_ALIAS: Final = re.compile(r"\]\.([\w-]+)\Z")
+#: The shortest text that is taken for a reference to another resource.
+_SHORTEST: Final = 4
+
+
+class StateResource(NamedTuple):
+    """One resource of a state file; ``address`` is the one of Terraform, ``title`` its name here."""
+
+    address: str
+    type: str
+    title: str
+    #: The alias of its provider's configuration; empty for the default one.
+    alias: str
+    version: int
+    attributes: Mapping[str, Any]
+    #: Private bytes of the provider, in base64.
+    private: str
+    tainted: bool
+    #: The addresses of the resources that it depends on, without their keys.
+    dependencies: Sequence[str]
+
+    @property
+    def config_address(self) -> str:
+        """The address without the key of an instance, as dependencies name it."""
+        return re.sub(r"\[[^\]]*\]", "", self.address)
+
+
+class StateFile(NamedTuple):
+    """The resources and outputs of a state file, and the addresses that are no resources for a manifest."""
+
+    resources: Sequence[StateResource]
+    outputs: Mapping[str, Any]
+    left_out: Sequence[str]
+
+
+def read(path: str) -> StateFile:
+    """Return a state file. Raise ``ValueError`` for one that is not understood."""
+    try:
+        return parse(read_file(path)[0].decode())
+    except OSError as error:
+        msg = f"{path}: {error.strerror}"
+        raise ValueError(msg) from error
+    except ValueError as error:
+        msg = f"{path}: {error}"
+        raise ValueError(msg) from error
+
+
+def parse(text: str) -> StateFile:
+    """Return the state file in a text, such as the output of ``tofu state pull``. Raise ``ValueError``."""
+    try:
+        document = json.loads(text)
+        version = document["version"]
+    except (ValueError, TypeError, LookupError):
+        msg = "it is no state file of Terraform; an encrypted one is read by 'tofu state pull'"
+        raise ValueError(msg) from None
+    if version != _VERSION:
+        msg = f"it is a state file of version {version}; a command of Terraform 1.0 or later writes version {_VERSION}"
+        raise ValueError(msg)
+    try:
+        resources, left_out = list[StateResource](), list[str]()
+        for row in document.get("resources", ()):
+            if row["mode"] == "managed":
+                resources += _instances(row, left_out)
+        return StateFile(resources, dict(_outputs(document)), left_out)
+    except (LookupError, TypeError, AttributeError) as error:
+        msg = f"it is a damaged state file: {error!r}"
+        raise ValueError(msg) from error
+
+
+def _outputs(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, output in document.get("outputs", {}).items():
+        yield name, Sensitive(output["value"]) if output.get("sensitive") else output["value"]
+
+
+def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateResource]:
+    """Yield the resources of a row; what no manifest can have goes to ``left_out``."""
+    address = f"{row['module']}.{row['type']}.{row['name']}" if "module" in row else f"{row['type']}.{row['name']}"
+    alias = _ALIAS.search(row["provider"])
+    for instance in row["instances"]:
+        key = instance.get("index_key")
+        own_address = address if key is None else f"{address}[{json.dumps(key)}]"
+        if "deposed" in instance or "attributes" not in instance or "terraform.io/builtin" in row["provider"]:
+            left_out.append(own_address)
+            continue
+        yield StateResource(
+            own_address,
+            row["type"],
+            _title(row, key),
+            alias[1] if alias else "",
+            instance.get("schema_version", 0),
+            instance["attributes"],
+            instance.get("private", ""),
+            instance.get("status") == "tainted",
+            instance.get("dependencies", ()),
+        )
+
+
+def _title(row: Mapping[str, Any], key: str | int | None) -> str:
+    """Return the title of an instance: ``web``, ``web.0``, ``net.web.blue`` in a module."""
+    modules = re.sub(r"(?:\A|\.)module\.", ".", row.get("module", "")).replace('["', ".").replace('"]', "")
+    modules = re.sub(r"\[(\d+)\]", r".\1", modules)
+    return ".".join(filter(None, (modules.strip("."), row["name"], None if key is None else str(key))))
+
+
+class Reference(str):
+    """The text of an expression that refers to another resource."""
+
+    __slots__ = ()
+
+
+def declared_values(fields: Mapping[str, SchemaField], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a state that a manifest would declare: neither computed ones, nor empty ones."""
+    declared = {}
+    for name, field in fields.items():
+        value = values.get(name)
+        if field.required or (field.is_declarable and not field.computed):
+            value = _declared_value(field, value)
+            if field.required or value not in (None, "", [], {}):
+                declared[name] = value
+    return declared
+
+
+def _declared_value(field: SchemaField, value: Any) -> Any:
+    if value is None or field.write_only:
+        return None
+    if field.sensitive:
+        return Sensitive(value)
+    if not field.members:
+        return value
+    if isinstance(value, list):
+        return [declared_values(field.members, item) for item in value]
+    if field.nesting == "map":
+        return {key: declared_values(field.members, item) for key, item in value.items()}
+    return declared_values(field.members, value)
+
+
+def referring(value: Any, known: Mapping[str, str]) -> Any:
+    """Return a declared value in which each text that is a value of another resource is a ``Reference`` to it.
+
+    ``known``: such a text → the expression.
+    """
+    if isinstance(value, str):
+        return Reference(known[value]) if value in known else value
+    if isinstance(value, list):
+        return [referring(item, known) for item in value]
+    if isinstance(value, dict):
+        return {key: referring(item, known) for key, item in value.items()}
+    return value
+
+
+def known_values(
+    fields: Mapping[str, SchemaField], values: Mapping[str, Any], reference: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the texts that only a resource's provider made, and the expressions for them, the best one last."""
+    for name in sorted(fields, key=lambda name: name == "id"):
+        value, field = values.get(name), fields[name]
+        if field.computed and not field.sensitive and isinstance(value, str) and len(value) >= _SHORTEST:
+            yield value, f"${{{reference}.{name}}}"
+
+
+def declaration(reference: str, declared: Mapping[str, Any], alias: str, spelling: Mapping[str, str]) -> list[str]:
+    """Return the lines of a manifest that declare a resource, without indentation of its section.
+
+    ``spelling``: attribute → its name in manifests.
+    """
+    lines = [f"{_text(reference)}:{'' if declared or alias else ' {}'}"]
+    if alias:
+        lines.append(f"  provider: {_text(alias)}")
+    return [*lines, *(f"  {spelling.get(name, name)}: {_flow(value)}" for name, value in declared.items())]
+
+
+def _flow(value: Any) -> str:
+    """Return a value in YAML's flow style, which is that of JSON."""
+    if isinstance(value, Reference):
+        return _text(value)
+    if isinstance(value, str):
+        return _text(escape_expressions(value))
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_text(escape_expressions(key))}: {_flow(item)}' for key, item in value.items())}}}"
+    return json.dumps(value)
+
+
+def _text(text: str) -> str:
+    return json.dumps(str(text), ensure_ascii=False)
+
+
+def with_resources(document: Document, declarations: Sequence[Sequence[str]]) -> bytes:
+    """Return the text of a YAML manifest with more resources, the first ones of its section ``resources``.
+
+    Raise ``ValueError`` for a section that is not written line by line.
+    """
+    lines = document.raw.decode().splitlines()
+    own = document.heads().get("resources", {})
+    if own:
+        line, column = min(own.values())
+        if lines[line - 1][: column - 1].strip():
+            msg = "its section resources must have one resource a line, not be in braces"
+            raise ValueError(msg)
+        index, indent = line - 1, " " * (column - 1)
+    else:
+        if (document.data or {}).get("resources"):
+            msg = "its section resources is not understood"
+            raise ValueError(msg)
+        if "resources" in (document.data or {}):
+            lines = [line for line in lines if not re.match(r"resources:", line)]
+        index, indent = len(lines) + 1, "  "
+        lines.append("resources:")
+    lines[index:index] = [indent + line for declared in declarations for line in declared]
+    return ("\n".join(lines) + "\n").encode()
