@@ -11,6 +11,7 @@ import textwrap
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.datatypes import messages
 from resource_api.model.datatypes.json_schema import schema
 from resource_api.model.type_definition import ComponentDefinition, TypeDefinition, template
 from resource_api.model.values.errors import DefinitionError, UsageError, hint
@@ -188,12 +189,26 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
     if not attribute.must_be:
         return [_Code(whole.text if expressions else datatype.text)]
     more = [", ", _Code(whole.text)] if expressions else []
-    if datatype.kind == "Pattern":
-        return [_Words(attribute.must_be), *more]
+    if words := _alternatives(datatype, attribute.must_be):
+        return [_Words(words), *more]
     text = datatype.text
     for pattern in sorted(_patterns(datatype), key=len, reverse=True):
         text = text.replace(pattern, "String")
     return [_Code(text), ": ", _Words(attribute.must_be), *more]
+
+
+def _alternatives(datatype: DataType, must_be: str) -> str:
+    """Return the words for a restricted text and its alternatives, as in errors; empty for other data types."""
+    leaves = datatype.leaves
+    others = [leaf for leaf in leaves if leaf.kind != "Array"]
+    kinds = {leaf.kind for leaf in others}
+    if datatype.sensitive or "Pattern" not in kinds or kinds & {"Hash", "Struct"}:
+        return ""
+    words = must_be if "Boolean" in kinds else messages.alternatives(others, must_be)
+    elements = {leaf.text for kind in leaves if kind.kind == "Array" for leaf in kind.parts[0].leaves}
+    if not elements <= {leaf.text for leaf in others}:
+        return ""
+    return f"{words}, or a list of them" if elements else words
 
 
 def _patterns(datatype: DataType) -> set[str]:

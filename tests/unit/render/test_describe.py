@@ -213,10 +213,19 @@ def test_a_value_of_a_form_is_described_in_words() -> None:
             r"Optional[Array[Variant[Enum[all], Pattern[/\Ax+\z/]]]]", "Its parts.", must_be="all, or an x"
         ),
         "bare": Attribute(r"Optional[Pattern[/\Ay\z/]]", "No words."),
+        "owner": Attribute(r"Variant[Integer[0, 9], Pattern[/\Ax+\z/]]", "Its owner.", must_be="a user's name"),
+        "files": Attribute(
+            r"Variant[Pattern[/\Ax+\z/], Array[Pattern[/\Ax+\z/]]]", "Its files.", must_be="an absolute path"
+        ),
     }
     definition = widget(attributes=attributes)
     text, page = describe.text(definition), describe.markdown(definition)
-    for words in ("an absolute path", "Array[Variant[Enum[all], String]]: all, or an x"):
+    for words in (
+        "an absolute path",
+        "Array[Variant[Enum[all], String]]: all, or an x",
+        "an integer from 0 to 9 or a user's name",
+        "an absolute path, or a list of them",
+    ):
         assert words in text
     assert "\nan absolute path; namevar\n" in page
     assert r"Pattern[/\Ay\z/]" in text
