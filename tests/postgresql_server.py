@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import pwd
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -140,3 +142,66 @@ server_lifetime = 1
     finally:
         process.kill()
         process.wait(10)
+
+
+class Wire:
+    """A connection to a server that can be cut at a message: before it is sent, or after it was answered."""
+
+    def __init__(self, port: int) -> None:
+        """Listen on a port of this machine; forward everything to the server's."""
+        self._server = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._lock = threading.Lock()
+        self._ended = False
+        self.count = 0
+        self.restore()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def restore(self) -> None:
+        """Forward everything from now on, and count from 0."""
+        with self._lock:
+            self.count, self._cut_at, self._answered, self._stays, self._down = 0, 0, False, False, False
+
+    def cut(self, number: int, *, answered: bool, stays: bool = False) -> None:
+        """Cut at the message with this number, counted from 1; ``stays``: and refuse connections from then on."""
+        self.restore()
+        with self._lock:
+            self._cut_at, self._answered, self._stays = number, answered, stays
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._ended = True
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while not self._ended:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._down:
+                client.close()
+            else:
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, socket.create_connection(("127.0.0.1", self._server)) as server, suppress(OSError):
+            while True:
+                for ready in select.select([client, server], [], [])[0]:
+                    data = ready.recv(1 << 20)
+                    if not data or (ready is client and self._is_cut(server, data)):
+                        return
+                    (server if ready is client else client).sendall(data)
+
+    def _is_cut(self, server: socket.socket, data: bytes) -> bool:
+        """Count a message of the client; return whether the connection ends with it."""
+        with self._lock:
+            self.count += 1
+            if self.count != self._cut_at:
+                return False
+            self._down = self._stays
+        if self._answered:
+            server.sendall(data)
+            server.recv(1 << 20)
+        return True

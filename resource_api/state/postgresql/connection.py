@@ -71,20 +71,21 @@ class ServerConnection:
     def run(self, work: Callable[[Connection], T], patience: float = 0.0) -> T:
         """Return the result of ``work``, which is called again on a new connection where the server ended the last.
 
-        For ``patience`` seconds the server may be away; a connection that was open before is opened again once in any
-        case. ``work`` must have no effect if it is called twice. Raise ``StateError``.
+        For ``patience`` seconds the server may be away; a connection that ends after it was opened is opened again once
+        in any case. ``work`` must have no further effect if it is called again. Raise ``StateError``.
         """
         until = time.monotonic() + patience
-        was_open = self._connection is not None
+        reopened = False
         while True:
             try:
                 return self._attempt(work)
             except _ConnectionLostError as error:
-                if not was_open and time.monotonic() >= until:
-                    raise StateError(str(error)) from error
-                if not was_open:
+                if error.was_open and not reopened:
+                    reopened = True
+                elif time.monotonic() < until:
                     time.sleep(_PAUSE)
-                was_open = False
+                else:
+                    raise StateError(str(error)) from error
 
     def _attempt(self, work: Callable[[Connection], T]) -> T:
         try:
@@ -138,24 +139,24 @@ class ServerConnection:
         except errors.InsufficientPrivilege as error:
             msg = f"{self.place}: the role '{self.role}' may not do that: {_message(error)}; docs/teams.md lists rights"
             raise StateError(msg) from error
-        except _ENDED as error:
-            self.close()
-            raise _ConnectionLostError(self._failure(error)) from error
         except psycopg.Error as error:
-            if self._connection is None or self._connection.closed:
-                self.close()
-                raise _ConnectionLostError(self._failure(error)) from error
-            raise StateError(self._failure(error)) from error
+            failure = f"{self.place}: state cannot be used: {_message(error)}"
+            was_open = self._connection is not None
+            if self._connection is not None and not self._connection.closed and not isinstance(error, _ENDED):
+                raise StateError(failure) from error
+            self.close()
+            raise _ConnectionLostError(failure, was_open=was_open) from error
         except UnicodeEncodeError as error:
             msg = f"{self.place}: state cannot be used: the encoding of the connection is not UTF-8"
             raise StateError(msg) from error
 
-    def _failure(self, error: psycopg.Error) -> str:
-        return f"{self.place}: state cannot be used: {_message(error)}"
-
 
 class _ConnectionLostError(StateError):
-    """The connection could not be opened, or the server or the network ended it."""
+    """The connection could not be opened, or the server or the network ended it after it ``was_open``."""
+
+    def __init__(self, message: str, *, was_open: bool) -> None:
+        super().__init__(message)
+        self.was_open = was_open
 
 
 @contextmanager

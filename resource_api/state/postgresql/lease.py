@@ -72,13 +72,15 @@ class Holder(NamedTuple):
     command: str
     boot: str
     started: str
+    #: A random text for each run.
+    run: str = ""
     since: str = ""
 
     @classmethod
     def of_this_process(cls, command: str) -> Holder:
-        """Return the holder that this process is while it runs ``command``."""
-        pid = os.getpid()
-        return cls(pid, user_name(os.getuid()), socket.gethostname(), command, _machine(), start_time(pid))
+        """Return the holder that this process is during one run of ``command``."""
+        pid, run = os.getpid(), os.urandom(8).hex()
+        return cls(pid, user_name(os.getuid()), socket.gethostname(), command, _machine(), start_time(pid), run)
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Holder:
@@ -93,7 +95,7 @@ class Holder(NamedTuple):
     @property
     def is_this_process(self) -> bool:
         """Whether it is this process."""
-        return self._replace(command="", since="") == Holder.of_this_process("")
+        return (self.pid, self.boot, self.started) == (os.getpid(), _machine(), start_time(os.getpid()))
 
     @property
     def has_ended(self) -> bool:
@@ -109,23 +111,24 @@ def _machine() -> str:
         return ""
 
 
-def take(connection: Connection, name: StackName, command: str, seconds: float) -> Lease | StateLocked:
-    """Return a lease of a stack, or the error that names its holder.
+def take(connection: Connection, name: StackName, run: Holder, seconds: float) -> Lease | StateLocked:
+    """Return a lease of a stack for a run, or the error that names its holder.
 
-    A holder that was killed on this machine holds nothing; one on another machine does until its lease ends.
+    A holder that was killed on this machine holds nothing; one on another machine does until its lease ends. A run
+    that has taken the lease without knowing it, because its connection was cut, takes it again.
     """
     connection.execute(_INSERT, name)
-    values = {**name._asdict(), "seconds": seconds, "ended": None}
-    values["holder"] = json.dumps({**Holder.of_this_process(command)._asdict(), "since": ""})
+    values = {**name._asdict(), "seconds": seconds, "holder": json.dumps(run._asdict())}
     ended: int | None = None
     for _ in range(2):
         if (row := connection.execute(_TAKE, {**values, "ended": ended}).fetchone()) is not None:
             return Lease(*row)
         if (locked := connection.execute(_HOLDER, name).fetchone()) is None:
             continue  # it has ended since
-        holder, ended, remaining = locked
-        if not Holder.read(holder).has_ended:
-            return _locked(name, Holder.read(holder), remaining)
+        row, ended, remaining = locked
+        holder = Holder.read(row)
+        if holder.run != run.run and not holder.has_ended:
+            return _locked(name, holder, remaining)
     return _locked(name, None, seconds)
 
 

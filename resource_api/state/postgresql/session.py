@@ -12,6 +12,7 @@ from resource_api.model.values.errors import StateError, StateLocked
 from resource_api.state import stack_rows
 from resource_api.state.postgresql import lease as leases
 from resource_api.state.postgresql import runs, schema
+from resource_api.state.postgresql.lease import Holder
 from resource_api.state.postgresql.schema import SCHEMA
 from resource_api.state.postgresql.tables import CollectedRows
 
@@ -40,6 +41,7 @@ WITH mine AS (
     RETURNING number, project, stack)"""
 _HEADER: Final = ", body = %(body)s, checksum = %(checksum)s, lineage = %(lineage)s, serial = %(serial)s"
 _DELETE: Final = f"DELETE FROM {SCHEMA}.{{}} WHERE id >= %s AND id < %s"
+_LOCK: Final = f"SELECT FROM {SCHEMA}.stack WHERE number = %s AND fence = %s AND write <> %s FOR UPDATE"
 _REMOVE_FREE: Final = f"DELETE FROM {SCHEMA}.stack WHERE number = %s AND body IS NULL"
 _RENAME: Final = f"UPDATE {SCHEMA}.stack SET project = %s, stack = %s WHERE number = %s"
 _STATE: Final = f"SELECT fence, write FROM {SCHEMA}.stack WHERE number = %s"
@@ -62,7 +64,7 @@ class WriteSession:
         self.finished: dict[str, StackName] = {}
         self._server = server
         self._guard = guard
-        self._command = command
+        self._holder = Holder.of_this_process(command)
         self._timeout = timeout
         self._seconds = seconds
         self._leases: dict[StackName, Lease] = {}
@@ -105,7 +107,7 @@ class WriteSession:
     def _take(self, connection: Connection, name: StackName) -> Lease | StateLocked:
         if not schema.exists(connection, self._server.place):
             schema.create(connection, self._server.place)
-        return leases.take(connection, name, self._command, self._seconds)
+        return leases.take(connection, name, self._holder, self._seconds)
 
     def _lease(self, name: StackName) -> Lease:
         if name not in self._leases:
@@ -183,8 +185,8 @@ class WriteSession:
             if not before:
                 return connection.execute(statement, arguments).fetchone() == (1,)
             with connection.transaction():
-                if not leases.renew(connection, lease, self._seconds):
-                    return False
+                if connection.execute(_LOCK, (*lease, self._write)).fetchone() is None:
+                    return False  # lost, or an attempt before was successful
                 for text, limits in before:
                     connection.execute(text, limits)
                 return connection.execute(statement, arguments).fetchone() == (1,)
