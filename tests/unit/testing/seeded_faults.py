@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 EXAMPLES: Final = ROOT / "examples"
-PAGE: Final = ROOT / "docs" / "faults.md"
+PAGE: Final = ROOT / "docs" / "internals" / "faults.md"
 
 
 class Fault(NamedTuple):
@@ -68,9 +68,9 @@ TOLERATED: Final = {
 HEAD: Final = """\
 # Faults and what reports them
 
-Mistakes that authors of providers make. Each was put into one of the [examples](testing-a-provider.md#more-tests), and
+Mistakes that authors of providers make. Each was put into one of the [examples](../testing-a-provider.md#more-tests), and
 is reported either when the type is loaded (`loading`), by every command, or by the first law of
-[`resource_api.testing`](testing-a-provider.md) that fails. The tests put each fault in again and compare the message.
+[`resource_api.testing`](../testing-a-provider.md) that fails. The tests put each fault in again and compare the message.
 
 | fault | reported by | message |
 | --- | --- | --- |"""
