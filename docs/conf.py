@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 project = "Resource API"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
 # The whole repository is the source, so that a relative link means the same here as on a forge.
 root_doc = "docs/index"
 include_patterns = ["*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "examples/*/*.md"]
@@ -23,29 +23,35 @@ myst_heading_anchors = 6
 smartquotes = False
 # A block without a language is what a terminal shows.
 highlight_language = "text"
+# A copied block of a terminal is its commands.
+copybutton_prompt_text = "$ "
 html_theme = "furo"
 html_title = project
 html_copy_source = False
 html_show_sphinx = False
 man_pages = [("docs/reference/commands", "resource-api", "describe and change machines and services", [], 1)]
 
+#: The overviews of the pages for contributors, outside the menu of users.
+_INSIDE: Final = ("docs/internals/README", "docs/decisions/README")
 _SECTION: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 _LINK: Final = re.compile(r"\]\(([\w./-]+)\)")
 
 
 def add_navigation(_app: Sphinx, page: str, source: list[str]) -> None:
-    """Give the index the pages of each of its sections as navigation, and an overview those of its directory."""
+    """Give the index the pages of its sections, the page for contributors those inside, an overview its directory."""
     if page == root_doc:
         _, *parts = _SECTION.split(source[0])
-        seen: set[str] = set()
+        listed: set[str] = {f"/{inner}" for inner in _INSIDE}
         for title, text in zip(parts[::2], parts[1::2], strict=True):
-            found = [each for link in _LINK.findall(text) if (each := _page(page, link)) not in seen | {""}]
-            seen |= set(found)
-            source[0] += _toctree(found, f":caption: {title}\n")
+            pages = [target for link in _LINK.findall(text) if (target := _page(page, link)) not in listed | {""}]
+            listed |= set(pages)
+            source[0] += _toctree(pages, f":caption: {title}\n")
+    elif page == "CONTRIBUTING":
+        source[0] += _toctree([f"/{inner}" for inner in _INSIDE])
     elif page.endswith("/README"):
         directory = (ROOT / page).parent
-        pages = [path.relative_to(directory) for pattern in ("*.md", "*/README.md") for path in directory.glob(pattern)]
-        source[0] += _toctree(sorted(str(each.with_suffix("")) for each in pages if str(each) != "README.md"))
+        paths = [path.relative_to(directory) for pattern in ("*.md", "*/README.md") for path in directory.glob(pattern)]
+        source[0] += _toctree(sorted(str(path.with_suffix("")) for path in paths if str(path) != "README.md"))
 
 
 def _toctree(pages: list[str], options: str = "") -> str:

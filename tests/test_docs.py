@@ -499,9 +499,12 @@ def test_the_readme_compares_by_yes_partly_and_no() -> None:
         assert set(answers) <= {"yes", "partly", "no"}
 
 
-def test_the_readme_is_short() -> None:
-    """It has at most 1,200 words, with its code and tables."""
-    assert prose.measured(ROOT / "README.md").words <= 1200
+def test_the_pages_are_short() -> None:
+    """The README has at most 1,200 words, the pages for users have 60,000, and one sentence in twenty is long."""
+    readme, *pages = map(prose.measured, prose.pages_for_users())
+    assert readme.words <= 1200
+    assert sum(page.words for page in pages) <= 60_000
+    assert sum(len(page.long) for page in pages) <= 0.05 * sum(len(page.sentences) for page in pages)
 
 
 def test_the_glossary_explains_each_word_once() -> None:
