@@ -80,6 +80,8 @@ def check(arguments: Sequence[str], out: str, code: int) -> None:
         name = _HOSTED
     elif {"-o", "--out"} & set(arguments) and name == _STREAM:
         name = "plan"  # destroy -o
+    if name == "run" and "--since" in arguments:
+        name = "overview"
     written = "--json" in arguments or name == "state-export"
     if name is None or not written or not out or "--help" in arguments:
         return

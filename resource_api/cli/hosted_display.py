@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
 from resource_api.fleet import host_names
 from resource_api.fleet.merge import COUNTS, EVENTS, NO_HOST, SUCCEEDED, UNEXPECTED, describe_unexpected
@@ -43,6 +43,16 @@ _INTERRUPTED: Final = (
 )
 
 
+class Answers(Protocol):
+    """Collects the answers of hosts, and shows them together instead of the groups."""
+
+    def add(self, host: str, document: object) -> None:
+        """Add the answer of a host."""
+
+    def show(self, reports: Sequence[HostReport]) -> None:
+        """Show all answers at the end of the run."""
+
+
 class Display:
     """Shows a run as it goes on; the observer of ``FleetRun``."""
 
@@ -55,10 +65,11 @@ class Display:
         out: str | None,
         *,
         on_result: Callable[[str, object], None] | None = None,
+        answers: Answers | None = None,
     ) -> None:
         """Show the run of ``work`` with the id ``run``; ``out``: the directory of saved plans.
 
-        ``on_result`` receives each host with the document of its answer.
+        ``on_result`` receives each host with the document of its answer; ``answers`` shows all of them, without JSON.
         """
         self._session = session
         self._work = work
@@ -66,7 +77,8 @@ class Display:
         self._run = run
         self._merge = merge
         self._out = out
-        self._on_result = on_result
+        self._answers = None if session.json else answers
+        self._on_result = on_result if self._answers is None else self._answers.add
         self._json = session.json and work.command != "resource"
         #: Whether lines are shown as they come, and not in groups of hosts.
         self._every_line = not session.json and session.log.enabled("info")
@@ -126,7 +138,7 @@ class Display:
             self._emit("batch_end", _batch(batch))
         groups = self._merge.in_order(self._merge.groups[self._shown :])
         self._shown = len(self._merge.groups)
-        if self._session.json or self._command == "resource":
+        if self._session.json or self._answers is not None or self._command == "resource":
             return
         if not self._every_line:
             self._session.output.print(self._group_lines(groups))
@@ -199,6 +211,9 @@ class Display:
         if self._json:
             body = {**self._sums(reports), "exit_code": code, "run": self._run}
             self._emit("summary", {**body, "hosts": dict(counts), "stop": stop or None, "seconds": round(seconds, 6)})
+            return
+        if self._answers is not None:
+            self._answers.show(reports)
             return
         if self._command == "resource":
             self._show_table(reports)

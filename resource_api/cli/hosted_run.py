@@ -37,6 +37,7 @@ from resource_api.system.filesystem.directories import state_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from resource_api.cli.hosted_display import Answers
     from resource_api.cli.hosted_work import Work
     from resource_api.cli.session import Session
     from resource_api.fleet.archives import SentArchive
@@ -59,12 +60,14 @@ def run(
     *,
     out: str | None = None,
     confirm: Callable[[str], bool] | None = None,
+    answers: Answers | None = None,
     **arguments: object,
 ) -> int:
     """Run a command on the selected hosts, show the outcome of each, and return the exit code.
 
     ``out``: the directory of saved plans. ``confirm`` of ``destroy`` is called with a question about the hosts' plans,
-    and returns whether to go on. ``arguments``: those that only this command has, by name.
+    and returns whether to go on. ``answers``: collects the answers of a command that reads, and shows them together.
+    ``arguments``: those that only this command has, by name.
     """
     settings = session.settings
     _check_options(settings)
@@ -96,7 +99,8 @@ def run(
             # A host without a plan, because an unreachable one is ignored, is left alone.
             hosts = {name: inventory for name, inventory in work.hosts.items() if name in plans.confirmed}
             work = work._replace(hosts=hosts, confirmed=plans.confirmed)
-        return hosted_run.run(work, (ledger, digest) if ledger is not None and command in CHANGING else None, out)
+        record = (ledger, digest) if ledger is not None and command in CHANGING else None
+        return hosted_run.run(work, record, out, answers=answers)
 
 
 class HostedRun:
@@ -114,11 +118,12 @@ class HostedRun:
         record: tuple[Ledger, str] | None = None,
         out: str | None = None,
         on_result: Callable[[str, object], None] | None = None,
+        answers: Answers | None = None,
     ) -> int:
         """Run over the hosts of ``work`` and return the exit code.
 
         ``record``: the ledger that records the run, with its digest. ``out``: the directory of saved plans.
-        ``on_result`` receives each host with the document of its answer.
+        ``on_result`` receives each host with the document of its answer; ``answers`` as for the function ``run``.
         """
         session, settings = self._session, self._session.settings
         rollout_plan = _rollout(settings, len(work.hosts))
@@ -126,7 +131,7 @@ class HostedRun:
         run_id, key = self._begin(work, record)
         merge = Merge(threshold(settings), session.log.mask, counted=work.command != "report")
         started = time.time()
-        display = Display(session, work, run_id, merge, out, on_result=on_result)
+        display = Display(session, work, run_id, merge, out, on_result=on_result, answers=answers)
         job_for = partial(self._job, work, with_id(self._shared_job(work, generation), key), key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
         transports = {inventory.transport(name) for name, inventory in work.hosts.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -109,6 +110,32 @@ class Choice(click.Choice[str]):
         message = super().get_invalid_choice_message(value, ctx).removesuffix(".")
         hint = nearest(str(value), self.choices)
         return f"{message}; {hint}" if hint else f"{message}."
+
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION: Final = re.compile(r"(?:(\d{1,6})([smhd]))+")
+
+
+class Duration(click.ParamType[float]):
+    """A length of time: ``30m``, ``1h30m``, ``90s``; a plain number is seconds."""
+
+    name = "duration"
+
+    def __init__(self, least: int) -> None:
+        """Refuse a shorter one than ``least`` seconds."""
+        self._least = least
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        if isinstance(value, float):
+            return value
+        text = f"{value}s" if str(value).isdecimal() else str(value)
+        if not _DURATION.fullmatch(text):
+            self.fail(f"'{value}' is no length of time: write 90s, 30m, 1h30m or 1d", param, ctx)
+        seconds = sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([smhd])", text))
+        if seconds < self._least:
+            self.fail(f"'{value}' is less than {self._least} s", param, ctx)
+        return float(seconds)
 
 
 def _tags(_context: click.Context, _option: click.Parameter, value: str | None) -> frozenset[str]:

@@ -45,6 +45,7 @@ LEFT_OUT: Final = frozenset(
         "resource_api/render/manifest_schema.json",
         "resource_api/render/manifest_schema.py",
         "resource_api/render/metrics.py",
+        "resource_api/render/overview.py",
         "resource_api/render/run_reports.py",
         "resource_api/system/overlay",
         "resource_api/terraform",

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 FILE: Final = "hosts.yaml"
 #: Begins the name of an inventory in a selection.
 _AT: Final = "@"
+#: The name of all hosts of the inventory.
+ALL: Final = "all"
 #: The keys beside the settings of a connection.
 _NO_CONNECTION: Final = frozenset({"inputs", "groups", "hosts"})
 
@@ -341,6 +343,11 @@ class Selection:
         for inventory in self._searched:
             if name in inventory.groups:
                 return inventory.groups[name]
+        if name == ALL and not any(name in inventory.hosts for inventory in self._searched):
+            if not self._default.hosts:
+                msg = f"'{ALL}' means all hosts of an inventory, and there is none: --hosts names its file"
+                raise ValueError(msg)
+            return list(self._default.hosts)
         names = host_names.expand(name)
         for host in names:
             if host not in self.inventory_of(host).hosts:

@@ -259,6 +259,83 @@ class RunJson(TypedDict):
     kept: NotRequired[bool]
 
 
+class FinishedRunJson(TypedDict):
+    """A finished run in an overview; times in seconds since 1970."""
+
+    run: str
+    project: str
+    stack: str
+    command: str
+    ended: float
+    seconds: float
+    exit_code: int
+    changes: int
+    failed: int
+
+
+class ChangedResourceJson(TypedDict):
+    """A resource that a run has changed."""
+
+    reference: str
+    action: str
+
+
+class ChangedResourcesJson(FinishedRunJson):
+    """The last run with changes, and the resources that it changed."""
+
+    resources: list[ChangedResourceJson]
+
+
+class FailingResourceJson(TypedDict):
+    """A resource that failed in the last run of its stack; ``since``: the end of the first failed run in a row."""
+
+    reference: str
+    error: str
+    file: str | None
+    line: int | None
+    project: str
+    stack: str
+    since: float
+
+
+class DriftedResourceJson(TypedDict):
+    """A resource that had drifted before ``runs`` runs."""
+
+    reference: str
+    runs: int
+    last: float
+    attributes: list[str]
+
+
+class SlowCallJson(TypedDict):
+    """A call of a provider that took long."""
+
+    method: str
+    first: str
+    resources: int
+    seconds: float
+
+
+class OverviewJson(TypedDict):
+    """``report --since --json``: the recent runs of a machine."""
+
+    kind: str
+    format_version: int
+    since: float
+    until: float
+    status: str
+    runs: int
+    failed_runs: int
+    changes: int
+    drifted: int
+    longest: float
+    last: FinishedRunJson | None
+    last_change: ChangedResourcesJson | None
+    failing: list[FailingResourceJson]
+    drift: list[DriftedResourceJson]
+    slow: list[SlowCallJson]
+
+
 # Rehearsals
 
 

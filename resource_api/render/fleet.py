@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.text import escape, escape_lines
-from resource_api.render import run_text, text
+from resource_api.render import overview, run_text, text
 from resource_api.render.plan import left_out_lines
 from resource_api.system.log import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.json_documents import FleetJson, RunJson
+    from resource_api.model.json_documents import FleetJson, OverviewJson, RunJson
 
 #: Command → the words of its last line; of the other commands, which read: ``Read on``.
 VERBS: Final = {
@@ -155,6 +155,8 @@ def result_lines(command: str, result: object) -> Iterable[str]:
         return [escape(line) for name in ("stdout", "stderr") for line in str(result.get(name) or "").splitlines()]
     if command == "output":
         return outputs(result) if isinstance(result, dict) else _value_lines(result)
+    if command == "report" and isinstance(result, dict) and result.get("kind") == "overview":
+        return overview.lines(cast("OverviewJson", result))
     if command == "report" and isinstance(result, dict):
         return run_text.run(cast("RunJson", result))
     if command in {"history", "state"} and isinstance(result, list):

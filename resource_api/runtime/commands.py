@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.model.codec import plain
 from resource_api.model.record import Commit
 from resource_api.model.values.errors import ResourceAPIError, hint
 from resource_api.render import json as documents
-from resource_api.runtime import recorded_stack
+from resource_api.runtime import recorded_stack, run_overview
 from resource_api.state import export as state_export
 from resource_api.system.facts import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.model.json_documents import ProblemJson, RunJson
+    from resource_api.model.json_documents import OverviewJson, ProblemJson, RunJson
     from resource_api.model.record import StackState
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
@@ -151,9 +152,20 @@ def history(call: Call) -> list[dict[str, Any]]:
     return [] if recorded_stack.none_recorded(store, call.options) else recorded_stack.Runs(store, call.options).all
 
 
-def run(call: Call) -> RunJson:
-    """Return the document of the recorded run that ``run`` among the options names."""
+def run(call: Call) -> RunJson | OverviewJson:
+    """Return the document of the recorded run that ``run`` among the options names.
+
+    With ``since``, a number of seconds, return the overview of the runs of that time until now.
+    """
+    if (seconds := call.options.get("since")) is not None:
+        return _overview(call, seconds)
     return recorded_stack.Runs(call.runtime.store, call.options).document(call.options.get("run"))
+
+
+def _overview(call: Call, seconds: float) -> OverviewJson:
+    store, now = call.runtime.store, time.time()
+    runs = None if recorded_stack.none_recorded(store, call.options) else recorded_stack.Runs(store, call.options)
+    return run_overview.overview(runs, now - seconds, now)
 
 
 #: Command → its document. A host answers each of these; its answer is in clear with ``reveal`` among the options.

@@ -238,7 +238,10 @@ class Runs:
         there is none, or several.
         """
         position = _LAST.fullmatch(prefix or "last")
-        run = self._last(int(position[1] or 0)) if position else self._find(str(prefix))
+        return self.load(self._last(int(position[1] or 0)) if position else self._find(str(prefix)))
+
+    def load(self, run: Mapping[str, Any]) -> RunJson:
+        """Return the document of a run of ``all``; without steps where it is not kept."""
         with suppress(OSError, ValueError, LookupError, TypeError):
             if run["kept"] and (content := self._store.load_run(run["run"])) is not None:
                 return run_document.document(content)

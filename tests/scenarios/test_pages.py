@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 import subprocess
 import zlib
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from resource_api.fleet import host_names
+from resource_api.render.html import overview
 from resource_api.render.html import pages as html
-from tests.pages import run_document
+from tests.pages import NOW, overviews, run_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +33,17 @@ addEventListener("load", () => {
   document.documentElement.setAttribute("data-open", open.join(" "));
   document.querySelector("main").remove();
 });</script>"""
+
+#: A frame of some width with a page, whose rows it opens, and the widths of the page's content and window.
+_FRAME: Final = """<!doctype html><iframe style="width: {}px; height: 2000px" srcdoc="{}"></iframe><script>
+const frame = document.querySelector("iframe");
+frame.addEventListener("load", () => {{
+  const page = frame.contentDocument;
+  for (const each of page.querySelectorAll("details")) each.open = true;
+  const widths = `${{page.documentElement.scrollWidth}} ${{frame.contentWindow.innerWidth}}`;
+  document.documentElement.setAttribute("data-widths", widths);
+  frame.remove();
+}});</script>"""
 
 
 @pytest.fixture
@@ -65,6 +79,18 @@ def test_a_page_is_dark_where_the_reader_wants_that(browser: Callable[..., str])
         pixels += data[path + 8 : path + 8 + size] if data[path + 4 : path + 8] == b"IDAT" else b""
         path += size + 12
     assert zlib.decompress(pixels)[1:4] == bytes.fromhex("15181c")
+
+
+@pytest.mark.parametrize("width", [400, 900, 1400])
+def test_the_page_of_many_hosts_fits_into_any_window(browser: Callable[..., str], width: int) -> None:
+    """Nothing is wider than the window; the picture stays to be looked at."""
+    page = overview.page(overviews(300), host_names.fold, NOW, 86400, "1.0.0")
+    size = f"--window-size={width},1800"
+    browser("hosts-300", page, f"--screenshot={PAGES}/hosts-300-{width}.png", size)
+    assert (PAGES / f"hosts-300-{width}.png").stat().st_size > 20_000
+    framed = _FRAME.format(width, escape(page.replace("http-equiv", "data-policy", 1)))
+    output = browser("hosts-300-widths", framed, "--dump-dom")
+    assert f'data-widths="{width} {width}"' in output
 
 
 def test_ten_thousand_resources_are_painted_within_two_seconds(browser: Callable[..., str]) -> None:

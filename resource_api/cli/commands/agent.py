@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +14,7 @@ from resource_api.agent.root_only_files import make_directory
 from resource_api.cli import options
 from resource_api.cli.help import CommandGroup
 from resource_api.model.values.errors import Problem, ResourceAPIError, ResourceError, UsageError
-from resource_api.model.values.text import escape
+from resource_api.model.values.text import escape, rough_duration
 from resource_api.state.open_store import default_path
 
 if TYPE_CHECKING:
@@ -34,29 +33,6 @@ _ARGUMENTS: Final = "resource_api.agent_arguments"
 _LOCK_TIMEOUT: Final = 300.0
 #: Options of ``apply`` that are rare here: they are for running a part of a manifest by hand.
 _RARE: Final = ("splay", "targets", "excludes", "tags", "replace", "prune", "fail_fast")
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_DURATION: Final = re.compile(r"(?:(\d{1,6})([smhd]))+")
-
-
-class _Duration(click.ParamType[float]):
-    """A length of time: ``30m``, ``1h30m``, ``90s``; a plain number is seconds."""
-
-    name = "duration"
-
-    def __init__(self, least: int) -> None:
-        self._least = least
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds."""
-        if isinstance(value, float):
-            return value
-        text = f"{value}s" if str(value).isdecimal() else str(value)
-        if not _DURATION.fullmatch(text):
-            self.fail(f"'{value}' is no length of time: write 90s, 30m, 1h30m or 1d", param, ctx)
-        seconds = sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([smhd])", text))
-        if seconds < self._least:
-            self.fail(f"'{value}' is less than {self._least} s", param, ctx)
-        return float(seconds)
 
 
 class _Agent(CommandGroup):
@@ -106,10 +82,12 @@ _converging = options.together(
         metavar="SOURCE",
         help="A directory, X.bundle, https://.../X.bundle, or git+ssh://, git+https://, git+file:// with #BRANCH.",
     ),
-    click.option("--every", type=_Duration(1), default="30m", metavar="DURATION", help="The period; default: 30m."),
+    click.option(
+        "--every", type=options.Duration(1), default="30m", metavar="DURATION", help="The period; default: 30m."
+    ),
     click.option(
         "--splay",
-        type=_Duration(0),
+        type=options.Duration(0),
         metavar="DURATION",
         help="How long after the beginning of a period this machine may run; default: the whole period.",
     ),
@@ -152,7 +130,7 @@ def run(context: click.Context, /, **settings: object) -> int:
     def on_wait(seconds: float) -> None:
         if not settings["quiet"]:
             at = time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + seconds))
-            click.echo(f"The next run is at {at}, in {_duration(seconds)}.", err=True)
+            click.echo(f"The next run is at {at}, in {rough_duration(seconds)}.", err=True)
 
     stopped = loop.run_until_stopped(_schedule(settings), machine, statuses.ended(_directory(settings)), on_wait)
     return 128 + stopped
@@ -358,7 +336,7 @@ def _status_lines(last: LastRunJson | None, reasons: Sequence[str], time_now: fl
         version = f", generation {last['generation']}" if last["generation"] else ""
         signer = f", signed by {last['signer']}" if last["signer"] else ""
         lines.append(f"{last['source']} {last['manifest']} ({last['mode']}){version}{signer}")
-        age = _duration(max(time_now - last["ended"], 0))
+        age = rough_duration(max(time_now - last["ended"], 0))
         lines.append(f"The last run ended {age} ago with exit code {last['exit_code']}.")
     return [escape(line) for line in (*lines, *(f"- {reason}" for reason in reasons or ("all is well",)))]
 
@@ -429,11 +407,3 @@ def unit(context: click.Context, /, **settings: object) -> None:
         raise click.UsageError(str(error)) from error
     for name, text in texts.items():
         click.echo(f"# /etc/systemd/system/{name}\n{text}")
-
-
-def _duration(seconds: float) -> str:
-    """Return a length of time for people."""
-    for size, unit_name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{round(seconds / size)} {unit_name}"
-    return f"{round(seconds)} s"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from resource_api.cli import options
-from resource_api.cli.commands import show_document
+from resource_api.cli.commands import run_on_hosts, show_document
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.render import run_text, text
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.cli.session import Session
-    from resource_api.model.json_documents import RunJson
+    from resource_api.model.json_documents import OverviewJson, RunJson
     from resource_api.runtime.commands import Call
 
 
@@ -112,33 +112,74 @@ def _page(kind: Literal["run", "rehearsal"], document: Any) -> str:
     return (pages.run if kind == "run" else pages.rehearsal)(document).rstrip("\n")
 
 
-@options.command(examples=("resource-api report", "resource-api report last --format html > run.html"))
+@options.command(
+    examples=(
+        "resource-api report",
+        "resource-api report last --format html > run.html",
+        "resource-api report --on all --since 24h --format html > hosts.html",
+    )
+)
 @click.argument("run", required=False)
 @click.option("--format", "form", type=options.Choice(_REPORT_FORMS), default="text", help="How to write it.")
+@click.option(
+    "--since",
+    type=options.Duration(1),
+    metavar="DURATION",
+    help="Instead of one run, what the runs since then did: status, failures, drift, changes, slow calls.",
+)
 @options.diff
 @options.state
 @options.common
 @options.hosted_reading
 @with_session()
-def report(session: Session, run: str | None, form: str, **_settings: object) -> int:
+def report(session: Session, run: str | None, form: str, since: float | None, **_settings: object) -> int:
     """Write the outcome of RUN as a page or a document; as text it is that of 'history show'.
 
     Without RUN it is the last one that changed or failed something. RUN may be a file that ``rehearse --json`` has
-    written, with ``--format html``.
+    written, with ``--format html``. ``--since 24h`` is about all runs of a day instead, with ``--on`` those of all
+    hosts on one page.
     """
+    if since is not None:
+        return _report_since(session, run, form, since)
     if run is not None and run.endswith(".json"):
         session.output.print(_rehearsal(run, form))
         return 0
     if form != "text" and session.settings["on"]:
         msg = f"--format {form} is for one machine; with --on the outcomes are text, or with --json documents"
+        raise UsageError(f"{msg}; --since 24h makes one page of all" if form == "html" else msg)
+    return show_document(
+        session, "report", partial(_run_document, session, form), partial(_run_lines, session, form), run=run
+    )
+
+
+def _run_document(session: Session, form: str, call: Call) -> RunJson | OverviewJson:
+    document = commands.run(call)
+    session.output.json = session.json or form == "json"
+    return document
+
+
+def _run_lines(session: Session, form: str, document: RunJson) -> str | Iterable[str]:
+    return _page("run", document) if form == "html" else run_text.run(document, session.output.style)
+
+
+def _report_since(session: Session, run: str | None, form: str, seconds: float) -> int:
+    """Write what the runs of a time did, on this machine or on hosts."""
+    if run is not None:
+        msg = "RUN and --since exclude each other"
         raise UsageError(msg)
+    if form == "json" and session.settings["on"]:
+        msg = "--format json is for one machine; with --on the documents are those of --json"
+        raise UsageError(msg)
+    from resource_api.cli import hosted_overview
+    from resource_api.render import overview
 
-    def make(call: Call) -> RunJson:
-        document = commands.run(call)
-        session.output.json = session.json or form == "json"
-        return document
+    if options.is_hosted(session.settings):
+        answers = hosted_overview.Overviews(session, seconds, form)
+        return run_on_hosts(session, "report", answers=answers, since=seconds) or 0
 
-    def lines(document: RunJson) -> str | Iterable[str]:
-        return _page("run", document) if form == "html" else run_text.run(document, session.output.style)
+    def lines(document: OverviewJson) -> str | Iterable[str]:
+        if form != "html":
+            return overview.lines(document)
+        return hosted_overview.page([hosted_overview.of_this_machine(document)], seconds)
 
-    return show_document(session, "report", make, lines, run=run)
+    return show_document(session, "report", partial(_run_document, session, form), lines, since=seconds)

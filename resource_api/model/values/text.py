@@ -27,6 +27,14 @@ def escape(text: str) -> str:
     return _UNSAFE.sub(_spell, text) if not text.isprintable() else text
 
 
+def rough_duration(seconds: float) -> str:
+    """Return a length of time for people: ``90 s``, ``5 min``, ``3 h``, ``12 d``."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{round(seconds / size)} {unit}"
+    return f"{round(seconds)} s"
+
+
 def escape_lines(text: str) -> str:
     """Escape ``text``, but keep line breaks and tabs, for blocks of text."""
     return "\n".join("\t".join(map(escape, line.split("\t"))) for line in text.split("\n"))

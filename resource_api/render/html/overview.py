@@ -1,0 +1,280 @@
+"""Render the overviews of many hosts as one HTML page: a map of all, what needs attention, and each host.
+
+Equal failures, drift and changes of hosts are one row. All times of a host are by its own clock.
+"""
+
+from __future__ import annotations
+
+from heapq import nlargest
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from resource_api.model.action import Action
+from resource_api.model.values.text import rough_duration
+from resource_api.render.fleet import hosts_of
+from resource_api.render.html.elements import Page, PageRow, Section, e, link, row_ids, rows_section, table, write
+from resource_api.render.overview import (
+    BAD,
+    STATUSES,
+    UNKNOWN,
+    HostOverview,
+    ago,
+    call_text,
+    counts,
+    counts_text,
+    run_text,
+    runs_text,
+)
+from resource_api.render.run_text import duration
+from resource_api.render.text import time_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from resource_api.model.json_documents import ChangedResourcesJson, FailingResourceJson, OverviewJson
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+    #: Folds the names of hosts: ``web[1:3]``.
+    Fold = Callable[[Iterable[str]], Sequence[str]]
+
+#: Status → the sign of a host.
+_SIGNS: Final[Mapping[str, str]] = {
+    "unreachable": "x",
+    "refused": "x",
+    "failed": "x",
+    "failing": "!",
+    "silent": "?",
+    "drifted": "~",
+    "changed": "+",
+    "unchanged": "",
+}
+#: The columns of the list of hosts.
+_COLUMNS: Final = ("host", "status", "last run", "runs", "changes", "drifted", "failing", "longest run")
+#: Hosts that are linked in a row, resources that are named of one host, rows of a list, slow calls.
+_LINKED: Final = 30
+_NAMED: Final = 8
+_MOST: Final = 200
+_SLOWEST: Final = 25
+#: The most rows of a section that is open initially.
+_FEW: Final = 12
+
+
+def page(hosts: Sequence[HostOverview], fold: Fold, moment: float, since: float, version: str) -> str:
+    """Return the page; ``moment``: the time of this host, ``since``: that many seconds before it."""
+    ids = row_ids(host.name for host in hosts)
+    view = _View(hosts, fold, ids)
+    sections = [
+        Section("All at a glance", _cells(hosts, ids)),
+        *(view.without_answer(status) for status in STATUSES if status in UNKNOWN),
+        view.failing(),
+        view.silent(),
+        view.drift(),
+        view.changes(),
+        view.slow(),
+        Section("Hosts", _rows(hosts, ids), len(hosts)),
+    ]
+    runs = sum(host.overview["runs"] for host in hosts if host.overview)
+    facts = [
+        ("made", f"{time_of(moment)} UTC"),
+        ("runs", f"{runs:,}"),
+        ("changes", f"{sum(host.overview['changes'] for host in hosts if host.overview):,}"),
+        ("drifted resources", f"{sum(host.overview['drifted'] for host in hosts if host.overview):,}"),
+        ("resource-api", version),
+    ]
+    title = f"{hosts_of(len(hosts))} in the last {rough_duration(since)}"
+    return write(Page(title, counts_text(counts(hosts)), facts, sections))
+
+
+class _View:
+    """The sections about hosts with equal contents."""
+
+    def __init__(self, hosts: Sequence[HostOverview], fold: Fold, ids: Mapping[str, str]) -> None:
+        self._hosts = hosts
+        self._fold = fold
+        self._ids = ids
+        self._number = 0
+
+    def without_answer(self, status: str) -> Section:
+        """Return the hosts with a status of no answer, folded by their errors."""
+        by_error: dict[str, list[str]] = {}
+        for host in self._hosts:
+            if host.status == status:
+                by_error.setdefault(host.error or status, []).append(host.name)
+        rows = [self._row(error, _SIGNS[status], names, bad=True) for error, names in _largest(by_error)]
+        return self._section(STATUSES[status].capitalize(), rows, sum(map(len, by_error.values())))
+
+    def silent(self) -> Section:
+        """Return the hosts without a run in the period, folded by the age of their last run."""
+        by_age: dict[str, list[str]] = {}
+        for host in self._hosts:
+            if host.status == "silent" and (overview := host.overview):
+                last = overview["last"]
+                age = f"last run {ago(overview, last['ended'])}" if last else "no run is recorded"
+                by_age.setdefault(age, []).append(host.name)
+        rows = [self._row(age, _SIGNS["silent"], names) for age, names in _largest(by_age)]
+        return self._section("Without a run", rows, sum(map(len, by_age.values())))
+
+    def failing(self) -> Section:
+        """Return the failing resources, each with its error and the hosts on which it is equal."""
+        by_failure: dict[tuple[str, str], list[tuple[HostOverview, FailingResourceJson]]] = {}
+        for host in self._hosts:
+            for failing in host.overview["failing"] if host.overview else ():
+                by_failure.setdefault((failing["reference"], failing["error"]), []).append((host, failing))
+        rows = []
+        for (reference, error), members in _largest(by_failure):
+            longest = max(host.overview["until"] - item["since"] for host, item in members if host.overview)
+            first = members[0][1]
+            position = f'<p class="label">{e(first["file"])}:{e(first["line"])}</p>' if first["file"] else ""
+            body = f'<p class="error">{e(error)}</p>{position}'
+            names = list(dict.fromkeys(host.name for host, _ in members))
+            note = f"for {rough_duration(longest)}"
+            subject = reference or f"{first['project']}, stack {first['stack']}"
+            rows.append(self._row(subject, _SIGNS["failing"], names, note, body, bad=True))
+        return self._section("Failing", rows, len(rows))
+
+    def drift(self) -> Section:
+        """Return the drifted resources with their hosts, those of most hosts first."""
+        by_reference: dict[str, list[tuple[HostOverview, int, list[str]]]] = {}
+        for host in self._hosts:
+            for drift in host.overview["drift"] if host.overview else ():
+                entry = (host, drift["runs"], drift["attributes"])
+                by_reference.setdefault(drift["reference"], []).append(entry)
+        rows = []
+        for reference, members in _largest(by_reference):
+            attributes = list(dict.fromkeys(name for *_, names in members for name in names))[:_NAMED]
+            body = f'<p><span class="label">attributes</span> {e(", ".join(attributes))}</p>' if attributes else ""
+            note = f"before {runs_text(sum(runs for _, runs, _ in members))}"
+            rows.append(self._row(reference, _SIGNS["drifted"], [host.name for host, *_ in members], note, body))
+        return self._section("Drift", rows, len(rows))
+
+    def changes(self) -> Section:
+        """Return the last changes, with the hosts on which they were equal, the newest first."""
+        by_change: dict[tuple[str, ...], list[tuple[HostOverview, ChangedResourcesJson]]] = {}
+        for host in self._hosts:
+            if host.overview and (change := host.overview["last_change"]):
+                named = [f"{_sign(item['action'])} {item['reference']}" for item in change["resources"]]
+                by_change.setdefault((change["command"], *named), []).append((host, change))
+        rows = []
+        for (command, *named), members in sorted(by_change.items(), key=_age):
+            overview, change = members[0][0].overview, members[0][1]
+            first = named[0] if named else f"  {change['changes']} changes"
+            more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+            body = "".join(f"<p><code>{e(item)}</code></p>" for item in named)
+            note = f"{command} {ago(overview, change['ended'])}" if overview else command
+            names = [host.name for host, _ in members]
+            rows.append(self._row(first[2:] + more, first[:1].strip(), names, note, body))
+        return self._section("Last changes", rows, len(rows))
+
+    def slow(self) -> Section:
+        """Return the calls of providers that took longest."""
+        calls = [(call, host) for host in self._hosts if host.overview for call in host.overview["slow"]]
+        slowest = nlargest(_SLOWEST, calls, key=lambda item: item[0]["seconds"])
+        rows = ([duration(call["seconds"]), link(host.name, self._ids), e(call_text(call))] for call, host in slowest)
+        return Section("Slow calls", table(("took", "host", "call"), rows, numbers=1), len(slowest))
+
+    def _row(
+        self, subject: str, sign: str, names: Sequence[str], note: str = "", body: str = "", *, bad: bool = False
+    ) -> PageRow:
+        linked = ", ".join(link(name, self._ids) for name in names[:_LINKED])
+        more = f" and {len(names) - _LINKED:,} more" if len(names) > _LINKED else ""
+        folded = f'<p class="label">{e(",".join(self._fold(names)))}</p>' if more else ""
+        body += f"{folded}<p>{linked}{more}</p>"
+        return PageRow(subject, sign, " · ".join(filter(None, (hosts_of(len(names)), note))), body, bad=bad)
+
+    def _section(self, title: str, rows: Sequence[PageRow], number: int) -> Section:
+        shown = rows[:_MOST]
+        ids = {row.reference: f"g{self._number + index}" for index, row in enumerate(shown)}
+        self._number += len(shown)
+        section = rows_section(title, shown, ids, opened=len(shown) <= _FEW and any(row.bad for row in shown))
+        rest = f'<p class="legend">and {len(rows) - _MOST:,} more</p>' if len(rows) > _MOST else ""
+        return section._replace(body=section.body + rest, number=number)
+
+
+def _age(change: tuple[object, Sequence[tuple[HostOverview, ChangedResourcesJson]]]) -> float:
+    return min(host.overview["until"] - item["ended"] for host, item in change[1] if host.overview)
+
+
+def _largest(groups: Mapping[K, Sequence[V]]) -> list[tuple[K, Sequence[V]]]:
+    return sorted(groups.items(), key=lambda item: -len(item[1]))
+
+
+def _sign(action: str) -> str:
+    return Action[action.upper()].symbol
+
+
+def _cells(hosts: Sequence[HostOverview], ids: Mapping[str, str]) -> str:
+    """Return a map with one small cell for each host, and its legend."""
+    cells = "".join(
+        f'<a class="cell {host.status}" href="#{ids[host.name]}" tabindex="-1"'
+        f' title="{e(host.name)}: {e(_note(host))}">{_SIGNS[host.status]}</a>'
+        for host in hosts
+    )
+    legend = "".join(
+        f'<span class="kind"><span class="cell {status}">{_SIGNS[status]}</span>{number:,} {STATUSES[status]}</span>'
+        for status, number in counts(hosts).items()
+    )
+    return f'<div class="cells">{cells}</div><p class="legend cells">{legend}</p>'
+
+
+def _note(host: HostOverview) -> str:
+    last = host.overview["last"] if host.overview else None
+    age = f", last run {ago(host.overview, last['ended'])}" if host.overview and last else ""
+    return f"{STATUSES[host.status]}{age}"
+
+
+# The list of hosts
+
+
+def _rows(hosts: Sequence[HostOverview], ids: Mapping[str, str]) -> str:
+    head = "".join(f"<span>{e(title)}</span>" for title in _COLUMNS)
+    rows = [_host(host, ids[host.name]) for host in hosts]
+    chunks = (rows[start : start + 100] for start in range(0, len(rows), 100))
+    body = "".join(f'<div class="chunk">{"".join(chunk)}</div>' for chunk in chunks)
+    columns = f'<div class="columns" aria-hidden="true"><span></span><span></span>{head}</div>'
+    return f'<div class="hosts">{columns}{body}</div>'
+
+
+def _host(host: HostOverview, id_: str) -> str:
+    overview, bad = host.overview, " bad" if host.status in BAD else ""
+    cells = [host.name, STATUSES[host.status]]
+    if overview is not None:
+        last = overview["last"]
+        numbers = (overview["changes"], overview["drifted"], len(overview["failing"]))
+        cells += [ago(overview, last["ended"]) if last else "never", f"{overview['runs']:,}"]
+        cells += [f"{number:,}" if number else "" for number in numbers]
+        cells += [duration(overview["longest"]) if overview["runs"] else ""]
+    name, *values = map(e, cells)
+    text = f'<span class="reference">{name}</span>' + "".join(f"<span>{value}</span>" for value in values)
+    head = f'<span class="sign">{_SIGNS[host.status]}</span>{text}'
+    body = _details(host) if overview is None else _overview(overview)
+    return f'<details id="{id_}" class="row{bad}"><summary>{head}</summary><div class="body">{body}</div></details>'
+
+
+def _details(host: HostOverview) -> str:
+    return f'<p class="error">{e(host.error or STATUSES[host.status])}</p>'
+
+
+def _overview(overview: OverviewJson) -> str:
+    """Return the details of a host."""
+    parts = [
+        f'<p class="error">{e(item["reference"])}{": " if item["reference"] else ""}{e(item["error"])}</p>'
+        for item in overview["failing"][:_NAMED]
+    ]
+    failed = f", {overview['failed_runs']:,} failed" if overview["failed_runs"] else ""
+    parts.append(_fact("runs", f"{overview['runs']:,}{failed}, {overview['changes']:,} changes"))
+    if (last := overview["last"]) is not None:
+        parts.append(_fact("last run", f"{time_of(last['ended'])} UTC: {run_text(last)}, {duration(last['seconds'])}"))
+    if (change := overview["last_change"]) is not None:
+        named = [f"{_sign(item['action'])} {item['reference']}" for item in change["resources"]]
+        parts.append(_fact("last change", f"{time_of(change['ended'])} UTC: {run_text(change)}", named))
+    if drift := [f"{item['reference']}: {', '.join(item['attributes'])}" for item in overview["drift"]]:
+        parts.append(_fact("drifted", f"{overview['drifted']:,}", drift))
+    if slow := [f"{duration(call['seconds'])} {call_text(call)}" for call in overview["slow"]]:
+        parts.append(_fact("slow", "", slow))
+    return "".join(parts)
+
+
+def _fact(label: str, text: str, items: Sequence[str] = ()) -> str:
+    more = [f"and {len(items) - _NAMED:,} more"] if len(items) > _NAMED else []
+    listed = "".join(f"<br><code>{e(item)}</code>" for item in (*items[:_NAMED], *more))
+    return f'<p><span class="label">{label}</span> {e(text)}{listed}</p>'
