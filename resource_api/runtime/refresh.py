@@ -374,8 +374,13 @@ def import_resources(
 
 
 def _is_ours(entry: Entry, state: StackState) -> bool:
+    """Return whether a resource is recorded as ours, and is not another one that an interrupted run may have created.
+
+    Where the name leads to none, an interrupted replacement leaves the record of the former one.
+    """
     record = state.records.get(entry.key)
-    return record is not None and record.owned
+    in_doubt = entry.definition.identity is not None and entry.key in state.intents
+    return record is not None and record.owned and not in_doubt
 
 
 def _has_ids(entry: Entry) -> bool:

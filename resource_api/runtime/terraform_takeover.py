@@ -13,7 +13,7 @@ from resource_api.model.values.values import is_secret
 from resource_api.runtime.refresh import Imported, KnownResource, import_resources
 from resource_api.system.filesystem import files
 from resource_api.terraform import cty, state_file
-from resource_api.terraform.schema import fields_of_block
+from resource_api.terraform.schema import fields_of_resource
 from resource_api.terraform.types import attribute_name
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: l
         try:
             family = _family(runtime, manifest, resource)
             schema = family.resource_schema(resource.type)
-            fields = fields_of_block(schema["block"])
+            fields = fields_of_resource(schema["block"])
             values = family.upgraded(resource.type, resource.version, resource.attributes)
         except ResourceAPIError as error:
             failed.append(Imported(resource.address, "failed", f"{resource.address} cannot be imported: {error}"))

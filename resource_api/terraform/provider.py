@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import threading
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
@@ -36,10 +38,12 @@ if TYPE_CHECKING:
 _TERRAFORM_VERSION: Final = "1.9.0"
 _CAPABILITIES: Final = {"write_only_attributes_allowed": True}
 _ERROR: Final = 1
-#: Methods that any running program can answer, configured or not.
-_UNCONFIGURED: Final = frozenset({"validate", "validate_data", "check_config", "upgrade"})
-#: Seconds for a request to stop.
+#: Methods that any running program can answer, and the one that configures it.
+_UNCONFIGURED: Final = frozenset({"validate", "validate_data", "check_config", "upgrade", "configure"})
+#: Seconds for a request to stop, and for the answer of the call that is stopped.
 _STOP_LIMIT: Final = 5.0
+#: Seconds for a call that begins at the end of its time.
+_SHORTEST_LIMIT: Final = 0.1
 
 
 def config_key(config: Mapping[str, object]) -> str:
@@ -81,6 +85,7 @@ class _Session(BaseProvider):
 
     def __init__(self) -> None:
         super().__init__()
+        self._configuration: Mapping[str, object] | None = None
         self._key: str | None = None
         self._deadline: float | None = None
 
@@ -91,25 +96,44 @@ class _Session(BaseProvider):
         return answer
 
     def _answer(self, context: Context, method: str, **fields: object) -> Message:
-        if self._key is None and method not in _UNCONFIGURED:
-            self._configure(context, {})
-        seconds = None if self._deadline is None else max(self._deadline - time.monotonic(), 0.1)
+        if method not in _UNCONFIGURED:
+            self._configure(context)
         try:
-            return self.family.process(self._key).call(method, seconds, **fields)
+            if self._deadline is None:
+                return self.family.process(self._key).call(method, None, **fields)
+            return self._limited(method, max(self._deadline - time.monotonic(), _SHORTEST_LIMIT), fields)
         except PluginError as error:
             msg = f"the Terraform provider {self.family.name}: {error}"
             raise ResourceError(msg) from error
 
-    def _configure(self, context: Context, config: Mapping[str, object]) -> None:
-        self._key = config_key(config)
-        value = _config_value(self.family.config_fields, config)
+    def _limited(self, method: str, seconds: float, fields: Mapping[str, object]) -> Message:
+        """Call the program; ask it to stop after some seconds, and give up after five more.
+
+        The answer of a program that stops may have the state of an object that is made half-way.
+        """
+        stopping = threading.Timer(seconds, self.cancel)
+        stopping.start()
+        try:
+            return self.family.process(self._key).call(method, seconds + _STOP_LIMIT, **fields)
+        finally:
+            stopping.cancel()
+
+    def _configure(self, context: Context) -> None:
+        """Configure the program, unless this was done: another run in this process may have ended it since."""
+        if self._key is None:
+            self._key = config_key(self._configuration or {})
+        self.family.configure(self._key, partial(self._send_configuration, context))
+
+    def _send_configuration(self, context: Context) -> None:
+        value = _config_value(self.family.config_fields, self._configuration or {})
         fields = {"terraform_version": _TERRAFORM_VERSION, "config": value, "client_capabilities": _CAPABILITIES}
-        self.family.configure(self._key, partial(self._call, context, "configure", **fields))
+        self._call(context, "configure", **fields)
 
     def cancel(self) -> None:
-        """Ask the program to give up its work."""
+        """Ask the program to give up its work; one that cannot, or has ended, is no error."""
         if self._key is not None:
-            self.family.process(self._key).call("stop", _STOP_LIMIT)
+            with suppress(PluginError):
+                self.family.process(self._key).call("stop", _STOP_LIMIT)
 
 
 class Configurable(_Session):
@@ -122,7 +146,8 @@ class Configurable(_Session):
 
     def configure(self, context: Context, config: Mapping[str, object]) -> None:
         """Configure the program of this configuration."""
-        self._configure(context, config)
+        self._configuration = dict(config)
+        self._configure(context)
 
 
 def _config_value(fields: Mapping[str, SchemaField], config: Mapping[str, object]) -> Message:
@@ -188,7 +213,7 @@ class Resources(_Session):
         """Begin without states."""
         super().__init__()
         declared = self.family.schema["resource_schemas"][self.type_name]
-        self._fields = schema.fields_of_block(declared["block"])
+        self._fields = schema.fields_of_resource(declared["block"])
         self._kind = schema.object_type(self._fields)
         self._version: int = declared.get("version", 0)
         #: Name → the state that was read or made last in this run.
@@ -394,8 +419,8 @@ class Resources(_Session):
 
 def _changed(answer: Message) -> set[str]:
     """Return the attributes that the program would change."""
-    prior, planned = answer["prior"], answer["planned"]
-    return {attribute_name(key) for key in planned if planned[key] != prior[key]}
+    prior, planned = answer["prior"] or {}, answer["planned"]
+    return {attribute_name(key) for key in planned if planned[key] != prior.get(key)}
 
 
 def _report(context: Context, answer: Message) -> None:

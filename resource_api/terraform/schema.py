@@ -51,6 +51,18 @@ def fields_of_block(block: Message) -> dict[str, SchemaField]:
     return {field.name: field for field in (*attributes, *blocks)}
 
 
+def fields_of_resource(block: Message) -> dict[str, SchemaField]:
+    """Return the fields of a resource; the ``id`` that the SDK adds to each is only the provider's.
+
+    The SDK declares it as optional and refuses it in a configuration. One of a resource's own has a description.
+    """
+    fields = fields_of_block(block)
+    identifier = fields.get("id")
+    if identifier is not None and identifier.optional and identifier.computed and not identifier.docs:
+        fields["id"] = identifier._replace(optional=False)
+    return fields
+
+
 def _attribute(attribute: Message) -> SchemaField:
     flags: dict[str, Any] = {
         flag: bool(attribute.get(flag)) for flag in ("required", "optional", "computed", "sensitive", "write_only")

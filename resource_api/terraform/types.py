@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.attribute import Attribute
 from resource_api.model.type_definition import Function, TypeDefinition
 from resource_api.terraform import cty
-from resource_api.terraform.schema import fields_of_block
+from resource_api.terraform.schema import fields_of_block, fields_of_resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,7 +49,7 @@ def with_field_names(values: Mapping[str, object]) -> dict[str, Any]:
 
 def resource_type(name: str, schema: Message, config: Mapping[str, SchemaField]) -> TypeDefinition:
     """Return the type of a resource; ``config`` has the fields of the provider's configuration."""
-    fields = fields_of_block(schema["block"])
+    fields = fields_of_resource(schema["block"])
     attributes = {
         NAMEVAR: Attribute("String[1]", "The name of the resource in the manifest.", kind="namevar"),
         "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),

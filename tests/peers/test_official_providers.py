@@ -6,34 +6,19 @@ They come in wheels, which are installed into an environment of their own below 
 from __future__ import annotations
 
 import subprocess
-import sys
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.terraform.family import Family
-from tests import command
+from tests.peers.terraform_programs import Site, program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ENVIRONMENT: Final = command.ROOT / ".peers" / "terraform"
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
-
-
-@cache
-def program(name: str) -> Path:
-    """Return the program of a provider, installed at first."""
-    programs = list(ENVIRONMENT.glob(f"lib/terraform-provider-{name}_v*"))
-    if not programs:
-        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
-        pip = [str(ENVIRONMENT / "bin" / "pip"), "--disable-pip-version-check", "install", "-q"]
-        subprocess.run([*pip, f"terraform-{name}-provider-wrapper"], check=True, capture_output=True)
-        programs = list(ENVIRONMENT.glob(f"lib/terraform-provider-{name}_v*"))
-    return programs[0]
 
 
 @pytest.fixture
@@ -51,25 +36,6 @@ def test_every_resource_of_a_provider_is_a_type(family: Family, count: int) -> N
     assert len(names) == count
     functions = [family.name] if family.schema["data_source_schemas"] else []
     assert all(isinstance(family.definition(name), TypeDefinition) for name in [*names, *functions])
-
-
-class Site:
-    """A directory with a manifest and a state."""
-
-    def __init__(self, home: Path) -> None:
-        """Keep everything below ``home``."""
-        self.home = home
-        self.environment = command.environment_of(home, RESOURCE_API_STATE=f"sqlite:{home}/state.db")
-
-    def run(self, *arguments: str) -> tuple[int, str]:
-        """Run a command; return its exit code and all output."""
-        ended = command.run(arguments, cwd=self.home, env=self.environment, text=True, timeout=60)
-        return ended.returncode, ended.stdout + ended.stderr
-
-    def write(self, name: str, resources: str, config: str = "{}") -> None:
-        """Write a manifest with a provider and these resources."""
-        entry = f'  "{name}": {{path: {program(name)}, config: {config}}}\n'
-        (self.home / "site.yaml").write_text(f"providers:\n{entry}resources:\n{resources}")
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 
 Its resource ``odd_thing`` is a file in the configured directory; each creation adds a line to the file ``created``
 there. The variable ``ODD`` has it misbehave: ``garbage`` (before the handshake), ``silent`` (no handshake), ``crash``
-and ``hang`` (in apply), ``kill`` (of its caller, after a creation), ``inexact`` (a plan that does not come true) and
-``legacy`` (the same, by an older SDK). ``default`` is a later version, with another default.
+and ``hang`` (in apply), ``slow`` (in apply, until it is asked to stop), ``kill`` (of its caller, after a creation),
+``inexact`` (a plan that does not come true) and ``legacy`` (the same, by an older SDK). ``default`` is a later version,
+with another default, and ``upgraded`` one with another schema, in which ``size`` is ``amount``.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -30,6 +32,10 @@ from resource_api.terraform.messages import METHODS, decode, encode
 
 Message = dict[str, Any]
 ODD = os.environ.get("ODD", "")
+#: ``before:3`` kills the caller before the third call is carried out, ``after:3`` before its response.
+KILL_WHEN, _, KILL_AT = os.environ.get("ODD_KILL", "").partition(":")
+CALLS = itertools.count(1)
+STOPPED = threading.Event()
 
 
 def attribute(name: str, kind: Any, **flags: Any) -> Message:
@@ -55,6 +61,9 @@ THING = {
         "description": "A thing in a directory.",
     },
 }
+if ODD == "upgraded":
+    THING["version"] = 2
+    THING["block"]["attributes"][2] = attribute("amount", "number", optional=True)
 COUNT = {
     "block": {"attributes": [attribute("pattern", "string", required=True), attribute("n", "number", computed=True)]}
 }
@@ -74,6 +83,11 @@ CONFIG = {
 }
 FIELDS = schema.fields_of_block(THING["block"])
 KIND = schema.object_type(FIELDS)
+
+
+def renamed(values: Message, new: str, old: str) -> Message:
+    """Return values with a member of a later version under another name."""
+    return {new if name == old else name: value for name, value in values.items()} if ODD == "upgraded" else values
 
 
 def error(summary: str, name: str = "") -> list[Message]:
@@ -102,16 +116,19 @@ class Provider:
 
     def validate(self, request: Message) -> Message:
         config = cty.from_dynamic(KIND, request["config"])
-        return {"diagnostics": error("Such a size is forbidden", "size") if config["size"] == 13 else []}
+        return {"diagnostics": error("Such a size is forbidden", "size") if config.get("size") == 13 else []}
 
     def upgrade(self, request: Message) -> Message:
         state = json.loads(request["raw_state"]["json"])
+        state = renamed(state, "amount", "size") if request["version"] == 1 else state
         return {"upgraded_state": cty.to_dynamic(KIND, cty.from_json(KIND, state))}
 
     def read(self, request: Message) -> Message:
         state = cty.from_dynamic(KIND, request["current_state"])
         path = self.directory / state["id"]
-        entries = {**json.loads(path.read_text()), "id": state["id"]} if path.exists() else None
+        entries = (
+            {**renamed(json.loads(path.read_text()), "amount", "size"), "id": state["id"]} if path.exists() else None
+        )
         return {"new_state": cty.to_dynamic(KIND, entries), "private": request.get("private", b"")}
 
     def plan(self, request: Message) -> Message:
@@ -137,6 +154,9 @@ class Provider:
             os._exit(7)
         if ODD == "hang":
             time.sleep(60)
+        if ODD == "slow":
+            (self.directory / "applying").touch()
+        stopped = ODD == "slow" and STOPPED.wait(60)
         if planned is None:
             (self.directory / prior["id"]).unlink(missing_ok=True)
             return {"new_state": cty.to_dynamic(KIND, None)}
@@ -148,11 +168,11 @@ class Provider:
             planned["owner"] = "somebody"
         for rule in planned["rule"]:
             rule["uid"] = f"u{rule['port']}"
-        (self.directory / planned["id"]).write_text(json.dumps(planned))
+        (self.directory / planned["id"]).write_text(json.dumps(renamed(planned, "size", "amount")))
         if ODD == "kill" and prior is None:
             os.kill(os.getppid(), signal.SIGKILL)
             time.sleep(1)
-        half = error("Only half of it was made") if planned["size"] == 99 else []
+        half = error("Only half of it was made") if stopped or planned.get("size") == 99 else []
         return {"new_state": cty.to_dynamic(KIND, planned), "private": b"p", "diagnostics": half}
 
     def import_(self, request: Message) -> Message:
@@ -176,6 +196,7 @@ class Provider:
         return {"result": cty.to_dynamic("number", sum(values))}
 
     def stop(self, _request: Message) -> Message:
+        STOPPED.set()
         return {}
 
 
@@ -201,6 +222,13 @@ def serve(provider: Provider, connection: socket.socket) -> None:
         connection.sendall(http.data_to_send())
 
 
+def kill_caller(when: str, number: str) -> None:
+    """Kill the caller, and end, if this is the moment that the test asks for."""
+    if (when, number) == (KILL_WHEN, KILL_AT):
+        os.kill(os.getppid(), signal.SIGKILL)
+        os._exit(0)
+
+
 def answer(provider: Provider, http: H2Connection, stream: int, path: str, body: bytes) -> None:
     """Send the response of one call."""
     if path.endswith("Shutdown"):
@@ -211,7 +239,10 @@ def answer(provider: Provider, http: H2Connection, stream: int, path: str, body:
     if call is None:
         http.send_headers(stream, [("grpc-status", "12")], end_stream=True)
         return
+    number = str(next(CALLS))
+    kill_caller("before", number)
     message = encode(METHODS[name].response, call(decode(METHODS[name].request, body)))
+    kill_caller("after", number)
     http.send_data(stream, struct.pack(">BI", 0, len(message)) + message)
     http.send_headers(stream, [("grpc-status", "0")], end_stream=True)
 

@@ -20,6 +20,7 @@ import pytest
 from resource_api import Registry, Runtime
 from resource_api.terraform import packages
 from tests import command
+from tests.waiting import wait_until
 
 PROGRAM: Final = Path(__file__).parent / "provider_program.py"
 pytestmark = pytest.mark.process
@@ -421,10 +422,31 @@ def test_after_a_kill_in_a_creation_there_is_never_a_second_one(account: Account
     assert running_programs() == []
 
 
-def later_version(account: Account) -> None:
-    """Install a version of the program with another default."""
+def later_version(account: Account, odd: str = "default") -> None:
+    """Install a later version of the program."""
     program = account.home / "terraform-provider-odd"
-    program.write_text(program.read_text().replace("PYTHONPATH=", "ODD=default PYTHONPATH="))
+    program.write_text(program.read_text().replace("PYTHONPATH=", f"ODD={odd} PYTHONPATH="))
+
+
+def test_a_later_version_with_another_schema_converts_the_state(account: Account) -> None:
+    """The manifest has the new name, and nothing else is to be done; the old version refuses the new state."""
+    account.apply("  Odd_thing[a]: {name: a, size: 3, secret: hunter2-secret}\n")
+    later_version(account, "upgraded")
+    refused = account.run("plan", "site.yaml")
+    assert (refused.code, "size" in refused.err) == (65, True)
+    account.write("  Odd_thing[a]: {name: a, amount: 3, secret: hunter2-secret}\n")
+    assert account.run("plan", "site.yaml").out == "Plan: nothing to do; 1 unchanged.\n"
+    changed = "  Odd_thing[a]: {name: a, amount: 4, secret: hunter2-secret}\n"
+    assert "amount changed from 3 to 4" in account.apply(changed).err
+    assert account.world["a"]["size"] == 4
+    assert "1 unchanged" in account.run("apply", "site.yaml").out
+    program = account.home / "terraform-provider-odd"
+    program.write_text(program.read_text().replace("ODD=upgraded ", ""))
+    refused = account.apply("  Odd_thing[a]: {name: a, size: 3, secret: hunter2-secret}\n")
+    assert (refused.code, account.world["a"]["size"]) == (1, 4), refused.text
+    later_version(account, "upgraded")
+    assert account.run("destroy", "site.yaml", "--yes").code == 0
+    assert (account.world, account.created) == ({}, ["a"])
 
 
 def test_another_program_is_noticed_although_the_manifest_is_the_same(account: Account) -> None:
@@ -542,6 +564,45 @@ def test_a_packed_provider_is_unpacked_into_the_cache(account: Account) -> None:
         assert (refused.code, "mode 0666" in refused.err) == (65, True)
 
 
+def after_a_kill(account: Account, action: str) -> None:
+    """Do what the message after a kill asks of a person, and converge."""
+    applied = account.run(*action.split())
+    if applied.code and "'resource-api import MANIFEST Odd_thing[a] ID' takes it over" in applied.text:
+        identifiers = [thing["id"] for thing in account.world.values()]
+        way_out = ["import", "site.yaml"] if identifiers else ["state", "rm"]
+        ended = account.run(*way_out, "Odd_thing[a]", *identifiers, *(() if identifiers else ("--project", "site")))
+        assert ended.code == 0, ended.text
+        applied = account.run(*action.split())
+    assert applied.code == 0, applied.text
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("change", ["create", "update", "replace", "destroy"])
+def test_a_kill_at_any_call_never_leads_to_a_second_creation(account: Account, when: str, change: str) -> None:
+    """The run is killed at its first call, at its second, and so on; the next one does what is missing, once."""
+    action = "destroy site.yaml --yes" if change == "destroy" else "apply site.yaml"
+    expected = {"create": ["a"], "update": ["a"], "replace": ["a", "b"], "destroy": ["a"]}[change]
+    number, killed = 0, True
+    while killed:
+        number += 1
+        shutil.rmtree(account.things)
+        account.things.mkdir()
+        for path in account.home.glob("state.db*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if change != "create":
+            account.apply("  Odd_thing[a]: {name: a}\n")
+        name = "b" if change == "replace" else "a"
+        account.write(f"  Odd_thing[a]: {{name: {name}{', size: 1' if change == 'update' else ''}}}\n")
+        argv = [sys.executable, "-P", "-m", "resource_api", *action.split()]
+        variables = account.environment | {"ODD_KILL": f"{when}:{number}"}
+        ended = subprocess.run(argv, cwd=account.home, env=variables, check=False, capture_output=True)
+        killed = ended.returncode == -signal.SIGKILL
+        after_a_kill(account, action)
+        assert account.created == expected, f"killed {when} call {number}"
+        assert list(account.world) == ([] if change == "destroy" else [name]), f"killed {when} call {number}"
+    assert number > 5
+
+
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -561,8 +622,32 @@ def test_a_time_limit_ends_a_call(account: Account) -> None:
     began = time.monotonic()
     failed = account.apply("  Odd_thing[a]: {name: a, timeout: 1}\n", ODD="hang")
     assert failed.code == 1
-    assert "DEADLINE_EXCEEDED" in failed.err
+    assert "timed out after 1 s" in failed.err
     assert time.monotonic() - began < 20
+
+
+def test_a_program_that_stops_at_the_time_limit_returns_what_it_has_made(account: Account) -> None:
+    """The thing is recorded, and completed by the next run: there is no second one."""
+    began = time.monotonic()
+    failed = account.apply("  Odd_thing[a]: {name: a, timeout: 1}\n", ODD="slow")
+    assert (failed.code, "Only half of it was made" in failed.err) == (1, True), failed.err
+    assert time.monotonic() - began < 20
+    assert account.apply("  Odd_thing[a]: {name: a}\n").code == 0
+    assert account.created == ["a"]
+
+
+def test_the_first_signal_asks_the_program_to_stop(account: Account) -> None:
+    """The run ends with what was made half-way, recorded."""
+    account.write("  Odd_thing[a]: {name: a}\n")
+    argv = [sys.executable, "-P", "-m", "resource_api", "apply", "site.yaml"]
+    variables = account.environment | {"ODD": "slow"}
+    with subprocess.Popen(argv, cwd=account.home, env=variables, stderr=subprocess.PIPE, text=True) as run:
+        wait_until((account.things / "applying").exists)
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=30)
+    assert (run.returncode, "Only half of it was made" in errors) == (130, True), errors
+    assert account.apply("  Odd_thing[a]: {name: a}\n").code == 0
+    assert account.created == ["a"]
 
 
 @pytest.mark.parametrize(
