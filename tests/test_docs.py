@@ -24,7 +24,6 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -81,7 +80,7 @@ _END: Final = "\n{ __code=$?; printf '\\036'; (exit $__code); } 2>/dev/null\n"
 _PROGRESS: Final = re.compile(r"[^\n\r\x1b]*\r\x1b\[J")
 
 #: The pages whose commands change a whole machine, which is one of their own, and the packages that it can install.
-MACHINES: Final = {"README.md": ("nginx-light",)}
+MACHINES: Final = {"README.md": ("nginx-light",), "docs/tutorial.md": ("nginx", "nftables", "cron")}
 
 _FENCE: Final = re.compile(r"^```([a-z]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE: Final = re.compile(_FENCE.pattern + r"|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -237,6 +236,7 @@ class MachineTerminal(Terminal):
         }
         self._machine = machine
         self._script = Path("/root/script")
+        machine.write("/etc/sudoers.d/ra-test", 'Defaults env_keep += "COLUMNS NO_COLOR PYTHONPATH"\n')
         machine.run("rm", "-rf", HOME)
         machine.run("mkdir", HOME)
         for name, module in COMMANDS.items():
@@ -307,11 +307,13 @@ def _hosts(request: pytest.FixtureRequest, workspace: Path) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """Start a machine without a network, with the packages of the pages in the cache of apt."""
-    download_packages(*chain.from_iterable(MACHINES.values()))
-    with started_machine(tmp_path_factory.mktemp("machine"), network=False) as started:
+@pytest.fixture
+def machine(name: str, tmp_path: Path) -> Iterator[Machine]:
+    """Start a machine without a network, with the packages of a page in the cache of apt."""
+    download_packages(*MACHINES[name])
+    mounts = tmp_path / "mounts"
+    mounts.mkdir()
+    with started_machine(mounts, stored=["nftables"], network=False) as started:
         started.run("rm", "-rf", "/usr/sbin/policy-rc.d", "/var/lib/resource-api")
         yield started
 
