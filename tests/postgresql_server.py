@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ACCOUNT: Final = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
 #: Speed instead of durability, except where a test asks for it: the data lives as long as the tests.
 SETTINGS: Final = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=60")
+#: A file system in memory, where no flush waits.
+MEMORY: Final = "/dev/shm"  # noqa: S108 - a new directory is created in it
 PGBOUNCER: Final = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin") or "pgbouncer"
 
 
@@ -43,9 +45,9 @@ def free_port() -> int:
 class Server:
     """A server; connections through its port need a password except those of ``postgres``."""
 
-    def __init__(self, *settings: str) -> None:
-        """Create its data, and start it."""
-        self.directory = Path(tempfile.mkdtemp(prefix="ra-test-pg-", dir="/dev/shm"))
+    def __init__(self, *settings: str, directory: str = MEMORY) -> None:
+        """Create its data in a new directory in ``directory``, and start it."""
+        self.directory = Path(tempfile.mkdtemp(prefix="ra-test-pg-", dir=directory))
         self.identity = {"user": ACCOUNT, "group": ACCOUNT, "extra_groups": []} if os.geteuid() == 0 else {}
         if self.identity:
             shutil.chown(self.directory, ACCOUNT, ACCOUNT)

@@ -42,6 +42,7 @@ from resource_api.model.type_definition import FEATURES
 from tests import prose, type_table
 from tests.command import offered
 from tests.fleet.sshd import started_server
+from tests.postgresql_server import Server
 from tests.systemd_machine import Machine, download_packages, started_machine
 
 if TYPE_CHECKING:
@@ -277,7 +278,21 @@ def workspace() -> Iterator[Path]:
 
 
 #: The pages whose commands are for other hosts, and these hosts: name → address.
-HOSTS: Final = {"docs/fleet.md": {"web1": "127.99.1.1", "web2": "127.99.1.2", "db1": "127.99.2.1"}}
+HOSTS: Final = {
+    "docs/fleet.md": {"web1": "127.99.1.1", "web2": "127.99.1.2", "db1": "127.99.2.1"},
+    "docs/teams.md": {"state1": "127.99.3.1"},
+}
+#: The page whose state is on a server of PostgreSQL.
+TEAM: Final = "docs/teams.md"
+#: Makes the manifest of that page, and the state that the team had before.
+_OLD_STATE: Final = f"""cat > cloud.yaml <<'END'
+project: cloud
+resources:
+  File[{HOME}/zone]: {{content: "example.org", mode: "0644"}}
+END
+mkdir -m 0700 old
+chmod 0711 ..
+resource-api apply cloud.yaml --state sqlite:old/state.db"""
 #: What the login shell of a host does: its directory of messages is its own, as those of hosts are.
 _OWN_FILES: Final = """
 if [ -z "$OWN_FILES" ]; then
@@ -301,10 +316,24 @@ def _hosts(request: pytest.FixtureRequest, workspace: Path) -> Iterator[None]:
         server.known_hosts(workspace / ".ssh" / "known_hosts")
         lines = []
         for name, address in expected.items():
-            server.profile(address, _OWN_FILES)
+            server.profile(address, "" if request.getfixturevalue("name") == TEAM else _OWN_FILES)
             lines.append(f"Host {name}\n  HostName {address}\n  Port {server.port}\n  IdentityFile {server.identity}\n")
         (workspace / ".ssh" / "config").write_text("".join(lines))
         yield
+
+
+@pytest.fixture
+def _database(request: pytest.FixtureRequest, workspace: Path) -> Iterator[None]:
+    """Start the server of a page with a database for a team, which the services in ``workspace`` name."""
+    if request.getfixturevalue("name") != TEAM:
+        yield
+        return
+    server = Server()
+    services = f"[admin]\nhost={server.directory}\nport={server.port}\nuser=postgres\ndbname=postgres\n"
+    services += f"[team]\nhost={server.directory}\nport={server.port}\ndbname=state\n"
+    (workspace / ".pg_service.conf").write_text(services)
+    yield
+    server.remove()
 
 
 @pytest.fixture
@@ -319,14 +348,16 @@ def machine(name: str, tmp_path: Path) -> Iterator[Machine]:
 
 
 @pytest.mark.timeout(240)  # a page may run tests of its own
-@pytest.mark.usefixtures("_hosts")
+@pytest.mark.usefixtures("_hosts", "_database")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_commands_of_a_page_print_what_it_shows(name: str, workspace: Path, request: pytest.FixtureRequest) -> None:
     """All commands of a page run in one session, in their order, and its Python code runs."""
     terminal = MachineTerminal(request.getfixturevalue("machine")) if name in MACHINES else Terminal(workspace)
     if name in HOSTS:
         del terminal.environment["RESOURCE_API_STATE"]  # the state of a host is its own
-    steps: list[Typed] = []
+    if name == TEAM:
+        terminal.environment |= {"PGUSER": "postgres", "PGPASSFILE": "/nonexistent"}
+    steps: list[Typed] = [Typed(_OLD_STATE, "...", 0)] if name == TEAM else []
     for block in blocks(ROOT / name):
         if block.file:
             steps.append(Typed(writing(block.file, block.text), "", block.line))

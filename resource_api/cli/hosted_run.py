@@ -279,8 +279,14 @@ class ShownPlans:
 
 def _check_options(settings: Settings) -> None:
     """Raise ``UsageError`` for options that contradict each other, or that need a terminal which there is not."""
-    if settings.get("state") is not None:
-        open_store(settings["state"])
+    if (url := settings.get("state")) is not None:
+        if url.startswith("postgresql:"):
+            msg = (
+                "with --on each host keeps its own state: leave out --state and RESOURCE_API_STATE, or name a path on"
+                " the hosts with sqlite:PATH"
+            )
+            raise UsageError(msg)
+        open_store(url)
     if settings.get("pause") and settings.get("between"):
         msg = "--pause and --between exclude each other"
         raise UsageError(msg)

@@ -279,7 +279,9 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     ),
     "rerun": _on_hosts("Only the hosts that this run has left; last: the newest run.", metavar="RUN"),
     "state": _state(
-        "Where state is kept: sqlite:PATH, or memory: for none.", variable="RESOURCE_API_STATE", metavar="URL"
+        "Where state is kept: sqlite:PATH, postgresql://..., or memory: for none.",
+        variable="RESOURCE_API_STATE",
+        metavar="URL",
     ),
     "stack": _state(
         "The stack; default: default.",
@@ -385,6 +387,8 @@ def rare(*flags: str, **settings: object) -> Callable[[F], F]:
 common = shared("module_path", "trust_path", "json", "verbose", "debug", "quiet", "log_format", "color")
 stack = shared("stack")
 state = shared("state", "key", "stack", "project", "lock_timeout")
+#: The options of a command about two stores.
+copied_stacks = shared("key", "stack", "project", "lock_timeout")
 #: The options of commands about all stacks.
 stacks = shared("state", "key", "project", "lock_timeout")
 stack_name = click.argument("name", callback=checked_name, shell_complete=complete("stacks"))

@@ -105,22 +105,27 @@ def check_replacement(recorded: StackState, new: StackState, file: str, *, force
     Unless ``force``, raises ``ManifestError`` for another lineage, a lower serial, other content under the same serial,
     and for a document without encryption where the stack is encrypted. An empty stack accepts everything else.
     """
-    reason = ""
-    if recorded.encrypted and not new.encrypted:
-        reason = "is not encrypted, and a key is named"
-    elif not recorded.serial:
-        return new
-    elif new.lineage != recorded.lineage:
-        reason = f"is of another lineage ({new.lineage}) than what is recorded ({recorded.lineage})"
-    elif new.serial < recorded.serial:
-        reason = f"has serial {new.serial}, older than what is recorded, {recorded.serial}"
-    elif new.serial == recorded.serial and to_document(new) != to_document(recorded._replace(manifest=new.manifest)):
-        reason = f"has other content under the serial {new.serial} that is recorded"
+    reason = replacement_problem(recorded, new)
     if not reason:
         return new
     if not force:
         raise _refused(file, f"{reason}; --force imports it nevertheless", "stale")
     return new._replace(serial=max(recorded.serial, new.serial) + 1) if recorded.serial else new
+
+
+def replacement_problem(recorded: StackState, new: StackState) -> str:
+    """Return the reason why a state may not replace the ``recorded`` one, or an empty text."""
+    if recorded.encrypted and not new.encrypted:
+        return "is not encrypted, and a key is named"
+    if not recorded.serial:
+        return ""
+    if new.lineage != recorded.lineage:
+        return f"is of another lineage ({new.lineage}) than what is recorded ({recorded.lineage})"
+    if new.serial < recorded.serial:
+        return f"has serial {new.serial}, older than what is recorded, {recorded.serial}"
+    if new.serial == recorded.serial and to_document(new) != to_document(recorded._replace(manifest=new.manifest)):
+        return f"has other content under the serial {new.serial} that is recorded"
+    return ""
 
 
 def _contradictions(document: Mapping[str, Any]) -> Iterator[str]:

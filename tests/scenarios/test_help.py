@@ -34,12 +34,12 @@ def commands(group: click.Group = cli.cli, *names: str) -> Iterator[tuple[str, c
 COMMANDS: Final = dict(commands())
 #: What ends at a signal only.
 ENDLESS: Final = ("resource-api watch ", "resource-api agent --from ")
-#: What needs hosts, or an archive with an interpreter; ``tests/fleet`` has both.
+#: What needs hosts, or an archive with an interpreter; ``tests/fleet`` has both. A server of PostgreSQL has others.
 HOSTED: Final = ("resource-api hosts trust ", "resource-api hosts runtime add ")
 EXAMPLES: Final = sorted(
     line
     for line in {line for command in COMMANDS.values() for line in getattr(command, "examples", ())}
-    if not line.startswith(ENDLESS + HOSTED) and " --on " not in line
+    if not line.startswith(ENDLESS + HOSTED) and " --on " not in line and " postgresql:" not in line
 )
 
 #: Commands that need a run before them.

@@ -17,10 +17,11 @@ from resource_api.model.values.reference import split_component
 from resource_api.model.values.text import escape
 from resource_api.prior.former_names import Renames
 from resource_api.render import fleet, text
-from resource_api.runtime import commands, recorded_stack
+from resource_api.runtime import commands, recorded_stack, stack_copy
 from resource_api.runtime.recorded_stack import RecordedStack, find_record, finishing, parse_reference
 from resource_api.state import export as state_export
-from resource_api.state.store import StackName, check_rename
+from resource_api.state.open_store import open_store
+from resource_api.state.store import MEMORY, StackName, check_rename
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -127,9 +128,8 @@ def export(session: Session, **_settings: object) -> None:
 @click.option("--force", is_flag=True, help="Accept another lineage, or an older state than the recorded one.")
 def import_(session: Session, file: str, *, force: bool, project: str | None, stack: str, **_settings: object) -> None:
     """Put the stack that FILE holds in place of the recorded one; verified before anything is written."""
-    is_named = click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
     new = state_export.from_document(_read(file), file, session.runtime.key)
-    name = StackName(project or new.project, stack if is_named else new.stack)
+    name = StackName(project or new.project, stack if _is_stack_named() else new.stack)
     recorded = RecordedStack(session.runtime, session.settings, name)
     with recorded.changing("state import"):
         new = new._replace(project=name.project, stack=name.stack)
@@ -140,6 +140,47 @@ def import_(session: Session, file: str, *, force: bool, project: str | None, st
         lambda: {"project": name.project, "stack": name.stack, "serial": new.serial},
         lambda: f"imported into project {name.project}, stack {name.stack}: {count}",
     )
+
+
+@state.command("copy", examples=("resource-api state copy sqlite:state.db postgresql://?service=team",))
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@options.copied_stacks
+@options.common
+@with_session()
+def copy(session: Session, source: str, target: str, *, project: str | None, stack: str, **settings: Any) -> None:
+    """Copy the stacks in the store at the URL FROM into the one at TO; both are verified, and FROM stays.
+
+    Without --project and --stack: all. Never over another stack of that name, or a newer state.
+    """
+    if source == target or source in MEMORY or target in MEMORY:
+        msg = "FROM and TO are the same store" if source == target else "in memory: nothing is kept between runs"
+        raise UsageError(msg)
+    origin, destination = open_store(source, settings["key"]), open_store(target, settings["key"])
+    wanted = (project, stack if _is_stack_named() else None)
+    names = [name for name in origin.stacks() if all(map(_matches, wanted, name))]
+    if not names:
+        msg = f"{source}: nothing is recorded" + (" of this project or stack" if any(wanted) else "")
+        raise UsageError(msg)
+    copied = stack_copy.copy_stacks(origin, destination, names, target, settings["lock_timeout"] or 0.0)
+    session.console.show(
+        lambda: [stack._asdict() for stack in copied],
+        lambda: [
+            f"project {stack.project}, stack {stack.stack}:"
+            f" {'copied' if stack.status == 'copied' else 'there already'},"
+            f" {stack.resources} resources, serial {stack.serial}"
+            for stack in copied
+        ],
+    )
+
+
+def _matches(wanted: str | None, text: str) -> bool:
+    return wanted in {None, text}
+
+
+def _is_stack_named() -> bool:
+    """Whether --stack was given, also by its variable."""
+    return click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
 
 
 def _read(file: str) -> str:
