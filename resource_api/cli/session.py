@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from functools import cached_property, wraps
 from time import time
 from typing import TYPE_CHECKING, TypeVar
@@ -34,7 +35,7 @@ from resource_api.runtime.resource_access import ResourceReader
 from resource_api.runtime.signals import Interrupts, exit_despite_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.cli.console import Console
     from resource_api.cli.reporting import Reporting
@@ -164,14 +165,30 @@ class Session:
             self.log.write("warning", type_name, str(error), type_name)
             return ()
 
-    def definitions(self) -> list[Definition]:
-        """Return every type and component on the module path, sorted by name; warn of broken ones."""
+    def definitions(self, manifest: str | None = None) -> list[Definition]:
+        """Return every type and component on the module path, sorted by name; warn of broken ones.
+
+        With a ``manifest`` also the types of its Terraform providers.
+        """
         from resource_api.render.describe import types_list
 
         definitions, broken = types_list(self.registry)
         for name, error in broken.items():
             self.log.write("warning", name, error, name)
-        return definitions
+        with self.providers_of(manifest):
+            return [*definitions, *self.registry.family_definitions()]
+
+    @contextmanager
+    def providers_of(self, manifest: str | None) -> Iterator[None]:
+        """Know the types of the Terraform providers of a manifest, unless None, meanwhile. Raise ``ManifestError``."""
+        if manifest is None:
+            yield
+            return
+        from resource_api.plugins.provider_pool import ProviderPool
+
+        with ProviderPool(self.registry, self.runtime.run) as providers:
+            self.runtime.compiler.read(self.source(manifest), {}, providers)
+            yield
 
     def find_definition(self, find: Callable[[str], D], type_name: str) -> D:
         """Return the result of ``find`` for a type's name on the command line. Raise ``UsageError`` if unknown."""

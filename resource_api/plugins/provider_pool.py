@@ -218,6 +218,7 @@ class ProviderPool:
             msg = f"function {call} must return {datatype.text}, and returned another {type(answer).__name__}"
             raise ValueError(msg)
         if not (secret or datatype.sensitive):
+            run.log.mask.add(answer)
             return answer
         run.log.mask.add(Sensitive(answer))
         return Sensitive(answer)

@@ -42,6 +42,10 @@ class TypeFamily(Protocol):
         """Return a type. Raise ``DefinitionError``."""
         ...
 
+    def names(self) -> Sequence[str]:
+        """Return the names of all types. Raise ``DefinitionError``."""
+        ...
+
     def provider(self, name: str, /) -> builtins.type[object]:
         """Return the provider class of a type."""
         ...
@@ -157,6 +161,10 @@ class Registry:
     def family(self, word: str) -> TypeFamily | None:
         """Return the source of types whose names begin with ``word``, or None."""
         return self._families.get(word)
+
+    def family_definitions(self) -> list[TypeDefinition]:
+        """Return the types of all families, each made for this call. Raise ``DefinitionError``."""
+        return [family.definition(name) for family in self._families.values() for name in family.names()]
 
     def is_in_family(self, name: str) -> bool:
         """Return whether a type is one of a family."""

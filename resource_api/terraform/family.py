@@ -6,9 +6,9 @@ import json
 import os
 import threading
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values.errors import DefinitionError, UnknownType
+from resource_api.model.values.errors import DefinitionError, UnknownType, hint
 from resource_api.terraform import cty, types
 from resource_api.terraform import provider as providers
 from resource_api.terraform.plugin_process import PluginError, PluginProcess
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from resource_api.system.log import Log
     from resource_api.terraform.messages import Message
     from resource_api.terraform.schema import SchemaField
+
+
+#: The parts of a schema that are called as functions.
+_CALLED: Final = ("data_source_schemas", "functions", "ephemeral_resource_schemas")
 
 
 class Family:
@@ -74,18 +78,24 @@ class Family:
 
     def definition(self, name: str) -> TypeDefinition:
         """Return a type. Raise ``DefinitionError``."""
-        schema = self.schema
-        if name == self.name and (schema["data_source_schemas"] or schema["functions"]):
-            return types.function_type(name, schema["data_source_schemas"], schema["functions"], self.config_fields)
+        if name == self.name and any(map(self.schema.get, _CALLED)):
+            sources, functions, ephemeral = map(self.schema.__getitem__, _CALLED)
+            return types.function_type(name, sources, functions, ephemeral, self.config_fields)
         return types.resource_type(name, self.resource_schema(name), self.config_fields)
 
     def resource_schema(self, name: str) -> Message:
         """Return the schema of a resource. Raise ``UnknownType``."""
         declared: Message | None = self.schema["resource_schemas"].get(name)
         if declared is None:
-            msg = f"the Terraform provider {self.name} ({self.path}) has no resource '{name}'"
+            near = hint(name, self.schema["resource_schemas"])
+            msg = f"the Terraform provider {self.name} ({self.path}) has no resource '{name}'{near}"
             raise UnknownType(msg)
         return declared
+
+    def names(self) -> list[str]:
+        """Return the names of all types, with the one of data sources and functions. Raise ``DefinitionError``."""
+        called = [self.name] if any(map(self.schema.get, _CALLED)) else []
+        return sorted([*called, *self.schema["resource_schemas"]])
 
     def upgraded(self, name: str, version: int, attributes: Mapping[str, object]) -> dict[str, Any]:
         """Return the values of a recorded state in the form of the present schema. Raise ``DefinitionError``."""
@@ -105,9 +115,10 @@ class Family:
         configurable = (providers.Configurable,) if self.config_fields else ()
         if name != self.name:
             return type("Provider", (*configurable, providers.Resources), {"family": self, "type_name": name})
-        sources, functions = self.schema["data_source_schemas"], self.schema["functions"]
+        sources, functions, ephemeral = map(self.schema.__getitem__, _CALLED)
         methods: dict[str, Any] = {source: providers.data_source_method(source) for source in sources}
         methods |= {function: providers.function_method(function) for function in functions}
+        methods |= {types.ephemeral_function(kind): providers.ephemeral_method(kind) for kind in ephemeral}
         return type("Provider", (*configurable, providers.Functions), {"family": self, **methods})
 
     def process(self, key: str | None = None) -> PluginProcess:

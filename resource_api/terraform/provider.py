@@ -39,7 +39,9 @@ _TERRAFORM_VERSION: Final = "1.9.0"
 _CAPABILITIES: Final = {"write_only_attributes_allowed": True}
 _ERROR: Final = 1
 #: Methods that any running program can answer, and the one that configures it.
-_UNCONFIGURED: Final = frozenset({"validate", "validate_data", "check_config", "upgrade", "configure"})
+_UNCONFIGURED: Final = frozenset(
+    {"validate", "validate_data", "validate_ephemeral", "check_config", "upgrade", "configure"}
+)
 #: Seconds for a request to stop, and for the answer of the call that is stopped.
 _STOP_LIMIT: Final = 5.0
 #: Seconds for a call that begins at the end of its time.
@@ -156,7 +158,25 @@ def _config_value(fields: Mapping[str, SchemaField], config: Mapping[str, object
 
 
 class Functions(_Session):
-    """Reads data sources and calls functions."""
+    """Reads data sources, opens ephemeral resources, and calls functions."""
+
+    def __init__(self) -> None:
+        """Begin with nothing open."""
+        super().__init__()
+        #: The opened ephemeral resources: type, and private bytes of the program.
+        self._opened: list[tuple[str, bytes]] = []
+
+    def close(self) -> None:
+        """Close the ephemeral resources, the last one first."""
+        while self._opened:
+            name, private = self._opened.pop()
+            try:
+                answer = self.family.process(self._key).call("close", _STOP_LIMIT, type_name=name, private=private)
+            except PluginError as error:
+                msg = f"the Terraform provider {self.family.name}: {error}"
+                raise ResourceError(msg) from error
+            if errors := [diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == _ERROR]:
+                raise ResourceError("; ".join(errors))
 
     def get(self, _context: Context, _names: Collection[Any] | None = None) -> list[Resource]:
         """Return nothing: there are no resources."""
@@ -171,7 +191,16 @@ class Functions(_Session):
         config = _config_value(fields, inputs)
         self._call(context, "validate_data", type_name=name, config=config)
         answer = self._call(context, "data", type_name=name, config=config)
-        return cty.without_nulls(cty.from_dynamic(schema.object_type(fields), answer.get("state")))
+        return _result(fields, answer.get("state"))
+
+    def open_ephemeral(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
+        """Return the attributes of an ephemeral resource, which is open until the end of the run."""
+        fields = schema.fields_of_block(self.family.schema["ephemeral_resource_schemas"][name]["block"])
+        config = _config_value(fields, inputs)
+        self._call(context, "validate_ephemeral", type_name=name, config=config)
+        answer = self._call(context, "open", type_name=name, config=config)
+        self._opened.append((name, answer.get("private", b"")))
+        return reveal(_result(fields, answer.get("result")))
 
     def call_function(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
         """Return the result of a function."""
@@ -189,6 +218,11 @@ class Functions(_Session):
 def data_source_method(name: str) -> Callable[..., Any]:
     """Return the method of a provider that reads a data source."""
     return lambda self, context, **inputs: self.read_data_source(context, name, inputs)
+
+
+def ephemeral_method(name: str) -> Callable[..., Any]:
+    """Return the method of a provider that opens an ephemeral resource."""
+    return lambda self, context, **inputs: self.open_ephemeral(context, name, inputs)
 
 
 def function_method(name: str) -> Callable[..., Any]:
@@ -443,6 +477,12 @@ def diagnostic_text(row: Message) -> str:
     path = ".".join(str(next(iter(step.values()))) for step in steps if step)
     texts = dict.fromkeys(filter(None, (row.get("summary", ""), row.get("detail", ""))))
     return f"{path}{': ' if path else ''}{': '.join(texts)}".replace("\n", " ").strip()
+
+
+def _result(fields: Mapping[str, SchemaField], state: Message | None) -> dict[str, Any]:
+    """Return the attributes that a program has read, with its secrets wrapped."""
+    values = cty.without_nulls(cty.from_dynamic(schema.object_type(fields), state)) or {}
+    return _sealed(fields, values)
 
 
 def _sealed(fields: Mapping[str, SchemaField], state: Mapping[str, Any]) -> dict[str, Any]:

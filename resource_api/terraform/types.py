@@ -68,14 +68,19 @@ def resource_type(name: str, schema: Message, config: Mapping[str, SchemaField])
 
 
 def function_type(
-    name: str, data_sources: Mapping[str, Message], functions: Mapping[str, Message], config: Mapping[str, SchemaField]
+    name: str,
+    data_sources: Mapping[str, Message],
+    functions: Mapping[str, Message],
+    ephemeral: Mapping[str, Message],
+    config: Mapping[str, SchemaField],
 ) -> TypeDefinition:
-    """Return the type, called like the provider, with its data sources and functions."""
+    """Return the type, called like the provider, with its data sources, functions and ephemeral resources."""
     declared = {source: _data_source(source, schema) for source, schema in data_sources.items()}
+    declared |= {ephemeral_function(kind): _ephemeral(kind, schema) for kind, schema in ephemeral.items()}
     declared |= {function: _function(schema) for function, schema in functions.items()}
     return TypeDefinition(
         name=name,
-        docs=f"The data sources and functions of the Terraform provider {name}.",
+        docs=f"The data sources, ephemeral resources and functions of the Terraform provider {name}.",
         functions=declared,
         config=config_attributes(config),
     )
@@ -87,9 +92,24 @@ def config_attributes(fields: Mapping[str, SchemaField]) -> dict[str, Attribute]
 
 
 def _data_source(name: str, schema: Message) -> Function:
+    return Function(
+        f"Read the data source {name}.", inputs=_inputs(schema), output="Hash[String, Any]", keeps_secrets=True
+    )
+
+
+def ephemeral_function(name: str) -> str:
+    """Return the function that opens an ephemeral resource, which may be called like a data source."""
+    return f"ephemeral_{name}"
+
+
+def _ephemeral(name: str, schema: Message) -> Function:
+    docs = f"Open the ephemeral resource {name}; it is closed at the end of the run."
+    return Function(docs, inputs=_inputs(schema), output="Sensitive[Hash[String, Any]]")
+
+
+def _inputs(schema: Message) -> dict[str, Attribute]:
     fields = fields_of_block(schema["block"]).values()
-    inputs = {attribute_name(field.name): _input(field) for field in fields if field.is_declarable}
-    return Function(f"Read the data source {name}.", inputs=inputs, output="Hash[String, Any]")
+    return {attribute_name(field.name): _input(field) for field in fields if field.is_declarable}
 
 
 def _function(schema: Message) -> Function:

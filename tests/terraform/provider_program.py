@@ -65,7 +65,17 @@ if ODD == "upgraded":
     THING["version"] = 2
     THING["block"]["attributes"][2] = attribute("amount", "number", optional=True)
 COUNT = {
-    "block": {"attributes": [attribute("pattern", "string", required=True), attribute("n", "number", computed=True)]}
+    "block": {
+        "attributes": [
+            attribute("pattern", "string", required=True),
+            attribute("n", "number", computed=True),
+            attribute("password", "string", computed=True, sensitive=True),
+        ]
+    }
+}
+#: An ephemeral resource: a file that exists while it is open.
+LEASE = {
+    "block": {"attributes": [attribute("name", "string", required=True), attribute("token", "string", computed=True)]}
 }
 ADD = {
     "parameters": [{"name": "a", "type": b'"number"'}],
@@ -103,7 +113,12 @@ class Provider:
 
     def schema(self, _request: Message) -> Message:
         schemas = {"resource_schemas": {"odd_thing": THING}, "data_source_schemas": {"odd_count": COUNT}}
-        return {"provider": CONFIG, **schemas, "functions": {"add": ADD}}
+        return {
+            "provider": CONFIG,
+            **schemas,
+            "functions": {"add": ADD},
+            "ephemeral_resource_schemas": {"odd_lease": LEASE},
+        }
 
     def check_config(self, request: Message) -> Message:
         config = cty.from_dynamic(schema.object_type(schema.fields_of_block(CONFIG["block"])), request["config"])
@@ -188,8 +203,22 @@ class Provider:
     def data(self, request: Message) -> Message:
         kind = schema.object_type(schema.fields_of_block(COUNT["block"]))
         config = cty.from_dynamic(kind, request["config"])
-        config["n"] = len(list(self.directory.glob(config["pattern"])))
+        config |= {"n": len(list(self.directory.glob(config["pattern"]))), "password": "hunter2-password"}
         return {"state": cty.to_dynamic(kind, config)}
+
+    def open(self, request: Message) -> Message:
+        kind = schema.object_type(schema.fields_of_block(LEASE["block"]))
+        config = cty.from_dynamic(kind, request["config"])
+        (self.directory / config["name"]).touch()
+        result = cty.to_dynamic(kind, config | {"token": "hunter2-token"})
+        return {"result": result, "private": config["name"].encode()}
+
+    def close(self, request: Message) -> Message:
+        (self.directory / request["private"].decode()).rename(self.directory / "closed")
+        return {}
+
+    def validate_ephemeral(self, _request: Message) -> Message:
+        return {}
 
     def call(self, request: Message) -> Message:
         values = [cty.from_dynamic("number", value) for value in request["arguments"]]

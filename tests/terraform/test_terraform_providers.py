@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from jsonschema import Draft7Validator
 
 from resource_api import Registry, Runtime
 from resource_api.terraform import packages
@@ -366,6 +367,60 @@ def test_data_sources_and_functions_are_invoked(account: Account) -> None:
     )
     applied = account.apply("  Odd_thing[a]: {name: a}\n", values)
     assert applied.out.startswith("n: 1\nsum: 6\n"), applied.err
+
+
+def test_a_secret_of_a_data_source_is_a_secret(account: Account) -> None:
+    """Only that attribute: the plan, the log and the outputs do not show it; the state has it encrypted."""
+    more = (
+        "values:\n  c: {invoke: odd.odd_count, with: {pattern: '*'}}\noutputs: {n: '${values.c.n}', p: '${values.c}'}\n"
+    )
+    applied = account.apply("  Odd_thing[a]: {name: a, timeout_: '${values.c.password}'}\n", more, "-d")
+    assert applied.code == 0, applied.err
+    assert "n: 0\np: {pattern: *, n: 0, password: <sensitive>}\n" in applied.out
+    assert account.world["a"]["timeout"] == "hunter2-password"
+    assert "hunter2" not in applied.text + account.run("plan", "site.yaml", "--json").text
+    assert b"hunter2" not in (account.home / "state.db").read_bytes()
+
+
+def test_an_ephemeral_resource_is_open_during_the_run(account: Account) -> None:
+    """Its result is a secret; it is closed at the end, also of a failed run."""
+    more = "values:\n  l: {invoke: odd.ephemeral_odd_lease, with: {name: lease}}\n"
+    for size, code in (("1", 0), ("99", 1)):
+        resource = f"  Odd_thing[a]: {{name: a, size: {size}, secret: '${{values.l.token}}'}}\n"
+        applied = account.apply(resource, more, "-d")
+        assert (applied.code, "hunter2" in applied.text) == (code, False), applied.err
+        assert account.world["a"]["secret"] == "hunter2-token"
+        assert ((account.things / "closed").exists(), (account.things / "lease").exists()) == (True, False)
+        (account.things / "closed").unlink()
+
+
+def test_types_of_a_provider_are_described_listed_and_in_the_schema_of_editors(account: Account) -> None:
+    """With the manifest that declares the provider."""
+    account.write("  Odd_thing[a]: {name: a}\n")
+    described = account.run("describe", "odd_thing", "--manifest", "site.yaml")
+    assert "Called like a metaparameter." in described.out, described.err
+    assert "timeout_" in described.out
+    described = account.run("describe", "odd.add", "--manifest", "site.yaml")
+    assert "Return a sum." in described.out
+    assert "odd_thing" in account.run("types", "--manifest", "site.yaml").out
+    schema = json.loads(account.run("schema", "--manifest", "site.yaml").out)
+    accepted = {"providers": {"odd": {"path": "x", "config": {"directory": "/"}}}}
+    for body, is_valid in (({"name": "a", "timeout_": "soon"}, True), ({"name": 1}, False), ({"nme": "a"}, False)):
+        manifest = {**accepted, "resources": {"Odd_thing[a]": body}}
+        assert Draft7Validator(schema).is_valid(manifest) is is_valid, body
+    assert account.run("describe", "odd_thing").code == 64
+    unknown = account.run("describe", "odd_thin", "--manifest", "site.yaml")
+    assert "did you mean 'odd_thing'?" in unknown.err
+    assert running_programs() == []
+
+
+def test_types_of_a_provider_work_beside_workers(account: Account) -> None:
+    """With ``--isolate`` other types run in workers; the program is a process of its own anyway."""
+    file = f"File[{account.home}/f]"
+    resources = f"  {file}: {{content: x}}\n  Odd_thing[a]: {{name: a, timeout_: '${{{file}.checksum}}'}}\n"
+    assert account.apply(resources, "", "--isolate").code == 0
+    assert "2 unchanged" in account.run("apply", "site.yaml", "--isolate").out
+    assert account.created == ["a"]
 
 
 def test_checks_of_the_provider_have_the_place_in_the_manifest(account: Account) -> None:

@@ -25,14 +25,19 @@ if TYPE_CHECKING:
 #: The fewest columns beside the names in which a summary is wrapped.
 _NARROWEST: Final = 20
 
+_manifest = click.option(
+    "--manifest", type=click.Path(), metavar="FILE", help="Know the types of this manifest's Terraform providers too."
+)
+
 
 @options.command(examples=("resource-api types",))
 @click.option("--all", "notes", is_flag=True, help="Show version, configuration, functions and origin too.")
+@_manifest
 @options.common
 @with_session()
-def types(session: Session, *, notes: bool, **_settings: object) -> None:
+def types(session: Session, manifest: str | None, *, notes: bool, **_settings: object) -> None:
     """List the types and components on the module path."""
-    definitions = session.definitions()
+    definitions = session.definitions(manifest)
     width = max((len(definition.name) for definition in definitions), default=0)
     session.console.show(
         lambda: [_list_document(session, definition, _suitability(session, definition)) for definition in definitions],
@@ -92,11 +97,19 @@ def _list_document(session: Session, definition: Definition, providers: Sequence
 @click.argument("type_name", metavar="TYPE[.FUNCTION]", shell_complete=options.complete("types_and_components"))
 @click.option("--format", "form", type=options.Choice(["text", "markdown"]), default="text", help="How to write it.")
 @click.option("--all", "expressions", is_flag=True, help="Show the regular expressions of values and titles too.")
+@_manifest
 @options.common
 @with_session()
-def describe(session: Session, type_name: str, form: str, *, expressions: bool, **_settings: object) -> None:
+def describe(
+    session: Session, type_name: str, form: str, manifest: str | None, *, expressions: bool, **_settings: object
+) -> None:
     """Show the documentation, attributes and features of TYPE, the inputs and outputs of a component, or a FUNCTION."""
     type_name, _, function = type_name.partition(".")
+    with session.providers_of(manifest):
+        _describe(session, type_name, function, form, expressions=expressions)
+
+
+def _describe(session: Session, type_name: str, function: str, form: str, *, expressions: bool) -> None:
     definition = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
     component = session.registry.component(definition.name) is not None
     providers = () if component else session.suitability(definition.name)
@@ -116,14 +129,15 @@ def describe(session: Session, type_name: str, form: str, *, expressions: bool, 
 
 
 @options.command(examples=("resource-api schema > schema.json",))
+@_manifest
 @options.common
 @with_session()
-def schema(session: Session, **_settings: object) -> None:
+def schema(session: Session, manifest: str | None, **_settings: object) -> None:
     """Print a JSON Schema of manifests (draft-07), made from the types on the module path."""
-    definitions = session.definitions()
+    definitions = session.definitions(manifest)
     implementations = {
         definition.name: session.registry.implementations(definition.name, load=False)
         for definition in definitions
-        if isinstance(definition, TypeDefinition)
+        if isinstance(definition, TypeDefinition) and not session.registry.is_in_family(definition.name)
     }
     session.output.print(json.dumps(manifest_schema(definitions, implementations), indent=2))
