@@ -16,9 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from resource_api.model.provider_functions import Planned
-from resource_api.model.sealed_secrets import Sealed
+from resource_api.model.sealed_secrets import Sealed, conceal_like
 from resource_api.model.values.errors import CannotList, Problem, ResourceError
-from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown, reveal
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
 from resource_api.provider.base import BaseProvider
 from resource_api.terraform import cty, schema
 from resource_api.terraform.plugin_process import PluginError
@@ -286,11 +286,21 @@ class Resources(_Session):
         read = {key: value for key, value in cty.without_nulls(values).items() if not self._fields[key].write_only}
         return {NAMEVAR: name, "ensure": "present", **{attribute_name(key): value for key, value in read.items()}}
 
-    def _store(self, context: Context, name: str, state: _State) -> None:
-        """Keep the state as private data, with its secrets sealed."""
-        raw = cty.to_json(self._kind, state.values)
+    def _store(self, context: Context, name: str, state: _State, declared: Mapping[str, object] | None = None) -> None:
+        """Keep the state as private data; secret is what its schema, a declared value or the former state calls so."""
+        former = (context.private(name) or {}).get("state")
+        raw = _sealed(self._fields, cty.to_json(self._kind, state.values))
+        raw = conceal_like(conceal_like(raw, declared), former if isinstance(former, dict) else None)
         private = base64.b64encode(state.private).decode()
-        context.store_private(name, {"version": self._version, "state": _sealed(self._fields, raw), "private": private})
+        context.store_private(name, {"version": self._version, "state": raw, "private": private})
+
+    def _check_secrets(self, context: Context, name: str, declared: Mapping[str, object], state: _State) -> None:
+        """Raise ``ResourceError`` before anything is changed where the state could not keep a declared secret."""
+        if is_secret(dict(declared)):
+            context.store_private(name, Sensitive(name))
+            context.store_private(name, None)
+            if state.values is not None:
+                self._store(context, name, state, declared)
 
     def import_(self, context: Context, name: str, identifier: str) -> Resource:
         """Return the resource that has an id of the provider's own."""
@@ -409,6 +419,8 @@ class Resources(_Session):
 
     def _apply(self, context: Context, name: str, should: Mapping[str, object] | None, *, creates: bool) -> None:
         state = _State() if creates else self._states[name]
+        declared = with_field_names(should or {})
+        self._check_secrets(context, name, declared, state)
         if should is None:
             config, planned, private = None, None, self._planned_destruction(context, state)
         else:
@@ -427,7 +439,7 @@ class Resources(_Session):
         values = cty.from_dynamic(self._kind, answer.get("new_state"))
         if values is not None:  # also after an error: this exists now
             self._states[name] = _State(values, answer.get("private", b""))
-            self._store(context, name, self._states[name])
+            self._store(context, name, self._states[name], declared)
         _report(context, answer)
         if values is None:
             self._states[name] = _State()

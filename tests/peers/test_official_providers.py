@@ -84,3 +84,17 @@ def test_a_provider_without_its_service_fails_with_its_words(site: Site) -> None
     code, text = site.run("apply", "site.yaml")
     assert code == 1
     assert "127.0.0.1" in text
+
+
+def test_a_secret_in_an_attribute_that_is_none_needs_a_key(site: Site) -> None:
+    """Without one nothing is created; with it the state keeps the provider's own state encrypted."""
+    more = "inputs: {key: {type: String, sensitive: true, default: hunter2-key}}\n"
+    site.write("null", "  Null_resource[one]: {triggers: {a: '${inputs.key}'}}\n", more=more)
+    key = site.environment.pop("RESOURCE_API_KEY")
+    code, text = site.run("apply", "site.yaml", "--state", f"sqlite:{site.home}/plain.db")
+    assert (code, "'resource-api new key PATH' makes one" in text) == (1, True), text
+    assert "Null_resource" not in site.run("state", "list", "--state", f"sqlite:{site.home}/plain.db")[1]
+    site.environment["RESOURCE_API_KEY"] = key
+    assert site.run("apply", "site.yaml")[0] == 0
+    assert "1 unchanged" in site.run("apply", "site.yaml")[1]
+    assert b"hunter2" not in (site.home / "state.db").read_bytes()
