@@ -23,8 +23,8 @@ FUNCTION_LINES: Final = 60
 PURE: Final = frozenset(
     """
     __future__ _blake2 abc base64 binascii bisect collections contextlib copy dataclasses decimal difflib enum errno
-    functools graphlib hashlib heapq hmac html itertools json jsonschema marshal math operator re string struct textwrap
-    types typing unicodedata urllib.parse
+    functools graphlib hashlib heapq hmac html importlib itertools json jsonschema marshal math operator re string
+    struct textwrap types typing unicodedata urllib.parse
     """.split()  # noqa: SIM905 - thirty words read better than thirty lines
 )
 

@@ -407,7 +407,7 @@ def test_valid_files_of_providers_and_stacks_import_no_jsonschema(tmp_path: Path
     for path, content in (("stacks/web.yaml", "port: 80\n"), ("modules/providers.yaml", "lab: {type: file}\n")):
         tmp_path.joinpath(path).parent.mkdir()
         tmp_path.joinpath(path).write_text(content)
-    run = ("apply", str(site), "--stack", "web", "--state", "memory:", "-m", str(modules))
+    run = ("apply", str(site), "--stack", "web", "--state", "memory:", "--module-path", str(modules))
     modules_of_run = imported(*run)
     assert "resource_api.system.document_schema" in modules_of_run
     assert "jsonschema" not in modules_of_run

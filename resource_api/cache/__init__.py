@@ -12,3 +12,10 @@ conclusion and plans the rest, ``state.sqlite.cache`` stores the entries.
 Every run works without this package and prints the same, only slower; nothing outside of ``runtime`` imports it. See
 docs/internals/cache.md.
 """
+
+from typing import TYPE_CHECKING
+
+from resource_api.model.values.start_up import late_modules
+
+if not TYPE_CHECKING:  # features that most runs do not need
+    __getattr__ = late_modules(__name__, "incremental_plan")

@@ -1,1 +1,8 @@
 """Compile a manifest and its types to validated, canonical resources and their graph; pure, without input or output."""
+
+from typing import TYPE_CHECKING
+
+from resource_api.model.values.start_up import late_modules
+
+if not TYPE_CHECKING:  # features that most runs do not need
+    __getattr__ = late_modules(__name__, "failure_handlers", "for_each", "purges", "resource_table", "targets")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.datatypes import messages, referred_values
 from resource_api.model.values.errors import Problem, WrongAnswer, reason
 from resource_api.model.values.values import (
     SCALAR_TYPES,
@@ -107,8 +108,6 @@ def with_texts(datatype: DataType, written: Any, value: Any) -> Any:
     """
     if value is None or type(value) in {str, float}:
         return value
-    from resource_api.model.datatypes import referred_values
-
     return referred_values.with_texts(datatype, written, value)
 
 
@@ -117,8 +116,6 @@ def explain_refusal(name: str, attribute: Attribute, value: Any, written: Any, s
 
     ``spelling`` is the name in messages, if it is another one.
     """
-    from resource_api.model.datatypes import messages
-
     for path, message in messages.explain(attribute.datatype, value, attribute.must_be, written):
         yield Problem(name, f"{spelling or name}{place_text(path)} {message}", code="type_mismatch")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog import failure_handlers, graph, provider_config
+from resource_api.catalog import failure_handlers, for_each, graph, provider_config, purges
 from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.entries import EntryBuilder
 from resource_api.catalog.entry_values import Evaluator
@@ -142,18 +142,14 @@ def _purge_rules(
     """Return the rules of ``purge`` whose conditions hold; report invalid ones."""
     if not manifest.purges:
         return ()
-    from resource_api.catalog.purges import purge_rules
-
-    return purge_rules(table, diagnostics, scope)
+    return purges.purge_rules(table, diagnostics, scope)
 
 
 def _with_chosen_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Manifest:
     """Return a manifest without the outputs whose conditions do not hold; report invalid conditions."""
     if not manifest.output_conditions:
         return manifest
-    from resource_api.catalog.for_each import choose_outputs
-
-    return choose_outputs(manifest, table, diagnostics, scope)
+    return for_each.choose_outputs(manifest, table, diagnostics, scope)
 
 
 def _arrange(entries: list[Entry], order: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.catalog import for_each
 from resource_api.catalog.canonicalize import explain_refusal, with_texts
 from resource_api.catalog.expression_scope import NameEvaluator, have_literal_names
 from resource_api.catalog.provider_config import select_instance, unknown_implementation
@@ -364,13 +365,11 @@ class Expander:
 
         ``inputs``: those of the component that declares them. Other declarations may refer to an invalid one.
         """
-        maker: DeclarationMaker | None = None
+        maker: for_each.DeclarationMaker | None = None
         for written in declarations:
             made: Iterable[Declaration] = (written,)
             if not CARDINALITY.isdisjoint(written.meta):
-                from resource_api.catalog.for_each import DeclarationMaker
-
-                maker = maker or DeclarationMaker(self._table, self._diagnostics, self._scope, inputs)
+                maker = maker or for_each.DeclarationMaker(self._table, self._diagnostics, self._scope, inputs)
                 made = maker.make(written)
             for declaration in made:
                 if (declared := self._names.evaluate_declaration(declaration)) is not None:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.catalog import canonicalize
-from resource_api.manifest.input_values import input_values
+from resource_api.manifest import input_values
 from resource_api.manifest.sections import violations
 from resource_api.model.attribute import CARDINALITY, EVALUATED, RELATIONSHIPS
 from resource_api.model.sealed_secrets import has_sealed
@@ -111,7 +111,9 @@ class Scope:
         self.find: Callable[[Reference], Entry | None] = lambda _name: None
         #: The named values that are function calls, or None for an invalid named value.
         self.calls: Mapping[str, FunctionCall | None] = {}
-        self.inputs, self.problems = input_values(manifest, inputs, self._make_contents)
+        self.inputs, self.problems = dict[str, Any](), list[Problem]()
+        if manifest.inputs or inputs:
+            self.inputs, self.problems = input_values.input_values(manifest, inputs, self._make_contents)
 
     def resolver(
         self,

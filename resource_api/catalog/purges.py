@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from resource_api.catalog import for_each
 from resource_api.catalog.provider_config import select_instance
 from resource_api.catalog.resource_table import matcher
 from resource_api.manifest.conditions import ConditionError, parse_test, test_failure
@@ -111,10 +112,8 @@ def _holds(purge: Purge, diagnostics: Diagnostics, scope: Scope) -> bool:
     """Return whether the condition of an entry holds; report an invalid one."""
     if purge.when is True:
         return True
-    from resource_api.catalog.for_each import unmet_condition
-
     try:
-        return not unmet_condition(purge.when, scope)
+        return not for_each.unmet_condition(purge.when, scope)
     except ConditionError as error:
         diagnostics.purge_error(purge, str(error), "when", *error.path, hint=error.hint)
         return False

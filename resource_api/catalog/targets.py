@@ -44,8 +44,8 @@ def select(
     untouched: Sequence[Record] = (),
     *,
     leftovers: Mapping[int, Collection[int]] = MappingProxyType({}),
-) -> set[int] | None:
-    """Return the selected indices, or None for all.
+) -> set[int]:
+    """Return the indices that the options of a partial run select.
 
     Raises ``UsageError`` for a name without a match, and if a requested replacement is not selected.
     ``recorded_dependents`` returns, by index, the dependents that only earlier runs recorded. ``undeclared`` are the
@@ -54,8 +54,6 @@ def select(
     ``untouched``: records that only state has and that this run leaves alone. ``leftovers``: index → the indices of
     replaced resources that its name selects too.
     """
-    if not options.partial:
-        return None
     if _are_all(undeclared, catalog):
         for option, _ in _unmatched_tags(catalog, options):
             advice = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
@@ -243,7 +241,7 @@ def _with_related(
     return related
 
 
-def check_prune(catalog: Catalog, state: StackState, options: Options, *, project_named: bool) -> None:
+def check_prune(catalog: Catalog, state: StackState, *, project_named: bool) -> None:
     """Refuse to prune a project named after its file whose state comes from another manifest.
 
     Two files of the same name would delete each other's resources. ``project_named``: the user named the project.
@@ -251,7 +249,7 @@ def check_prune(catalog: Catalog, state: StackState, options: Options, *, projec
     """
     manifest = catalog.manifest
     is_own = manifest.project_given or project_named or state.manifest in {"", manifest.recorded_as}
-    if options.prune and not is_own:
+    if not is_own:
         msg = (
             f"the state of project '{manifest.project}' was recorded from {state.manifest};"
             f" write 'project:' into {manifest.file} to delete what it records"

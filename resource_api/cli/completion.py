@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class
 
+from resource_api.manifest import input_files, yaml_reader
 from resource_api.model.datatypes import parser
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.text import escape
+from resource_api.system.filesystem import code_trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -407,14 +409,12 @@ def commands(context: click.Context, incomplete: str) -> Items:
 def hosts(context: click.Context, incomplete: str) -> Items:
     """Return the groups and hosts of the inventory for the last name of a list; none of a program."""
     from resource_api.fleet import inventory
-    from resource_api.manifest.input_files import InputFiles
-    from resource_api.system.filesystem.code_trust import CodeTrust
 
     path = context.params.get("hosts_file") or inventory.beside(_first_argument(context, "manifest"))
     if path is None or not str(path).endswith((".yaml", ".yml", ".json")):
         return []
     try:
-        declared = inventory.read(str(path), InputFiles(CodeTrust()))
+        declared = inventory.read(str(path), input_files.InputFiles(code_trust.CodeTrust()))
     except ManifestError:
         return []
     before, comma, last = incomplete.rpartition(",")
@@ -528,8 +528,6 @@ def _declared_inputs(manifest: str) -> Mapping[str, object]:
     if manifest.endswith(".json"):
         section = json.loads(text).get("inputs")
     else:
-        from resource_api.manifest import yaml_reader
-
         # Only this section is parsed: the rest can be long, and need not be complete yet.
         cut = re.search(r"^inputs\s*:.*\n?(?:^(?:[ \t].*|#.*)?\n?)*", text, re.MULTILINE)
         section = yaml_reader.read(cut[0].encode(), manifest).data.get("inputs") if cut else None

@@ -9,6 +9,7 @@ from resource_api.manifest.sections import MAPPING
 from resource_api.model.report import Diagnosed, RunReport, Summary
 from resource_api.model.values.errors import DefinitionError, Problem
 from resource_api.render import json as documents
+from resource_api.render import plan as plan_text
 from resource_api.render import text
 
 if TYPE_CHECKING:
@@ -74,8 +75,6 @@ class Console:
 
     def plan_lines(self, plan: ExecutionPlan) -> Iterable[str]:
         """Return the text of a plan; with ``--explain`` only of its resources, with the reasons."""
-        from resource_api.render import plan as plan_text
-
         if references := self._settings.get("explain"):
             return plan_text.explanation_lines(plan, references, self._output.style)
         return plan_text.lines(plan, self._output.style, verbose=self._settings.get("verbose", False))

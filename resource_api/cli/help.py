@@ -59,6 +59,10 @@ class GroupedCommand(click.Command):
                 error.param_hint = f"'{name}' from {option.envvar}"
             raise
 
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return the program's option."""
+        return _program_help(ctx) or super().get_help_option(ctx)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples and the groups of options, and how to see the rare ones."""
         _write_examples(self.examples, formatter)
@@ -75,6 +79,10 @@ class CommandGroup(click.Group):
         super().__init__(*arguments, **settings)
         self.examples = examples
 
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return the program's option."""
+        return _program_help(ctx) or super().get_help_option(ctx)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, and the subcommands with their summaries."""
         _write_examples(self.examples, formatter)
@@ -84,6 +92,11 @@ class CommandGroup(click.Group):
         if self.params:
             _write_groups(self, ctx, formatter)
         _write_line(f"Options of a command: resource-api help {_name(ctx)} COMMAND", formatter)
+
+
+def _program_help(context: click.Context) -> click.Option | None:
+    """Return the help option of the program that a command belongs to, or None for a command by itself."""
+    return context.find_root().command.get_help_option(context) if context.parent is not None else None
 
 
 def command(

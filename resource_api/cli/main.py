@@ -9,6 +9,7 @@ import errno
 import os
 import sys
 from contextlib import suppress
+from functools import cached_property
 from importlib import import_module
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Final
@@ -96,6 +97,17 @@ class _Commands(click.Group):
         command: click.Command = getattr(import_module(f"resource_api.cli.commands.{module}"), function)
         return command
 
+    @cached_property
+    def _help(self) -> click.Option:
+        text = "Show this message and exit."
+        return click.Option(
+            ["-h", "--help"], is_flag=True, is_eager=True, expose_value=False, callback=_show_help, help=text
+        )
+
+    def get_help_option(self, ctx: click.Context) -> click.Option:  # noqa: ARG002 - click's signature
+        """Return the option, for which click would look for a translation, and import ``locale``: 4 % of a start."""
+        return self._help
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Return the commands and options that begin with ``incomplete``."""
         from click.shell_completion import CompletionItem
@@ -108,6 +120,12 @@ class _Commands(click.Group):
         for title, commands in COMMAND_GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:{width}}", text) for name, text in commands.items()])
+
+
+def _show_help(ctx: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's callback
+    if value and not ctx.resilient_parsing:
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
 
 
 def _show_version(ctx: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's callback

@@ -19,9 +19,12 @@ from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape, escape_json, escape_lines
 from resource_api.provider.context import current
+from resource_api.render import changes
+from resource_api.render import json as documents
 from resource_api.system import process_guard
 from resource_api.system.foreign_lines import line_stream
 from resource_api.system.log import Log, StreamLogger, document, json_processors, line, log_event, render_line
+from resource_api.system.process import interactive, output_filter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from resource_api.cli.progress import LiveLines
     from resource_api.model.options import Settings
     from resource_api.model.values.errors import Problem
-    from resource_api.render.changes import Style
     from resource_api.system.log import EventDict, Processor
     from resource_api.system.process.output_filter import OutputFilter
 
@@ -115,8 +117,6 @@ class Output:
 
     def _emit_event(self, _logger: object, _method: str, event: EventDict) -> EventDict:
         """Write an event to the JSON of a run."""
-        from resource_api.render import json as documents
-
         self.emit(documents.log(log_event(event)))
         return event
 
@@ -124,13 +124,11 @@ class Output:
         """Return the line of an event; if its change is too large for one, also the lines of the change."""
         if event.get("change") is None:
             return render_line(logger, method, event, color=self._log_color)
-        from resource_api.render.changes import SCREEN, log_lines
-
         # All texts of one resource together have the lines of a screen.
         subject, before = self._diffs
         before = before if subject == event["subject"] else 0
         style = self.style._replace(color=self._log_color)
-        lines = log_lines(log_event(event), style, max(0, SCREEN - before))
+        lines = changes.log_lines(log_event(event), style, max(0, changes.SCREEN - before))
         self._diffs = event["subject"], before + lines.count("\n")
         return lines
 
@@ -161,11 +159,9 @@ class Output:
         return not self._json_log and self.stdout.isatty() and self.stderr.isatty()
 
     @property
-    def style(self) -> Style:
+    def style(self) -> changes.Style:
         """The style of changes on stdout."""
-        from resource_api.render.changes import Style
-
-        return Style(self._color, self._diff, self.log.mask)
+        return changes.Style(self._color, self._diff, self.log.mask)
 
     def _private(self, number: int) -> TextIO:
         """Return a stream for a copy of a standard descriptor, which provider code does not have."""
@@ -230,11 +226,9 @@ class Output:
         with self._lock:
             if self._filter is not None:
                 return
-            from resource_api.system.process.output_filter import OutputFilter
-
             try:
                 self._foreign_line("")  # imports what it needs
-                self._filter = OutputFilter(self.log.mask, self._foreign_line)
+                self._filter = output_filter.OutputFilter(self.log.mask, self._foreign_line)
             except OSError as error:
                 msg = f"cannot start the process that masks secrets in what programs print: {error.strerror}"
                 raise ResourceAPIError(msg) from error
@@ -256,10 +250,8 @@ class Output:
     def print_paged(self, lines: Sequence[str]) -> None:
         """Write lines to stdout; in the pager where stdout is a terminal that does not hold them at once."""
         if self.stdout.isatty() and (command := _pager()) and not _fits(lines, self.stdout):
-            from resource_api.system.process.interactive import page
-
             self.flush()
-            if page(self.log.mask("\n".join(lines)) + "\n", command, self.stdout.fileno()):
+            if interactive.page(self.log.mask("\n".join(lines)) + "\n", command, self.stdout.fileno()):
                 return
         self.print(lines)
 

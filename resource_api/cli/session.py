@@ -31,8 +31,10 @@ from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext
+from resource_api.render import describe
 from resource_api.runtime.resource_access import ResourceReader
 from resource_api.runtime.signals import Interrupts, exit_despite_threads
+from resource_api.system.process import core_dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -170,9 +172,7 @@ class Session:
 
         With a ``manifest`` also the types of its Terraform providers.
         """
-        from resource_api.render.describe import types_list
-
-        definitions, broken = types_list(self.registry)
+        definitions, broken = describe.types_list(self.registry)
         for name, error in broken.items():
             self.log.write("warning", name, error, name)
         with self.providers_of(manifest):
@@ -317,8 +317,6 @@ def with_session(*, runs: bool = False) -> Callable[[Callable[..., int | None]],
 
 
 def _forbid_core_dumps() -> None:
-    from resource_api.system.process import core_dumps
-
     core_dumps.forbid()
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest.syntax_hints import Violation, unknown_keys
 from resource_api.model.datatypes.parser import PatternError, translate
 from resource_api.model.values import expression
+from resource_api.model.values.document import Violation, unknown_keys
 from resource_api.model.values.errors import nearest
 from resource_api.model.values.expression import EvaluationError, Expression, ExpressionPath
 from resource_api.model.values.start_up import NamedTuple, regex

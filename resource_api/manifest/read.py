@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest import yaml_scalar
+from resource_api.manifest import conditions, json_reader, yaml_reader, yaml_scalar
 from resource_api.manifest.sections import MAPPING, assemble, violations
-from resource_api.manifest.syntax_hints import unknown_keys
 from resource_api.model.declaration import DocumentPath, SkippedInclude
 from resource_api.model.values import document
-from resource_api.model.values.document import Document
+from resource_api.model.values.document import Document, unknown_keys
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive
@@ -34,14 +33,10 @@ if TYPE_CHECKING:
 
 
 def _yaml(raw: bytes, file: str) -> Document:
-    from resource_api.manifest import yaml_reader
-
     return yaml_reader.read(raw, file)
 
 
 def _json(raw: bytes, file: str) -> Document:
-    from resource_api.manifest import json_reader
-
     return json_reader.read(raw, file)
 
 
@@ -285,15 +280,13 @@ class _Loader:
 
     def resolve(self, judge: Callable[[Sequence[Document], Any], str]) -> list[SkippedInclude]:
         """Read the files whose conditions hold; return those that are left out, with the reasons of ``judge``."""
-        from resource_api.manifest.conditions import ConditionError
-
         skipped = []
         while self.pending:
             pending = self.pending.pop(0)
             path: tuple[str | int, ...] = ("include", pending.number, "when")
             try:
                 reason = judge(self.documents, pending.when)
-            except ConditionError as error:
+            except conditions.ConditionError as error:
                 self.report(pending.source, (*path, *error.path), str(error), error.hint)
                 continue
             if reason:

@@ -13,7 +13,7 @@ import re
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest.syntax_hints import Violation, module_hint, unknown_keys
+from resource_api.manifest import conditions, syntax_hints
 from resource_api.manifest.yaml_scalar import QUOTING, quoting_hint, quoting_hint_at
 from resource_api.model.attribute import CARDINALITY, EVALUATED, METAPARAMETERS, MISSING, OPERATIONS, RELATIONSHIPS
 from resource_api.model.declaration import (
@@ -27,6 +27,7 @@ from resource_api.model.declaration import (
     Removed,
 )
 from resource_api.model.values import document, expression, reference, text
+from resource_api.model.values.document import Violation, unknown_keys
 from resource_api.model.values.errors import ManifestError, Problem, nearest
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import regex
@@ -438,8 +439,6 @@ class ManifestBuilder:
 
     def _no_attributes(self, path: Path, body: Any, resource: Reference) -> None:
         """Report a resource whose attributes are not a mapping, with advice from the line of a text."""
-        from resource_api.manifest import syntax_hints
-
         number = self._source.position(path, value=True)[0] if type(body) is str else 0
         lines = self._source.raw.splitlines()[number - 1 : number] if number else []
         advice = syntax_hints.missing_colon(lines[0].decode(errors="replace"), number) if lines else None
@@ -465,7 +464,7 @@ class ManifestBuilder:
             parsed = reference.parse(key)
         except ValueError as error:
             attribute = path[0] == "resources" and "[" not in key and type(body) in {str, int, float, bool, list}
-            hint = "an attribute is indented under its resource" if attribute else module_hint(body)
+            hint = "an attribute is indented under its resource" if attribute else document.module_hint(body)
             if "[" in key and key[-1] != "]":
                 hint = _value_quoting_hint({key: body}) if type(body) is str else QUOTING
             self._error(path, text.escape(str(error)), hint)
@@ -716,14 +715,10 @@ def _for_each(path: Path, value: Any) -> Iterator[Violation]:
 
 
 def _when(path: Path, value: Any) -> Iterator[Violation]:
-    from resource_api.manifest import conditions
-
     yield from conditions.violations(path, value)
 
 
 def _where(path: Path, value: Any) -> Iterator[Violation]:
-    from resource_api.manifest import conditions
-
     if type(value) is not dict:
         yield Violation(path, "where must be a mapping of attributes to tests", "as in where: {size: {lt: 10}}")
         return

@@ -5,15 +5,13 @@ Messages are constant. The corrected line is separate from them, because a line 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.manifest.yaml_scalar import quote, quoting_hint
-from resource_api.model.values import document
-from resource_api.model.values.errors import nearest
 from resource_api.model.values.start_up import NamedTuple, regex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from resource_api.model.values.document import Position
 
@@ -264,25 +262,3 @@ _RULES: Final[tuple[tuple[str, Callable[[Failure], Advice | None]], ...]] = (
     ("parsing a block mapping", _no_key),
     ("scanning a simple key", lambda failure: missing_colon(failure.line(failure.start[0]), failure.start[0])),
 )
-
-
-class Violation(NamedTuple):
-    """A message about an invalid value, and the path of keys to the value."""
-
-    path: Path
-    message: str
-    hint: str = ""
-    code: str = "invalid"
-
-
-def unknown_keys(path: Path, mapping: dict[str, Any], allowed: tuple[str, ...], context: str) -> Iterator[Violation]:
-    """Yield a violation with the nearest allowed key for each key not in ``allowed``; ``context`` as in ``suggest``."""
-    for key, value in mapping.items():
-        if key not in allowed:
-            hint = nearest(key, allowed, context) or module_hint(value) or f"known are {', '.join(allowed)}"
-            yield Violation((*path, key), f"unknown key {document.quote_key(key)}", hint, "unknown_key")
-
-
-def module_hint(body: Any) -> str:
-    """Return the hint for a body whose key is a Salt module, such as ``pkg.installed``, or an empty string."""
-    return next(filter(None, (nearest(str(key), (), "module") for key in body)), "") if type(body) is dict else ""

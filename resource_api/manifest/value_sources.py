@@ -18,6 +18,7 @@ from resource_api.model.values.document import MAX_BYTES
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive
 from resource_api.system.filesystem.code_trust import CodeTrust
+from resource_api.system.process import interactive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,8 +115,6 @@ class ValueSource(NamedTuple):
         if program and (reason := CodeTrust().check_file(os.path.abspath(program))):
             msg = f"it is not executed, because others could have changed it: {reason}"
             raise ValueError(msg)
-        from resource_api.system.process import interactive
-
         # A program that asks for something needs the terminal; elsewhere its messages might end in a log.
         return interactive.output(words, directory, MAX_BYTES, quiet=not sys.stderr.isatty())
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, StreamEndEvent
 
+from resource_api.manifest import syntax_hints
 from resource_api.manifest import yaml_scalar as scalar
 from resource_api.model.values import document
 from resource_api.model.values.document import Document, Node, Position
@@ -262,8 +263,6 @@ class _ProblemCollector(_Builder):
     """Reads a refused text again, and continues after problems other than limits and syntax errors."""
 
     def __init__(self, text: bytes, decoded: str, file: str) -> None:
-        from resource_api.manifest import syntax_hints
-
         super().__init__(text)
         self._hints = syntax_hints
         self._lines = _LINE_END.split(decoded)

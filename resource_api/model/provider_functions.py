@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from resource_api.model.datatypes import from_text
+from resource_api.model.datatypes import from_text, messages
 from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
@@ -112,9 +112,7 @@ def _named_row(definition: TypeDefinition, name: object) -> Resource:
     for namevar, value in row.items():
         attribute = definition.attributes[namevar]
         if not attribute.datatype.accepts(value):
-            from resource_api.model.datatypes.messages import refusal
-
-            msg = f"{namevar} {refusal(attribute.datatype, value, attribute.must_be)}"
+            msg = f"{namevar} {messages.refusal(attribute.datatype, value, attribute.must_be)}"
             raise ValueError(msg)
     return row
 

@@ -6,6 +6,7 @@ A record contains everything that is needed to delete its resource without the m
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import Action
@@ -29,6 +30,23 @@ OWNING_ACTIONS: Final = frozenset({Action.CREATE, Action.REPLACE, Action.IMPORT,
 #: its creation was reported, and it could not be seen; pending: deleted, and its replacement is not created yet;
 #: replaced: its replacement exists, and it is to be deleted.
 STATUSES: Final = ("ready", "tainted", "partial", "unconfirmed", "pending", "replaced")
+
+
+class OrphanKind(Enum):
+    """Why a resource is an orphan: no entry of a catalog has its record."""
+
+    #: Nothing declares it any more, and the run prunes.
+    UNDECLARED = auto()
+    #: It is listed under ``removed:``.
+    REMOVED = auto()
+    #: Another resource has replaced it.
+    SUPERSEDED = auto()
+    #: An interrupted replacement has deleted it, and nothing declares the new one any more.
+    INTERRUPTED = auto()
+    #: It was found under the new configuration of its provider.
+    RECONFIGURED = auto()
+    #: Its type lists it, nothing declares it, and ``purge`` names the type (contract §10.7). It may be unrecorded.
+    PURGED = auto()
 
 
 class RecordedLifecycle(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, ensure_of, exists
 from resource_api.model.entry import NO_META
-from resource_api.model.record import NO_LIFECYCLE
+from resource_api.model.record import NO_LIFECYCLE, OrphanKind
 from resource_api.model.step import SAME, Decision
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import parse_place, with_present
@@ -29,7 +29,6 @@ from resource_api.plan.diff import (
     tolerated_rules,
 )
 from resource_api.plan.replacement import decide_replacement, deletion_refusal, possible_failure, replace_predecessor
-from resource_api.prior.orphans import OrphanKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

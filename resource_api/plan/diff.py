@@ -34,11 +34,10 @@ if TYPE_CHECKING:
 
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import Observation, ProviderFunctions, Question
-    from resource_api.model.record import Record
+    from resource_api.model.record import OrphanKind, Record
     from resource_api.model.step import Replacement, Step
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.prior.match import Prior
-    from resource_api.prior.orphans import OrphanKind
 
     #: Values by attribute.
     Resource = Mapping[str, Any]

@@ -10,11 +10,12 @@ from collections import Counter
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.catalog import targets
 from resource_api.catalog.graph import reverse
-from resource_api.catalog.targets import matching
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import exists
 from resource_api.model.provider_functions import ProviderFunctions
+from resource_api.model.record import OrphanKind
 from resource_api.model.report import SUMMARY_FIELDS, Summary
 from resource_api.model.step import SAME, Decision, Operation, PlanContext, Replacement, ReplacementReason, Step
 from resource_api.model.values import expression
@@ -24,7 +25,7 @@ from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, is_unknown
 from resource_api.plan import operation_order as ordering
-from resource_api.plan import unknowns
+from resource_api.plan import partial_runs, unknowns
 from resource_api.plan.decide import (
     BulkDecisions,
     decide,
@@ -35,7 +36,6 @@ from resource_api.plan.decide import (
 )
 from resource_api.plan.diff import DecisionInputs, find_drift, is_corrective
 from resource_api.plan.operation_order import PRUNE_STAGE, PURGE_STAGE
-from resource_api.plan.partial_runs import check_untargeted_dependents, fail_with_untargeted_dependents
 from resource_api.plan.replacement import (
     cannot_outlive_source,
     fail_with_lost_providers,
@@ -45,7 +45,6 @@ from resource_api.plan.replacement import (
 )
 from resource_api.plan.unknowns import output_changes
 from resource_api.prior.match import rematch
-from resource_api.prior.orphans import OrphanKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -300,9 +299,9 @@ class _Planner:
         noop = self.options.noop
         steps = list(forget_hosted(self.steps, noop=noop).values())
         if selected is not None:
-            check_untargeted_dependents(self.catalog, self.prior, self.steps, selected)
+            partial_runs.check_untargeted_dependents(self.catalog, self.prior, self.steps, selected)
             if dependents := self.collector.untargeted_dependents(selected):
-                steps = fail_with_untargeted_dependents(steps, dependents)
+                steps = partial_runs.fail_with_untargeted_dependents(steps, dependents)
         if any(instance.pending for instance in self.catalog.instances.values()):
             steps = fail_with_lost_providers(steps, self.catalog, self.prior, self.queries.functions, noop=noop)
         return steps
@@ -535,7 +534,7 @@ class InputCollector:
         self._noop, self._destroy = options.noop, options.destroy
         self._requested: set[int] = set()
         if options.replace:
-            self._requested = matching(options.replace, catalog, "--replace", prior.undeclared)
+            self._requested = targets.matching(options.replace, catalog, "--replace", prior.undeclared)
         #: The references of resources of which an interrupted run has left the former one, which this run deletes.
         self._superseded = {
             str(prior.state.records[catalog.entries[index].key].reference)

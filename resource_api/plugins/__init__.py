@@ -2,3 +2,10 @@
 
 The stages decide about resources: which methods are called, when, and with which consequences.
 """
+
+from typing import TYPE_CHECKING
+
+from resource_api.model.values.start_up import late_modules
+
+if not TYPE_CHECKING:  # features that most runs do not need
+    __getattr__ = late_modules(__name__, "implementations", "provider_interface")

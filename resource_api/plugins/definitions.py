@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.attribute import Attribute
 from resource_api.model.type_definition import ComponentDefinition, Function, TypeDefinition
 from resource_api.model.values.errors import DefinitionError, ManifestError
+from resource_api.plugins import provider_interface
 from resource_api.plugins.loader import Library, builtins_with_libs, execute_in
 from resource_api.plugins.module_path import BUNDLED
 
@@ -140,9 +141,7 @@ class DefinitionFiles:
 
 def check_interface(definition: TypeDefinition, provider: builtins.type[object], prefix: str = "") -> None:
     """Raise ``DefinitionError`` where a provider class does not fit its type; ``prefix`` begins each line."""
-    from resource_api.plugins.provider_interface import interface_problems  # inspect is slow to import
-
-    if problems := interface_problems(definition, provider):
+    if problems := provider_interface.interface_problems(definition, provider):
         raise DefinitionError("\n".join(f"{prefix}{problem}" for problem in problems))
 
 

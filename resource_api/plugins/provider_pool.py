@@ -22,6 +22,7 @@ from resource_api.model.type_definition import MAX_SETTLE
 from resource_api.model.values.errors import MissingModule, Problem, ProviderError, WrongAnswer, reason
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import Sensitive, are_flat, copy_resource, reveal
+from resource_api.plugins import implementations as several_implementations
 from resource_api.plugins.definitions import ExecutableProvider
 from resource_api.provider.base import call_arguments, validation_answers
 from resource_api.provider.context import Context, RunContext
@@ -315,11 +316,9 @@ class ProviderPool:
         implementations.add_all({names[0]: first, **{name: self._start_worker(definition, name) for name in names[1:]}})
         return implementations
 
-    def _make_several(self, definition: TypeDefinition) -> Implementations:
-        from resource_api.plugins.implementations import Implementations
-
+    def _make_several(self, definition: TypeDefinition) -> several_implementations.Implementations:
         instance = definition.instance
-        return Implementations(
+        return several_implementations.Implementations(
             definition,
             self._implementation_names(definition),
             partial(self._call_class, definition),

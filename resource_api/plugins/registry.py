@@ -18,6 +18,7 @@ from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.definitions import DefinitionFiles, by_preference, check_interface, policy
 from resource_api.plugins.module_path import OWN, ModulePath, Origin
+from resource_api.system.filesystem import code_trust
 
 if TYPE_CHECKING:
     import builtins
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from resource_api.model.step import Policy, PolicyPlan, PolicyResource
     from resource_api.plugins.definitions import Component
-    from resource_api.system.filesystem.code_trust import CodeTrust
 
 
 class _TypeVersion(NamedTuple):
@@ -98,11 +98,9 @@ class Registry:
         return cls(ModulePath.resolve(directories, bundled=bundled), trust)
 
     @cached_property
-    def trust(self) -> CodeTrust:
+    def trust(self) -> code_trust.CodeTrust:
         """The check whether code may be executed; it looks at each directory once."""
-        from resource_api.system.filesystem.code_trust import CodeTrust
-
-        return CodeTrust((*OWN, *self.trusted_directories), self._module_path.ways)
+        return code_trust.CodeTrust((*OWN, *self.trusted_directories), self._module_path.ways)
 
     @property
     def directories(self) -> Sequence[str]:

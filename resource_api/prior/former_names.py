@@ -91,8 +91,6 @@ def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Co
 
     Such a record is undeclared under its new name.
     """
-    if not (catalog.left_out.all and catalog.manifest.moved):
-        return state, Commit()
     former, whole = FormerNames(catalog), dict[str, str]()
     for move in catalog.manifest.moved:
         if catalog.left_out.find(move.target) is not None and catalog.find(move.target) is None:

@@ -11,22 +11,14 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from resource_api.model.change import exists
-from resource_api.model.record import Commit, Record, StackState
+from resource_api.model.record import Commit, OrphanKind, Record, StackState
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import Reference, make_urn
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.prior.former_names import FormerNames, carry_out_moves, claim_renamed, find_renames
-from resource_api.prior.orphans import (
-    OrphanKind,
-    add_orphans,
-    check_removed_titles,
-    is_removed,
-    orphan_entry,
-    removed_names,
-    sort_unclaimed,
-)
+from resource_api.prior import former_names
+from resource_api.prior import orphans as orphaned
+from resource_api.prior import recovery as recovering
 from resource_api.prior.provider_instances import ProviderInstances, current_name
-from resource_api.prior.recovery import join, recover, rename, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -88,7 +80,7 @@ def leftovers(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
     replaced = [index for index, kind in prior.orphans.items() if kind is OrphanKind.SUPERSEDED]
     if not replaced:
         return {}
-    present = find_renames(catalog, prior.records)
+    present = former_names.find_renames(catalog, prior.records)
     by_reference = {str(entry.reference): entry.index for entry in catalog.entries}
     remaining: dict[int, list[int]] = {}
     for index in replaced:
@@ -115,25 +107,27 @@ def match(
     Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous, or one of them is listed under
     ``removed`` although its resource is declared.
     """
-    state, recovery = carry_out_moves(catalog, instances.state)
+    state, recovery = instances.state, Commit()
+    if catalog.left_out.all and catalog.manifest.moved:
+        state, recovery = former_names.carry_out_moves(catalog, state)
     if not recovery.empty:
         catalog, prior = match(catalog, instances._replace(state=state), prune=prune, functions=functions)
-        return catalog, prior._replace(recovery=join(recovery, prior.recovery))
+        return catalog, prior._replace(recovery=recovering.join(recovery, prior.recovery))
     if catalog.missing:
         catalog = _with_recorded_names(catalog, state)
     if state.intents:
-        state, recovery = recover(catalog, state, functions)
+        state, recovery = recovering.recover(catalog, state, functions)
     if not state.records and recovery.empty:
         return catalog, Prior(state, {}, {}, recovery=recovery, instances=instances)
     records, moved_keys = _claim(catalog, state)
-    check_removed_titles(catalog, records)
+    orphaned.check_removed_titles(catalog, records)
     errors = _upgrade(catalog, records, functions)
     unclaimed = _unclaimed(state, records, moved_keys)
     # A record under the namevars of an older version of its type is unclaimed: no entry has its name.
-    present, renaming = rename(instances.state, unclaimed, functions)
+    present, renaming = recovering.rename(instances.state, unclaimed, functions)
     if not renaming.empty:
         catalog, prior = match(catalog, instances._replace(state=present), prune=prune, functions=functions)
-        return catalog, prior._replace(recovery=join(renaming, prior.recovery))
+        return catalog, prior._replace(recovery=recovering.join(renaming, prior.recovery))
     predecessors = _predecessors(catalog, records, unclaimed, instances.replaced)
     for index, record in list(predecessors.items()):
         unclaimed.pop(record.key, None)
@@ -141,8 +135,8 @@ def match(
             # The old resource was deleted already: there is nothing to replace.
             records[index] = predecessors.pop(index)
             moved_keys.append(record.key)
-    orphans, undeclared = sort_unclaimed(catalog, records, unclaimed, prune=prune)
-    catalog, kinds = add_orphans(catalog, orphans, functions)
+    orphans, undeclared = orphaned.sort_unclaimed(catalog, records, unclaimed, prune=prune)
+    catalog, kinds = orphaned.add_orphans(catalog, orphans, functions)
     return catalog, Prior(
         state,
         records,
@@ -198,7 +192,7 @@ def rematch(
             interrupted = prior.state.intents.get(entry.key)
             same = record.instance in prior.instances.replaced and not (interrupted and interrupted.makes)
             orphans.append((record, OrphanKind.RECONFIGURED if same else OrphanKind.SUPERSEDED))
-    catalog, kinds = add_orphans(catalog, orphans, queries.functions)
+    catalog, kinds = orphaned.add_orphans(catalog, orphans, queries.functions)
     selected = None if selected is None else selected | kinds.keys()
     return catalog, prior._replace(predecessors=predecessors, orphans={**prior.orphans, **kinds}), selected
 
@@ -219,7 +213,7 @@ def _reject_former_names(
         if selected is not None and index not in selected:
             moved.discard(record.key)
             continue
-        row, failure = queries.observation(orphan_entry(record, queries.functions))
+        row, failure = queries.observation(orphaned.orphan_entry(record, queries.functions))
         if failure or not exists(row):
             continue
         moved.discard(record.key)
@@ -248,7 +242,7 @@ def _upgrade(
     for index, record in list(records.items()):
         if record.schema_version != entries[index].definition.schema_version:
             try:
-                records[index] = upgrade(record, functions(entries[index].instance))
+                records[index] = recovering.upgrade(record, functions(entries[index].instance))
             except (ValueError, DefinitionError) as error:
                 errors[index] = str(error)
     return errors
@@ -256,7 +250,7 @@ def _upgrade(
 
 def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[RecordKey]]:
     """Return records by the index of their entry, and the keys of those that were found by a former name."""
-    former = FormerNames(catalog)
+    former = former_names.FormerNames(catalog)
     claims: dict[int, Record] = {}
     renamed: list[tuple[Entry, Sequence[Reference]]] = []
     for entry in catalog.entries:
@@ -266,13 +260,13 @@ def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list
             renamed.append((entry, names))
     if not renamed:
         return claims, []
-    declared, removed = {entry.key for entry in catalog.entries}, removed_names(catalog)
+    declared, removed = {entry.key for entry in catalog.entries}, orphaned.removed_names(catalog)
     free = [
         record
         for record in state.records.values()
-        if not (record.is_replaced or record.key in declared or is_removed(record, removed))
+        if not (record.is_replaced or record.key in declared or orphaned.is_removed(record, removed))
     ]
-    claimed = claim_renamed(catalog, free, renamed)
+    claimed = former_names.claim_renamed(catalog, free, renamed)
     return claims | claimed, [record.key for record in claimed.values()]
 
 

@@ -6,12 +6,12 @@ entry claims become orphans, under ``removed`` or with ``--prune``, is decided h
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.attribute import Attribute
 from resource_api.model.declaration import Declaration
 from resource_api.model.entry import Entry, Lifecycle, Meta
+from resource_api.model.record import OrphanKind
 from resource_api.model.sealed_secrets import has_sealed, open_sealed
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
@@ -24,23 +24,6 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Record, RecordKey
-
-
-class OrphanKind(Enum):
-    """Why a resource is an orphan."""
-
-    #: Nothing declares it any more, and the run prunes.
-    UNDECLARED = auto()
-    #: It is listed under ``removed:``.
-    REMOVED = auto()
-    #: Another resource has replaced it.
-    SUPERSEDED = auto()
-    #: An interrupted replacement has deleted it, and nothing declares the new one any more.
-    INTERRUPTED = auto()
-    #: It was found under the new configuration of its provider.
-    RECONFIGURED = auto()
-    #: Its type lists it, nothing declares it, and ``purge`` names the type (contract §10.7). It may be unrecorded.
-    PURGED = auto()
 
 
 def sort_unclaimed(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from resource_api.model.values.errors import PLUGIN_FILE, CommandError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.provider.context import calling_context, current
+from resource_api.system.process import identity, trusted_path
 
 if TYPE_CHECKING:
     import os
@@ -121,9 +122,7 @@ class Command:
 
         Raise ``CommandError`` for one that is missing, not executable, or that another user could change.
         """
-        from resource_api.system.process.trusted_path import locate
-
-        return locate(self.program)
+        return trusted_path.locate(self.program)
 
     def check_code(self, *paths: str, places: Sequence[str] = (), user: str | None = None) -> None:
         """Raise ``CommandError`` if other users can change files or trees with code that the program executes.
@@ -132,8 +131,6 @@ class Command:
         directories to which other users must not be able to add files. A program of another ``user`` executes them with
         that user's rights, and nothing is checked; nor is anything beneath a ``--trust-path``.
         """
-        from resource_api.system.process import identity, trusted_path
-
         if user is None or identity.is_own(user):
             context = calling_context(self.provider) if self.provider is not None else current.get()
             trusted = () if context is None else context.trusted_directories

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from resource_api.model.values.errors import ResourceError
 from resource_api.provider.context import current
+from resource_api.system.process import computation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +25,6 @@ def compute(what: str, function: Callable[[], Value], *, seconds: float | None =
     (None: 30), with the time limit of the resource, and at the first interrupt, as nothing has been changed by it.
     Raise ``ResourceError`` then, and the exceptions of ``function``.
     """
-    from resource_api.system.process import computation  # with pickle, 4 ms that most runs save
-
     context = current.get()
     until = time.monotonic() + (LIMIT if seconds is None else seconds)
     if context is not None and context.deadline is not None:

@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog import provider_config
+from resource_api.catalog import for_each, provider_config
 from resource_api.catalog.compile import compile_catalog
 from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.expression_scope import Scope
 from resource_api.catalog.resource_table import Definitions
+from resource_api.manifest import conditions, python_manifest
 from resource_api.manifest import read as reading
 from resource_api.model.declaration import Manifest
 from resource_api.model.values.document import MAX_BYTES
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.values import is_secret
+from resource_api.system.filesystem import asset_contents
 from resource_api.system.filesystem.directories import everybody_can_read
 
 if TYPE_CHECKING:
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry
     from resource_api.system.facts import Facts
-    from resource_api.system.filesystem.asset_contents import AssetReader
     from resource_api.system.log import Log
 
     #: From the description of an asset or archive, and the file that it stands in, to its content.
@@ -157,8 +158,6 @@ class ManifestCompiler:
 
     def _with_includes(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Manifest:
         """Return a manifest with the included files whose conditions hold. Raise ``ManifestError``."""
-        from resource_api.catalog.for_each import unmet_condition
-        from resource_api.manifest.conditions import ConditionError
 
         def judge(partly: Manifest, when: object) -> str:
             scope, definitions = self._scope(partly, inputs, providers)
@@ -166,8 +165,8 @@ class ManifestCompiler:
             if partly.values:
                 scope.calls = provider_config.find_calls(diagnostics, definitions)
             try:
-                return unmet_condition(when, scope)
-            except ConditionError as error:
+                return for_each.unmet_condition(when, scope)
+            except conditions.ConditionError as error:
                 if diagnostics.problems:
                     raise ManifestError(diagnostics.problems) from error
                 raise
@@ -180,8 +179,6 @@ class ManifestCompiler:
 
     def read_python(self, raw: bytes, file: str, inputs: Mapping[str, object]) -> Document:
         """Return the document of a Python manifest, which is executed. Raise ``ManifestError``."""
-        from resource_api.manifest import python_manifest
-
         names = self._registry.builtins_of_manifest()
         return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add_inputs, builtin_names=names)
 
@@ -206,10 +203,8 @@ class ManifestCompiler:
         self._read_contents.clear()
 
         @cache
-        def reader() -> AssetReader:
-            from resource_api.system.filesystem.asset_contents import AssetReader
-
-            return AssetReader()
+        def reader() -> asset_contents.AssetReader:
+            return asset_contents.AssetReader()
 
         def read(spec: ContentSpec, file: str) -> Content:
             if spec.origin in {"file", "directory"}:
@@ -257,8 +252,6 @@ class ManifestCompiler:
         """Return the blueprint of a component, None where no component has that name. Raise ``DefinitionError``."""
         if (definition := self._registry.component(name)) is None:
             return None
-        from resource_api.manifest import python_manifest
-
         return python_manifest.blueprint(*definition, self._facts, self._log.mask.add_inputs)
 
 

@@ -19,6 +19,7 @@ from resource_api.model.step import SAME
 from resource_api.model.values.errors import StateError, UsageError, nearest
 from resource_api.model.values.values import is_secret
 from resource_api.state.store import NoStore, StackName
+from resource_api.transaction import parallel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -101,11 +102,9 @@ def log_lost_order(plan: ExecutionPlan, runs: Iterable[Mapping[str, Any]], log: 
 
     ``runs`` are the finished runs of the stack, as the store's history returns them.
     """
-    from resource_api.transaction.parallel import unrelated_neighbours
-
     if any(run.get("parallel", 1) > 1 for run in runs):
         return
-    pairs = unrelated_neighbours(plan)
+    pairs = parallel.unrelated_neighbours(plan)
     for first, then in islice(pairs, _NAMED):
         text = f"stands after {first.step.reference} without a relationship; with --parallel either may come first"
         reference, name = str(then.step.reference), then.step.definition.name

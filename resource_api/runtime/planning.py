@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from resource_api.cache import incremental_plan
 from resource_api.catalog import targets
 from resource_api.model.entry import NO_META
 from resource_api.model.record import StackState
@@ -18,12 +19,15 @@ from resource_api.prior import match as matching
 from resource_api.provider.derived import DerivedValues
 from resource_api.provider.private_data import NEEDS_KEY
 from resource_api.render import json as documents
+from resource_api.render import plan as plan_text
 from resource_api.render import text
+from resource_api.runtime import plan_checks, purging
 from resource_api.snapshot.observe import configure_instances, observe
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.state.store import NoStore
 from resource_api.system import process_guard
 from resource_api.system.gc_pause import gc_paused
+from resource_api.transaction import side_effects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -49,9 +53,7 @@ class Plan(planner.ExecutionPlan):
 
     def __str__(self) -> str:
         """Return the text of the plan, without a last line break."""
-        from resource_api.render import plan
-
-        return "\n".join(plan.lines(self))
+        return "\n".join(plan_text.lines(self))
 
     def __repr__(self) -> str:
         """Return the counts on one short line, whatever the number of steps."""
@@ -80,9 +82,7 @@ class Planning:
         self._log = environment.log
         self._policies = None
         if policies := environment.registry.policies():
-            from resource_api.runtime.plan_checks import PolicyEvaluator
-
-            self._policies = PolicyEvaluator(policies, environment.notify)
+            self._policies = plan_checks.PolicyEvaluator(policies, environment.notify)
             providers.check_policies = self._policies.check_resource
 
     def plan_manifest(
@@ -116,7 +116,8 @@ class Planning:
         if self._claims:
             self._environment.claim(name)
         state = self._environment.store.load(name)
-        targets.check_prune(catalog, state, self.options, project_named=self._environment.project is not None)
+        if self.options.prune:
+            targets.check_prune(catalog, state, project_named=self._environment.project is not None)
         return self._decide(catalog, state)
 
     def _plan_incrementally(self, request: CacheRequest) -> planner.ExecutionPlan | None:
@@ -124,14 +125,12 @@ class Planning:
         environment = self._environment
         if (conclusion := environment.store.load_conclusion(request.label)) is None:
             return None
-        from resource_api.cache.incremental_plan import Planner, plan
-
         compiler = environment.compiler
-        incremental = Planner(
+        incremental = incremental_plan.Planner(
             lambda manifest: environment.masked(compiler.compile(manifest, request.inputs, self._providers)),
             self._decide,
         )
-        return plan(request, conclusion, self.snapshot, incremental)
+        return incremental_plan.plan(request, conclusion, self.snapshot, incremental)
 
     def _decide(self, catalog: Catalog, state: StackState) -> planner.ExecutionPlan:
         """Match a catalog with its state, observe, and decide."""
@@ -140,17 +139,16 @@ class Planning:
 
     def _decide_steps(self, catalog: Catalog, state: StackState) -> planner.ExecutionPlan:
         options, providers = self.options, self._providers
-        targets.check_stacks(options, state)
+        if options.partial or options.replace:
+            targets.check_stacks(options, state)
         instances = configure_instances(catalog, state, providers)
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=providers.functions)
         providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
         self._begin_private_data(catalog, prior)
-        purging = None
+        purge = None
         if catalog.purges and not (options.partial or options.destroy):
-            from resource_api.runtime.purging import Purging
-
-            purging = Purging(catalog, prior, self.snapshot, self._environment.store)
-            catalog, prior = purging.matched()
+            purge = purging.Purging(catalog, prior, self.snapshot, self._environment.store)
+            catalog, prior = purge.matched()
             providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
         self._log.mask.add([catalog.entries[index].should for index in prior.orphans])
         self.snapshot.imports = _imports(catalog, prior)
@@ -158,8 +156,8 @@ class Planning:
         prior = self._policies.check_catalog(catalog, prior, selected) if self._policies else prior
         recorded = not isinstance(self._environment.store, NoStore)
         plan = planner.plan(catalog, prior, selected, queries, options._replace(recorded=recorded))
-        if purging is not None:
-            purging.report_unlisted(plan)
+        if purge is not None:
+            purge.report_unlisted(plan)
         if not recorded:
             plan = plan._replace(output_changes=())  # no output is recorded
         if providers.several:
@@ -175,13 +173,15 @@ class Planning:
     def _select(self, catalog: Catalog, prior: Prior) -> set[int] | None:
         """Return the indices of the selected entries, or None for all; warn of tags that select nothing."""
         options = self.options
+        if not options.partial:
+            return None
         selected = targets.select(
             catalog,
             options,
             partial(matching.recorded_dependents, catalog, prior),
             prior.orphans,
             prior.undeclared,
-            leftovers=matching.leftovers(catalog, prior) if options.partial else {},
+            leftovers=matching.leftovers(catalog, prior),
         )
         for warning in targets.tag_warnings(catalog, options, prior.orphans):
             self._warn(warning, "tags")
@@ -214,15 +214,11 @@ class Planning:
         """Return a plan with its side effects and the warnings of ``preflight``, as far as its options need them."""
         is_shown = self.options.shown or self.options.noop
         if (is_shown or self.options.bound) and any(_acts(step) and step.asks_side_effects for step in plan.steps):
-            from resource_api.transaction.side_effects import with_side_effects
-
-            plan = with_side_effects(plan, self._providers)
+            plan = side_effects.with_side_effects(plan, self._providers)
         plan = Plan(*plan)
         self._check_key(plan)
         if is_shown and any(_acts(step) and "preflight" in step.definition.features for step in plan.steps):
-            from resource_api.runtime.plan_checks import preflight_warnings
-
-            for warning in preflight_warnings(plan, self._providers):
+            for warning in plan_checks.preflight_warnings(plan, self._providers):
                 self._environment.notify(Diagnosed(warning))
         return plan
 

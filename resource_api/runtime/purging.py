@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.manifest.conditions import ConditionError
 from resource_api.model.change import exists
-from resource_api.model.record import Record
+from resource_api.model.record import OrphanKind, Record
 from resource_api.model.values.errors import CannotList, ManifestError, Problem, StateError, UsageError
 from resource_api.model.values.reference import Reference, capitalize_type, split_instance
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show_name
 from resource_api.plan.planner import would_change
-from resource_api.prior.orphans import OrphanKind, add_orphans, is_removed, removed_names
+from resource_api.prior.orphans import add_orphans, is_removed, removed_names
 from resource_api.runtime.plan_notices import is_same_place
 from resource_api.snapshot.observe import DeferredInstances
 from resource_api.state.store import StackName

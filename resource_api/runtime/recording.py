@@ -10,7 +10,7 @@ from resource_api.model.action import Action
 from resource_api.model.report import Diagnosed, Finished
 from resource_api.model.values.errors import UsageError
 from resource_api.render import json as documents
-from resource_api.render import text
+from resource_api.render import run_document, text
 from resource_api.runtime.environment import whole_stack_name
 from resource_api.runtime.plan_notices import log_lost_order, report_findings
 from resource_api.state.store import NoStore, StackName
@@ -104,8 +104,6 @@ class Recording:
         saved = self._recorded and bool(report.changed or report.exit_code)
         if not saved and environment.on_document is None:
             return
-        from resource_api.render import run_document
-
         content = run_document.encode(plan, report, {**self._name._asdict(), **fields}, environment.log.mask)
         try:
             if saved:

@@ -16,6 +16,7 @@ from resource_api.model.values.errors import Problem, ProviderError, UnknownName
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import copy_resource, reveal
 from resource_api.plugins.provider_pool import ProviderPool
+from resource_api.runtime import configured_provider
 from resource_api.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ class ResourceReader:
         is_selected = inputs or any(argument is not None for argument in (provider, manifest, config))
         if not is_selected and not definition.config.attributes:
             return None
-        from resource_api.runtime.configured_provider import ProviderSelector
-
-        return ProviderSelector(self.registry, self.run).select(type_name, provider, manifest, inputs or {}, config)
+        return configured_provider.ProviderSelector(self.registry, self.run).select(
+            type_name, provider, manifest, inputs or {}, config
+        )
 
     def read(
         self,

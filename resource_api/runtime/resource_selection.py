@@ -8,7 +8,7 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from resource_api.catalog.resource_table import matcher
+from resource_api.catalog import resource_table
 from resource_api.model.codec import plain
 from resource_api.model.datatypes import from_text
 from resource_api.model.values.errors import CannotList, DefinitionError, ProviderError, UnknownType, UsageError, hint
@@ -70,7 +70,7 @@ def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition],
 
 
 def _matching_types(reader: ResourceReader, pattern: str) -> list[TypeDefinition]:
-    matches = matcher(pattern)
+    matches = resource_table.matcher(pattern)
     if not (names := [name for name in reader.registry.names() if matches(capitalize_type(name))]):
         msg = f"{pattern} matches no type"
         raise UsageError(msg)
@@ -183,7 +183,7 @@ def select_resources(listed: Listed, pattern: str | None, filters: Sequence[str]
 def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callable[[Any], bool]:
     if any(definition.title_of(row) == pattern for row in rows):
         return lambda row: definition.title_of(row) == pattern
-    matches = matcher(str(Reference(definition.name, pattern)))
+    matches = resource_table.matcher(str(Reference(definition.name, pattern)))
     return lambda row: matches(str(Reference(definition.name, definition.title_of(row))))
 
 

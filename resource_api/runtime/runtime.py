@@ -10,10 +10,12 @@ import os
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, overload
 
+from resource_api.cache import incremental_plan
 from resource_api.model.options import CacheRequest, execution_options, to_options
 from resource_api.model.report import Diagnosed
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.plan import planner
+from resource_api.runtime import saved_plan
 from resource_api.runtime.environment import RunEnvironment, read_saved_plan
 from resource_api.runtime.planning import planned
 from resource_api.runtime.recording import Recording, log_recorded_elsewhere
@@ -127,11 +129,9 @@ class Runtime(RunEnvironment):
             plan, run_options = source, execution_options(source.options, inputs, options)
             return self._apply(run_options, lambda planning: planning.plan_again(plan), on_plan)
         if isinstance(source, (str, os.PathLike)) and (document := read_saved_plan(os.fspath(source))) is not None:
-            from resource_api.runtime.saved_plan import SavedPlan, check_given
-
             path, stack = os.fspath(source), {"project": self.project, "stack": self.stack}
-            check_given(document, path, inputs, options, stack)
-            return self.apply_saved(SavedPlan(document, path, self.key), {"noop": False, **options}, on_plan)
+            saved_plan.check_given(document, path, inputs, options, stack)
+            return self.apply_saved(saved_plan.SavedPlan(document, path, self.key), {"noop": False, **options}, on_plan)
         manifest, values, run_options = source, inputs or {}, to_options(options)
         request = self._cache_request(manifest, values, run_options) if use_cache else None
         return self._apply(
@@ -235,8 +235,6 @@ class Runtime(RunEnvironment):
     ) -> Plan:
         with planned(self, options, lambda planning: planning.plan_manifest(source, inputs, request)) as (plan, _):
             if out is not None:
-                from resource_api.runtime import saved_plan
-
                 saved_plan.check_target(os.fspath(out), (read.file for read in plan.catalog.manifest.documents))
                 saved_plan.write(plan, os.fspath(out), self.key)
             return plan
@@ -263,8 +261,6 @@ class Runtime(RunEnvironment):
 
     def _save_conclusion(self, request: CacheRequest, plan: Plan, snapshot: Snapshot) -> None:
         if snapshot.providers.check_policies is None:
-            from resource_api.cache import incremental_plan
-
             incremental_plan.save(request, plan, snapshot.providers, self.store)
 
     def _lock_unless_noop(self, command: str, options: Options) -> AbstractContextManager[Any]:

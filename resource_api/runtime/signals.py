@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from resource_api.model.values.errors import STOPPED
 from resource_api.provider.context import current
 from resource_api.system.log import LogBusyError
+from resource_api.system.process import process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,8 +87,6 @@ class Interrupts:
                 # The signal has come in the middle of a write to the very stream; another thread waits for its end.
                 threading.Thread(target=copy_context().run, args=(write,), daemon=True).start()
         elif self._count <= 2:  # noqa: PLR2004 - the second of three
-            from resource_api.system.process import process
-
             self._run.stop_soon()
             process.stop_all()
             if not self._run.applying or current.get() is not None:

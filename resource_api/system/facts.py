@@ -11,6 +11,8 @@ import sys
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
+from resource_api.system import kernel_facts
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -71,8 +73,6 @@ def _identity() -> dict[str, object]:
 
 def _kernel_fact(name: str) -> dict[str, object]:
     """Return a fact of ``kernel_facts``, which loads ``socket``."""
-    from resource_api.system import kernel_facts
-
     return kernel_facts.FACTS[name]()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from resource_api.model.action import Action
 from resource_api.model.values.errors import reason
+from resource_api.transaction import parallel
 from resource_api.transaction.operation_run import OperationRun, RetriedRun
 from resource_api.transaction.provider_call import CallStopped, StepPositions
 from resource_api.transaction.reevaluate import Reevaluation, Rereading
@@ -70,9 +71,7 @@ class Execution:
                 self._carry_out(self._begin(operations))
 
     def _run_in_parallel(self) -> None:
-        from resource_api.transaction.parallel import ParallelRun
-
-        ParallelRun(self._transaction, begin=self._begin, carry_out=self._carry_out).run()
+        parallel.ParallelRun(self._transaction, begin=self._begin, carry_out=self._carry_out).run()
 
     # One segment
 

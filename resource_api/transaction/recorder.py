@@ -16,7 +16,7 @@ from resource_api.model.values.reference import split_instance
 from resource_api.plan.decide import imports
 from resource_api.plan.replacement import replacement_dependents
 from resource_api.plan.unknowns import output_changes
-from resource_api.prior.former_names import find_renames, with_unique_titles
+from resource_api.prior import former_names
 from resource_api.prior.provider_instances import unused_instances
 from resource_api.transaction.operation_run import OperationRun, Status
 from resource_api.transaction.records import Records, are_plain
@@ -200,7 +200,7 @@ class Recorder:
         if old is None or not run.step.create_first or run.status is Status.FAILED:
             return []
         lifecycle = old.lifecycle._replace(retain=run.step.entry.meta.lifecycle.retain)
-        (renamed,) = with_unique_titles([old], self._used_references)
+        (renamed,) = former_names.with_unique_titles([old], self._used_references)
         self._used_references.add(renamed.reference)
         successor = str(run.step.reference)
         return [renamed._replace(status="replaced", lifecycle=lifecycle, successor=successor)]
@@ -259,8 +259,10 @@ class Recorder:
         written = {*observed.values(), *commit.drop}
         undeclared = [record for key, record in present.items() if key not in written]
         references = {record.reference for key, record in present.items() if key in written}
-        renames = find_renames(plan.catalog, moved).restricted(set(map(str, references)), complete=plan.complete)
-        renamed = with_unique_titles(map(renames.record, undeclared), references)
+        renames = former_names.find_renames(plan.catalog, moved).restricted(
+            set(map(str, references)), complete=plan.complete
+        )
+        renamed = former_names.with_unique_titles(map(renames.record, undeclared), references)
         return [new for old, new in zip(undeclared, renamed, strict=True) if new != old]
 
     def _commit(self, commit: Commit) -> None:

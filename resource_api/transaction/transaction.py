@@ -14,6 +14,7 @@ from resource_api.model.report import Outputs, RunReport
 from resource_api.model.step import SAME
 from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns
+from resource_api.transaction import execution
 from resource_api.transaction.events import Events
 from resource_api.transaction.results import Results
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from resource_api.model.values.errors import Problem
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.snapshot.snapshot import Snapshot
-    from resource_api.transaction.execution import Execution
     from resource_api.transaction.recorder import Recorder
 
 
@@ -50,11 +50,9 @@ class Transaction:
         self.stopped: BaseException | None = None
 
     @cached_property
-    def _execution(self) -> Execution:
-        from resource_api.transaction.execution import Execution
-
+    def _execution(self) -> execution.Execution:
         plan, snapshot, is_shown = self._plan, self._snapshot, self._is_shown
-        return Execution(plan, snapshot, self._results, self._events, self._recorder, is_shown=is_shown)
+        return execution.Execution(plan, snapshot, self._results, self._events, self._recorder, is_shown=is_shown)
 
     def run(self) -> RunReport:
         """Carry out every operation and return the report. An interrupt is kept in ``stopped``, not raised."""

@@ -62,7 +62,7 @@ _directory_option = click.option(
     "--directory",
     envvar="RESOURCE_API_AGENT",
     metavar="DIR",
-    type=click.Path(file_okay=False),
+    type=options.Path(file_okay=False),
     help="The agent's directory of verified versions; default: agent/ beside the default state.",
 )
 

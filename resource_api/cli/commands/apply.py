@@ -11,6 +11,7 @@ from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.render import text
+from resource_api.runtime import saved_plan
 from resource_api.runtime.environment import read_saved_plan
 
 if TYPE_CHECKING:
@@ -43,11 +44,11 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
 
     source = session.source(manifest)
     if isinstance(source, str) and (document := read_saved_plan(source)) is not None:
-        from resource_api.runtime.saved_plan import SavedPlan
-
         execution = options.saved_plan_options(settings, document)
         session.console.source_time = os.stat(source).st_mtime
-        report = session.runtime.apply_saved(SavedPlan(document, manifest, session.runtime.key), execution, on_plan)
+        report = session.runtime.apply_saved(
+            saved_plan.SavedPlan(document, manifest, session.runtime.key), execution, on_plan
+        )
     else:
         inputs, run_options = session.inputs.values, options.run_options(settings)
         use_cache = session.use_cache and not settings["explain"]

@@ -30,7 +30,7 @@ _FEWEST: Final = 4
 
 _directory = click.option(
     "--directory",
-    type=click.Path(),
+    type=options.Path(),
     envvar=backups.DIRECTORY_VARIABLE,
     help="The directory of the copies, where it is not the default.",
 )
@@ -42,7 +42,7 @@ def backup() -> None:
 
 
 @backup.command("list", examples=("resource-api backup list", "resource-api backup list /etc --json"))
-@click.argument("path", required=False, type=click.Path())
+@click.argument("path", required=False, type=options.Path())
 @_directory
 @options.common
 @with_session()
@@ -69,7 +69,7 @@ def _lines(copies: Sequence[Backup]) -> Iterator[str]:
     "restore",
     examples=("resource-api backup restore motd", "resource-api backup restore motd --at 1dead9bdf5e0"),
 )
-@click.argument("path", type=click.Path())
+@click.argument("path", type=options.Path())
 @click.option("--at", metavar="SHA256", help="The content to restore, by the first digits of its SHA-256.")
 @_directory
 @options.common

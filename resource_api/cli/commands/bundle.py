@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from resource_api.agent.bundle import Bundle
     from resource_api.cli.session import Session
 
-_bundle = click.argument("path", metavar="BUNDLE", type=click.Path(exists=True, dir_okay=False))
+_bundle = click.argument("path", metavar="BUNDLE", type=options.Path(exists=True, dir_okay=False))
 
 
 @options.group(
@@ -59,9 +59,9 @@ def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.C
 
 
 @_command("make", "resource-api bundle make site -o site.bundle")
-@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False))
+@click.argument("directory", metavar="DIR", type=options.Path(exists=True, file_okay=False))
 @click.option(
-    "-o", "--out", required=True, metavar="FILE", type=click.Path(dir_okay=False), help="The bundle to write."
+    "-o", "--out", required=True, metavar="FILE", type=options.Path(dir_okay=False), help="The bundle to write."
 )
 @click.option(
     "--generation",
@@ -114,7 +114,7 @@ def _existing(path: str, name: str) -> Bundle | None:
     "signing_key",
     required=True,
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
+    type=options.Path(exists=True, dir_okay=False),
     help="A private SSH key; or a public one whose private key an agent for keys has.",
 )
 def sign(session: Session, path: str, signing_key: str, **_settings: object) -> None:
@@ -134,7 +134,7 @@ def sign(session: Session, path: str, signing_key: str, **_settings: object) -> 
     "--signers",
     required=True,
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
+    type=options.Path(exists=True, dir_okay=False),
     help="Whose signatures count: an allowed_signers file of OpenSSH.",
 )
 def verify(session: Session, path: str, signers: str, **settings: Any) -> None:

@@ -15,6 +15,7 @@ from resource_api.cli.commands import run_on_hosts, show_document
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.render import run_text, text
+from resource_api.render.html import pages
 from resource_api.runtime import commands
 from resource_api.runtime.recorded_stack import Runs
 from resource_api.system.document_schema import find_violations
@@ -107,8 +108,6 @@ def _rehearsal(path: str, form: str) -> str:
 
 def _page(kind: Literal["run", "rehearsal"], document: Any) -> str:
     """Return the HTML page of a document; the modules of pages are loaded for it alone."""
-    from resource_api.render.html import pages
-
     return (pages.run if kind == "run" else pages.rehearsal)(document).rstrip("\n")
 
 

@@ -109,7 +109,7 @@ def runtime() -> None:
 
 
 @runtime.command("add", examples=("resource-api hosts runtime add cpython-3.12-x86_64-linux-gnu.tar.gz",))
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=options.Path(exists=True, dir_okay=False))
 @options.common
 @with_session()
 def add(session: Session, file: str, **_settings: object) -> None:

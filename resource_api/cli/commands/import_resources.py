@@ -47,13 +47,13 @@ _WORDS: Final = {
         "resource-api import site.yaml --from-terraform terraform.tfstate",
     ),
 )
-@click.argument("manifest", type=click.Path(), required=False)
+@click.argument("manifest", type=options.Path(), required=False)
 @click.argument(
     "references", metavar="[REFERENCE]... [NAME]", nargs=-1, shell_complete=options.complete("declared_references")
 )
 @click.option("--name", metavar="NAME", help="The name of the only REFERENCE, as it is declared.")
 @click.option("--all", "type_names", metavar="TYPE,...", help="Import all resources of a type, with a new manifest.")
-@click.option("-o", "--out", type=click.Path(), metavar="FILE", help="With --all: the manifest to write.")
+@click.option("-o", "--out", type=options.Path(), metavar="FILE", help="With --all: the manifest to write.")
 @click.option("--yes", is_flag=True, help="With --all: do not ask.")
 @click.option(
     "--from-terraform",

@@ -78,7 +78,7 @@ def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:
 
 
 @inputs.command("edit", examples=("resource-api inputs edit stacks/production.yaml.age",))
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", type=options.Path(dir_okay=False))
 @options.inputs_key
 @options.common
 @with_session()

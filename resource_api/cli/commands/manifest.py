@@ -48,7 +48,7 @@ def validate(session: Session, manifest: str, **_settings: object) -> int:
     examples=("resource-api eval '${inputs.port}' site.yaml", "resource-api eval '${facts.os.family}'"),
 )
 @click.argument("expression")
-@click.argument("manifest", required=False, type=click.Path())
+@click.argument("manifest", required=False, type=options.Path())
 @options.manifest_inputs
 @options.state
 @options.common

@@ -33,7 +33,7 @@ def new() -> None:
     """Write something new, ready to run."""
 
 
-_directory = click.option("--directory", type=click.Path(file_okay=False), default=".", help="Where; default: here.")
+_directory = click.option("--directory", type=options.Path(file_okay=False), default=".", help="Where; default: here.")
 
 
 @new.command("type", examples=("resource-api new type widget --directory modules",))
@@ -64,7 +64,7 @@ def _show_written(session: Session, paths: Sequence[Path]) -> None:
 
 
 @new.command("key", examples=("resource-api new key state.key", "resource-api new key inputs.key --age"))
-@click.argument("path", type=click.Path(dir_okay=False))
+@click.argument("path", type=options.Path(dir_okay=False))
 @click.option("--age", "is_age", is_flag=True, help="An age identity, for --inputs-key age:PATH and --key age:PATH.")
 @options.common
 @with_session()

@@ -16,6 +16,7 @@ from resource_api.cli.session import with_session
 from resource_api.model.options import run_option_names
 from resource_api.model.values.errors import UsageError
 from resource_api.render.plan import document_lines
+from resource_api.runtime import saved_plan
 from resource_api.runtime.plan_notices import report_findings
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def _check_out(_context: click.Context, _option: click.Parameter, value: str | N
 out_option = click.option(
     "-o",
     "--out",
-    type=click.Path(),
+    type=options.Path(),
     callback=_check_out,
     help="Save the plan, to be applied later; with --on into a directory.",
 )
@@ -65,8 +66,6 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
     gc.disable()
     plan = _make_plan(session, manifest, destroy=destroy)
     if out is not None:
-        from resource_api.runtime import saved_plan
-
         sources = (document.file for document in plan.catalog.manifest.documents)
         saved_plan.check_target(out, (*sources, *settings["input_files"]))
     if session.reporting is not None:
@@ -106,7 +105,7 @@ _FILE_NAME: Final = re.compile(r"-|.*[./].*", re.DOTALL)
 
 
 @options.command(examples=("resource-api show later.json", "resource-api show last"))
-@click.argument("name", type=click.Path(), metavar="PLAN.json|RUN")
+@click.argument("name", type=options.Path(), metavar="PLAN.json|RUN")
 @options.diff
 @options.state
 @options.common
@@ -129,8 +128,6 @@ def show(session: Session, name: str, **_settings: object) -> int:
 
 
 def _show_saved(session: Session, plan: str) -> None:
-    from resource_api.runtime import saved_plan
-
     document = saved_plan.load(plan)
     shown_plan = saved_plan.show(document, plan, session.registry, verbose=session.settings.get("verbose", False))
     session.console.show(

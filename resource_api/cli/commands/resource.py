@@ -13,7 +13,7 @@ from resource_api.model.datatypes import from_text
 from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.values import Sensitive
-from resource_api.render import yaml_manifest
+from resource_api.render import table, yaml_manifest
 from resource_api.runtime import resource_selection
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=options.Choice(["yaml", "json", "table", "csv"]), help="How to write them.")
 @click.option("--edit", is_flag=True, help="Edit them in $VISUAL or $EDITOR, and apply what has been changed.")
 @click.option("--provider", metavar="NAME", help="A configured provider, of --manifest or of providers.yaml.")
-@click.option("--manifest", type=click.Path(), help="The manifest that declares the provider.")
+@click.option("--manifest", type=options.Path(), help="The manifest that declares the provider.")
 @click.option(
     "--config",
     "config",
@@ -175,8 +175,6 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
 
 def _show_documents(session: Session, listed: Listed, form: str) -> None:
     """Print resources as ``json``, ``csv`` or ``table``; on a terminal in the pager if they do not fit."""
-    from resource_api.render import table
-
     if session.json:
         session.output.print_json(resource_selection.documents(listed))
         return

@@ -124,7 +124,7 @@ def export(session: Session, **_settings: object) -> None:
 
 
 @_command("import", "resource-api state import web.json")
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", type=options.Path(dir_okay=False))
 @click.option("--force", is_flag=True, help="Accept another lineage, or an older state than the recorded one.")
 def import_(session: Session, file: str, *, force: bool, project: str | None, stack: str, **_settings: object) -> None:
     """Put the stack that FILE holds in place of the recorded one; verified before anything is written."""

@@ -55,7 +55,7 @@ from resource_api.state.open_store import default_path
 from resource_api.state.sqlite.database import prepare_directory
 from resource_api.state.store import MEMORY, StackName
 from resource_api.system.facts import Facts
-from resource_api.system.filesystem import private_files
+from resource_api.system.filesystem import asset_contents, private_files
 from resource_api.system.filesystem.code_trust import CodeTrust
 from resource_api.system.filesystem.directories import make_directory
 from resource_api.system.foreign_lines import line_stream
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from resource_api.model.values.assets import Content, ContentSpec
     from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.planning import Plan
-    from resource_api.system.filesystem.asset_contents import SentReader
 
 
 #: Largest report in bytes; of a larger one only the summary is recorded.
@@ -225,11 +224,9 @@ class HostRun:
         return self._reader(spec, file)
 
     @cached_property
-    def _reader(self) -> SentReader:
+    def _reader(self) -> asset_contents.SentReader:
         """The reader of assets and archives, imported late: few manifests have any."""
-        from resource_api.system.filesystem.asset_contents import SentReader
-
-        return SentReader(self.job.files, self._module_path)
+        return asset_contents.SentReader(self.job.files, self._module_path)
 
     @cached_property
     def inputs(self) -> dict[str, Any]:

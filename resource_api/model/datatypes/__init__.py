@@ -1,1 +1,8 @@
 """The data types of attributes: parse, check, coerce, describe."""
+
+from typing import TYPE_CHECKING
+
+from resource_api.model.values.start_up import late_modules
+
+if not TYPE_CHECKING:  # features that most runs do not need
+    __getattr__ = late_modules(__name__, "from_text", "messages", "referred_values")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from resource_api.model.datatypes import messages
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.values import place_text
 
@@ -46,8 +47,6 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
 
 def _refusal(datatype: DataType, text: str, words: str) -> str:
     """Return the reason why a text is refused; for a list or mapping written as JSON, that of its first wrong part."""
-    from resource_api.model.datatypes import messages
-
     advice, requirement = _advice(datatype.leaves, text), messages.requirement(datatype, words)
     if datatype.sensitive:
         return f"{requirement}, not the text{advice and '; '}{advice}"

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values import text
-from resource_api.model.values.errors import ManifestError, Problem
+from resource_api.model.values.errors import ManifestError, Problem, nearest
 from resource_api.model.values.start_up import NamedTuple, regex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MAX_DEPTH: Final = 100
 MAX_BYTES: Final = 100_000_000
@@ -213,3 +213,27 @@ def duplicate_key(file: str, position: Position, first: Position, key: str) -> P
 def quote_key(key: str) -> str:
     """Return a key in quotes, shortened, with control characters escaped."""
     return f"'{text.escape(key if len(key) <= _SHOWN else key[:_SHOWN] + '…')}'"
+
+
+class Violation(NamedTuple):
+    """A message about an invalid value, and the path of keys to the value."""
+
+    path: tuple[str | int, ...]
+    message: str
+    hint: str = ""
+    code: str = "invalid"
+
+
+def unknown_keys(
+    path: tuple[str | int, ...], mapping: dict[str, Any], allowed: tuple[str, ...], context: str
+) -> Iterator[Violation]:
+    """Yield a violation with the nearest allowed key for each key not in ``allowed``; ``context`` as in ``suggest``."""
+    for key, value in mapping.items():
+        if key not in allowed:
+            hint = nearest(key, allowed, context) or module_hint(value) or f"known are {', '.join(allowed)}"
+            yield Violation((*path, key), f"unknown key {quote_key(key)}", hint, "unknown_key")
+
+
+def module_hint(body: Any) -> str:
+    """Return the hint for a body whose key is a Salt module, such as ``pkg.installed``, or an empty string."""
+    return next(filter(None, (nearest(str(key), (), "module") for key in body)), "") if type(body) is dict else ""

@@ -1,4 +1,4 @@
-"""Named tuples, regular expressions and digests that cost little when a module is imported.
+"""Named tuples, regular expressions, digests and late modules: they cost little when a module is imported.
 
 ``typing.NamedTuple`` compiles the annotation of every field, and ``collections.namedtuple`` a constructor and six
 functions for each class: 1,300,000 and 550,000 instructions, of which an empty apply has 330 million and a hundred such
@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import namedtuple
 from functools import cache
+from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,7 +25,7 @@ except ImportError:
     from hashlib import blake2b
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from re import Pattern
     from types import CodeType
     from typing import NamedTuple, Self
@@ -84,7 +85,7 @@ else:
 
     NamedTuple = type.__new__(_NamedTupleType, "NamedTuple", (), {})
 
-__all__ = ["NamedTuple", "blake2b", "regex"]
+__all__ = ["NamedTuple", "blake2b", "late_modules", "regex"]
 
 
 class _LazyPattern:
@@ -103,3 +104,30 @@ class _LazyPattern:
 def regex(source: str, flags: int = 0) -> Pattern[str]:
     """Return a pattern that is compiled at its first use; it has the interface of ``re.compile``'s result."""
     return cast("Pattern[str]", _LazyPattern(source, flags))
+
+
+class _LateModule:
+    """Stands in for a module, which is imported with the first use of a name in it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module(self._name), name)
+        setattr(self, name, value)
+        return value
+
+
+def late_modules(package: str, *names: str) -> Callable[[str], object]:
+    """Return the ``__getattr__`` of a package with features that most runs do not need.
+
+    Where a module of these ``names`` is imported from the package, it is loaded when it is first used.
+    """
+
+    def stand_in(name: str) -> object:
+        if name in names:
+            return _LateModule(f"{package}.{name}")
+        msg = f"module {package!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+
+    return stand_in

@@ -25,7 +25,7 @@ from resource_api.model.values.assets import (
     link_stays_inside,
 )
 from resource_api.model.values.errors import ResourceError
-from resource_api.system.filesystem import download, files, permissions
+from resource_api.system.filesystem import archive_members, download, files, permissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -206,8 +206,6 @@ def _changed(path: str) -> ResourceError:
 
 
 def _file_members(opened: Callable[[], BinaryIO], limits: Limits) -> Iterator[Member]:
-    from resource_api.system.filesystem import archive_members
-
     with opened() as file:
         yield from archive_members.members(file, limits)
 

@@ -1,1 +1,10 @@
 """Start programs, read their output, and end them with all their descendants; find the programs that are trusted."""
+
+from typing import TYPE_CHECKING
+
+from resource_api.model.values.start_up import late_modules
+
+if not TYPE_CHECKING:  # features that most runs do not need
+    __getattr__ = late_modules(
+        __name__, "computation", "core_dumps", "identity", "interactive", "output_filter", "process", "trusted_path"
+    )

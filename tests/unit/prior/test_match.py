@@ -8,9 +8,8 @@ import pytest
 
 from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
 from resource_api.model.provider_functions import ProviderFunctions
-from resource_api.model.record import Record, StackState
+from resource_api.model.record import OrphanKind, Record, StackState
 from resource_api.prior.match import match
-from resource_api.prior.orphans import OrphanKind
 from resource_api.prior.provider_instances import ProviderInstances
 from tests.registries import registry_of
 
