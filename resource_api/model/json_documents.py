@@ -130,6 +130,7 @@ class _PlanStepJson(TypedDict):
     side_effects: NotRequired[list[SideEffectJson] | None]
     error: NotRequired[str]
     may_change: NotRequired[bool]
+    corrective: NotRequired[bool]
     origin: NotRequired[OriginJson]
 
 

@@ -402,15 +402,34 @@ def drifted_attributes(
 def is_corrective(step: Step, record: Record, salt: bytes) -> bool:
     """Return whether a step corrects drift: the declaration equals the recorded one, and the system changed."""
     definition = step.definition
-    for attribute in definition.managed:
+    if not _is_declared_as_before(step, record, definition.managed, salt):
+        return False
+    if drifted_attributes(definition, record, step.is_, salt) or _drifted_before(step, record, salt):
+        return True
+    return _drifted_unseen(step, record, salt)
+
+
+def _is_declared_as_before(step: Step, record: Record, attributes: Iterable[str], salt: bytes) -> bool:
+    """Return whether attributes are declared with the recorded values; those of ephemeral inputs are not recorded."""
+    for attribute in attributes:
         if attribute in step.entry.ephemeral:
             continue
         declared, recorded = step.should.get(attribute), record.should.get(attribute)
-        if attribute in definition.write_only and declared is not None:
+        if attribute in step.definition.write_only and declared is not None:
             declared = digest_secret(declared, salt)
         if not same_value(declared, recorded) and seal_secrets(declared, salt) != recorded:
             return False
-    return bool(drifted_attributes(definition, record, step.is_, salt)) or _drifted_before(step, record, salt)
+    return True
+
+
+def _drifted_unseen(step: Step, record: Record, salt: bytes) -> bool:
+    """Return whether its provider reports drift that no value shows, such as in the running kernel.
+
+    After a change of a parameter, that may be the reason instead.
+    """
+    explained = [change for change in step.decision.differences if change.message and same_value(*change.values)]
+    parameters = step.definition.names_of_kind("parameter")
+    return bool(explained) and record.status == "ready" and _is_declared_as_before(step, record, parameters, salt)
 
 
 def _drifted_before(step: Step, record: Record, salt: bytes) -> bool:

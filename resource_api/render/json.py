@@ -144,6 +144,8 @@ def step(step: Step, *, may_change: bool = False) -> PlanStepJson:
         document["error"] = step.error
     if may_change:
         document["may_change"] = True
+    if step.corrective:
+        document["corrective"] = True
     return document
 
 

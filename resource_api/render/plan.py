@@ -200,6 +200,7 @@ def _step_document(plan: ExecutionPlan, step: Step, cause: str | None) -> StepDo
         replaces_because=step.decision.replaces_because,
         side_effects=step.side_effects,
         origin=entry.declaration.element.origin if entry.declaration.element is not None else "",
+        drifted=step.corrective,
     )
 
 
@@ -317,6 +318,8 @@ def _attribute(difference: Difference, width: int, style: Style, most: int) -> I
     start, end = f"{_MARGIN}{escape(name):>{width}}", f" ({escape(message)})" if message else ""
     if isinstance(is_, Sensitive) or isinstance(should, Sensitive):
         yield f"{start}: <sensitive>"
+    elif message and same_value(is_, should):
+        yield f"{start}: {escape(message)}"
     elif isinstance(should, Content):
         before = style.value(is_) if is_ is None or isinstance(is_, Content) else "other content"
         yield f"{start}: {escape(message) or f'{before} → {style.value(should)}'}"

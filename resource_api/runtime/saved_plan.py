@@ -316,8 +316,10 @@ def _failed_steps(saved: PlanJson) -> str:
 def _state_difference(saved: Mapping[str, object], lineage: str, serial: int) -> str:
     """Return the difference between the present state and the plan's, or an empty text."""
     for field, current in (("lineage", lineage), ("serial", serial)):
-        if saved.get(field) != current:
-            return f"{field} was {saved.get(field)!r} and is {current!r}"
+        before = saved.get(field)
+        if before != current:
+            event = "it is of another state" if field == "lineage" and before else "state has been written since then"
+            return f"{event}: {field} was {before!r} and is {current!r}"
     return ""
 
 
@@ -424,6 +426,7 @@ def _step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordere
         replaces_because=saved["replaces_because"],
         side_effects=None if effects is None else tuple(map(SideEffect.from_document, effects)),
         origin=_origin(saved.get("origin")),
+        drifted=saved.get("corrective", False),
     )
 
 

@@ -58,6 +58,54 @@ def test_false_is_a_change_although_the_values_are_equal(bench: Bench) -> None:
     assert "Notice: Probe[a]: size: it is stale" in result.lines
 
 
+def test_drift_that_no_value_shows_is_shown_by_its_message(bench: Bench) -> None:
+    """The values are equal to the recorded ones: the step is marked as drift, and corrective; the saved plan too."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    flag = bench.home / "stale"
+    bench.put("probe", a=HAS)
+    bench.probe(
+        f"""
+        def insync(self, context, name, attribute, is_, should):
+            return (False, "it is stale") if attribute == "size" and os.path.exists({str(flag)!r}) else None
+        def set(self, context, changes):
+            os.remove({str(flag)!r})
+            self._done(changes)
+        """,
+        features=("custom_insync",),
+    )
+    same = "resources: {'Probe[a]': {size: 1}}"
+    flag.touch()
+    assert bench.plan(same).out.splitlines()[:2] == ["~ Probe[a]", "    size: it is stale"]  # never applied: no drift
+    assert [end["corrective"] for end in bench.stream(same).ends().values()] == [False]
+    flag.touch()
+    plan = bench.plan(same, "-o", "later.json")
+    assert plan.out.splitlines()[:2] == ["~ Probe[a] (drift)", "    size: it is stale"]
+    assert bench.run("show", "later.json").out == plan.out
+    assert [end["corrective"] for end in bench.stream(same).ends().values()] == [True]
+    assert bench.stream(same).ends() == {}
+
+
+def test_a_changed_parameter_is_no_drift_although_no_value_differs(bench: Bench) -> None:
+    """The manifest has changed, not the system."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.type(
+        "deep",
+        bench.NAMED
+        + '"size": Attribute("Integer", "s"), "depth": Attribute("Optional[Integer]", "d", kind="parameter"),',
+        provider="""
+        def get(self, context, names=None): return [{"name": "a", "ensure": "present", "size": 1}]
+        def insync(self, context, name, attribute, is_, should):
+            return (False, "not deep") if attribute == "size" and should.get("depth") else None
+        def set(self, context, changes): pass
+        """,
+        base="BaseProvider",
+        features=("custom_insync",),
+    )
+    assert bench.apply("resources: {'Deep[a]': {size: 1}}").code == 0
+    plan = bench.plan("resources: {'Deep[a]': {size: 1, depth: 2}}")
+    assert plan.out.splitlines()[:2] == ["~ Deep[a]", "    size: not deep"]
+
+
 def test_it_receives_the_name_and_both_states(bench: Bench) -> None:
     """``insync`` is called for the declared properties only."""
     bench.put("probe", a=HAS)

@@ -76,7 +76,7 @@ def test_a_stale_plan_is_shown_with_a_warning(planned: Bench) -> None:
     assert planned.apply(MANIFEST).code == 0
     output = planned.run("show", "later.json")
     assert (output.code, output.out) == (0, plan.out)
-    assert "Warning: later.json: the plan is stale: lineage was ''" in output.err
+    assert "Warning: later.json: the plan is stale: state has been written since then: lineage was ''" in output.err
 
 
 @pytest.mark.parametrize(
