@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import pwd
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -186,7 +187,10 @@ class Units:
         try:
             self.systemctl(verb, "--", unit_name(name))
         except CommandError as error:
-            msg = f"{error}{self._log(name, began)}"
+            log = self._log(name, began)
+            # What systemctl says then is that the log has the reason.
+            outcome = f"'{shlex.join(error.argv)}' returned {error.status}" if log and error.status else str(error)
+            msg = f"{outcome}{log}"
             raise ResourceError(msg) from error
         [unit] = self.show([name])
         if unit["ActiveState"] == "failed" or unit["SubState"] == "auto-restart":
@@ -217,7 +221,7 @@ class Units:
             result = journalctl.attempt(*limits, *which)
             if lines := [line[:WIDTH] for line in result.stdout.splitlines()[-LINES:] if line.strip()]:
                 break
-        return "".join(["; the end of its log:", *(f"\n  {line}" for line in lines)]) if lines else ""
+        return f"; the end of its log: {'; '.join(line.strip() for line in lines)}" if lines else ""
 
     def current(self, name: str) -> Mapping[str, str]:
         """Return the present state of a unit, as ``current_of`` does."""

@@ -1,4 +1,4 @@
-"""A check of a file's new content by a program, before the file gets its name: ``nginx -t -c %``."""
+"""A check of a file's new content by a program, before the file gets its name: ``visudo -cf %``."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def check(command: str | Sequence[str], path: str, new: str) -> None:
     argv = [word.replace(PLACEHOLDER, new) for word in words(command)]
     program = Command(argv[0])
     executed_code.check(program, argv)
-    result = program.attempt(*argv[1:])
+    # Such programs write on stderr also that all is well; a refusal has their words.
+    result = program.attempt(*argv[1:], log="debug")
     if result.exit_code:
         lines = [line.strip() for line in (result.stderr or result.stdout).splitlines() if line.strip()][-TAIL:]
         how = "; ".join(lines) or f"exit code {result.exit_code}"

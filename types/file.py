@@ -107,7 +107,7 @@ change their owner yourself. New ones do, and a file with declared content is re
         "validate_cmd": Attribute(
             "Optional[Variant[String[1], Array[String[1], 2]]]",
             "A command that checks new content before the file is replaced, split as by a shell; `%` becomes the"
-            " path of the new file: `nginx -t -c %`.",
+            " path of the new file: `visudo -cf %`.",
             kind="parameter",
         ),
         "checksum": Attribute(

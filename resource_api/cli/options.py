@@ -348,7 +348,7 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     "json": _output("Write JSON to stdout.", is_flag=True),
     "verbose": _output("Show progress.", "-v", "--verbose", is_flag=True),
     "debug": _output("Show everything.", "-d", "--debug", is_flag=True),
-    "quiet": _output("Show errors only.", "-q", "--quiet", is_flag=True),
+    "quiet": _output("Log errors only.", "-q", "--quiet", is_flag=True),
     "reports": _output(
         "Write a report, as PATH ends: .json, .xml (JUnit), .html; one a run into a directory, where the last 100 are "
         "kept; or call MODULE:FUNCTION. Repeatable.",

@@ -140,6 +140,11 @@ class Difference(NamedTuple):
         return self.is_, self.should
 
     @property
+    def only_explained(self) -> bool:
+        """Whether both values are equal, and the provider's message alone describes the difference."""
+        return bool(self.message) and same_value(self.is_, self.should)
+
+    @property
     def undecided(self) -> bool:
         """Whether it is not known yet if the values differ."""
         return not self.excluded and is_undecided(self.is_, self.should)

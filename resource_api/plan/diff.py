@@ -427,9 +427,9 @@ def _drifted_unseen(step: Step, record: Record, salt: bytes) -> bool:
 
     After a change of a parameter, that may be the reason instead.
     """
-    explained = [change for change in step.decision.differences if change.message and same_value(*change.values)]
+    explained = any(change.only_explained for change in step.decision.differences)
     parameters = step.definition.names_of_kind("parameter")
-    return bool(explained) and record.status == "ready" and _is_declared_as_before(step, record, parameters, salt)
+    return explained and record.status == "ready" and _is_declared_as_before(step, record, parameters, salt)
 
 
 def _drifted_before(step: Step, record: Record, salt: bytes) -> bool:

@@ -72,6 +72,8 @@ KINDS: Final[Mapping[str, str]] = {
 _MARGIN: Final = "    "
 #: A title pattern for all remaining titles.
 _ANY_TITLE: Final = r"[\s\S]+\Z"
+#: A link to another page of the documentation, which a terminal shows as its words.
+_LINK: Final = re.compile(r"\[([^\]]+)\]\(\.\.?/[^)\s]+\)")
 #: The widest column of names; longer names stand on a line of their own.
 _WIDEST: Final = 20
 #: The columns that text is wrapped at, unless the terminal is narrower.
@@ -404,9 +406,9 @@ def _attribute(name: str, attribute: Attribute, words: str, margin: str, width: 
 
 
 def wrapped(line: str, width: int, margin: str, first: str | None = None) -> list[str]:
-    """Wrap one line at spaces; a word that is longer than the line, a pattern say, stays whole."""
+    """Wrap one line at spaces; a word that is longer than the line stays whole, and a link to a page is its words."""
     return textwrap.wrap(
-        escape(line),
+        _LINK.sub(r"\1", escape(line)),
         width,
         initial_indent=margin if first is None else first,
         subsequent_indent=margin,

@@ -318,7 +318,7 @@ def _attribute(difference: Difference, width: int, style: Style, most: int) -> I
     start, end = f"{_MARGIN}{escape(name):>{width}}", f" ({escape(message)})" if message else ""
     if isinstance(is_, Sensitive) or isinstance(should, Sensitive):
         yield f"{start}: <sensitive>"
-    elif message and same_value(is_, should):
+    elif difference.only_explained:
         yield f"{start}: {escape(message)}"
     elif isinstance(should, Content):
         before = style.value(is_) if is_ is None or isinstance(is_, Content) else "other content"

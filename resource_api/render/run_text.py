@@ -67,7 +67,9 @@ def change_lines(changes: Iterable[ChangeJson], style: Style = _PLAIN) -> Iterat
     for change in changes:
         difference = Difference(change["attribute"], change["is"], change["should"], change["message"] or "")
         name, end = escape(difference.attribute), f" ({escape(difference.message)})" if difference.message else ""
-        if is_text_change(difference):
+        if difference.only_explained:
+            yield f"{name}: {escape(difference.message)}"
+        elif is_text_change(difference):
             yield f"{name} changed {count_lines(difference)}{end}"
             yield from (f"  {line}" for line in text_diff(difference, style))
         else:

@@ -65,6 +65,16 @@ def test_one_refused_file_does_not_keep_others_from_being_written(tmp_path: Path
     ) == (1, 1, True, False)
 
 
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_output_of_a_command_is_no_warning(tmp_path: Path, code: int) -> None:
+    """Many write on stderr also that the content is good; a refusal quotes the output, with the path of the file."""
+    command = ["sh", "-c", f'echo "$1: checked" >&2; exit {code}', "sh", "%"]
+    report, lines = run({f"File[{tmp_path}/a]": {"content": "x", "validate_cmd": command}})
+    assert (report.summary.created, report.summary.failed) == (1 - code, code)
+    assert [line for line in lines if line.startswith("warning")] == []
+    assert not code or reason(report).endswith(f"not written: {tmp_path}/a: checked")
+
+
 def test_a_command_without_output_is_named_with_its_exit_code(tmp_path: Path) -> None:
     """A failure is never without a reason."""
     report, _ = run({f"File[{tmp_path}/a]": {"content": "x", "validate_cmd": "test -d %"}})

@@ -82,6 +82,7 @@ def test_drift_that_no_value_shows_is_shown_by_its_message(bench: Bench) -> None
     assert plan.out.splitlines()[:2] == ["~ Probe[a] (drift)", "    size: it is stale"]
     assert bench.run("show", "later.json").out == plan.out
     assert [end["corrective"] for end in bench.stream(same).ends().values()] == [True]
+    assert "\n      size: it is stale\n" in bench.run("history", "show").out
     assert bench.stream(same).ends() == {}
 
 

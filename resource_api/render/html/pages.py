@@ -92,6 +92,8 @@ def changes(documents: Iterable[ChangeJson], most: int) -> str:
 
 def _change(difference: Difference, most: int) -> str:
     name = f'<span class="label">{e(difference.attribute)}</span>'
+    if difference.only_explained:
+        return f'<p class="change">{name} {e(difference.message)}</p>'
     message = f" ({e(difference.message)})" if difference.message else ""
     if is_text_change(difference):
         lines = text_diff(difference, _STYLE, most=most, advice="")

@@ -90,6 +90,16 @@ def test_prose_keeps_to_the_width_and_examples_stay_as_they_are(width: int) -> N
     assert lines[at + 1] == "          size:   3"
 
 
+def test_a_link_to_a_page_is_its_words_on_a_terminal() -> None:
+    """Also one that is broken over two lines; a page keeps it."""
+    docs = "Manage widgets, which [undo\nanother declaration](../commands.md#what-else-a-change-does)."
+    size = Attribute("Integer", "As in [sizes](../sizes.md), `[a](b)`.")
+    definition = widget(docs=docs, attributes={"name": Attribute("String", "n", kind="namevar"), "size": size})
+    assert "Manage widgets, which undo another declaration." in describe.text(definition)
+    assert "As in sizes, `[a](b)`." in describe.text(definition)
+    assert "another declaration](../commands.md#what-else-a-change-does)" in describe.markdown(definition)
+
+
 def test_a_section_without_content_has_no_heading() -> None:
     """A type of functions alone has no attributes and no kinds of them."""
     definition = REGISTRY.type("template")

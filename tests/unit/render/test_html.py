@@ -160,3 +160,12 @@ def test_a_page_of_many_long_diffs_can_be_opened() -> None:
     assert "… 484 more lines<" in page
     document["steps"] = document["steps"][:10]
     assert "… 104 more lines<" in html.run(document)
+
+
+def test_a_change_that_no_value_shows_is_its_explanation() -> None:
+    """Two equal values would say nothing."""
+    document = run_document(10)
+    document["steps"][0]["changes"] = [
+        {"attribute": "rules", "is": "a\nb\n", "should": "a\nb\n", "message": "one more"}
+    ]
+    assert '<span class="label">rules</span> one more</p>' in html.run(document)
