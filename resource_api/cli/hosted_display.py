@@ -73,6 +73,7 @@ class Display:
         """
         self._session = session
         self._work = work
+        self._tracing = session.tracing
         self._command = work.command
         self._run = run
         self._merge = merge
@@ -105,12 +106,16 @@ class Display:
 
     def host_started(self, host: Host, batch: int) -> None:
         """Emit the start of a host."""
+        if self._tracing is not None:
+            self._tracing.host_started(host.name)
         if self._json:
             self._emit("host_start", {"host": host.name, "batch": batch})
 
     def host_event(self, host: str, document: Mapping[str, object]) -> None:
         """Emit a document with its host, or show its lines at once."""
         kind = document["type"]
+        if self._tracing is not None:
+            self._tracing.host_event(host, document)
         if kind == "result" and self._out is not None:
             self._save(host, document.get("document"))
         if kind == "result" and self._on_result is not None:
@@ -124,6 +129,8 @@ class Display:
 
     def host_ended(self, report: HostReport) -> None:
         """Emit the outcome of a host, or show its error at once."""
+        if self._tracing is not None:
+            self._tracing.host_ended(report)
         if self._json:
             body: dict[str, object] = {"host": report.name, "status": report.status, "summary": report.summary}
             body |= {"error": report.error or None, "seconds": round(report.seconds, 6), "batch": report.batch}

@@ -24,6 +24,7 @@ from resource_api.fleet.python_runtimes import PythonRuntimes
 from resource_api.fleet.run import FleetRun, make_rollout, parse_batches, parse_share
 from resource_api.fleet.ssh_connections import SshConnections, connection_limit
 from resource_api.model.report import Summary
+from resource_api.model.trace import parse_traceparent
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.render.fleet import hosts_of
@@ -131,6 +132,8 @@ class HostedRun:
         run_id, key = self._begin(work, record)
         merge = Merge(threshold(settings), session.log.mask, counted=work.command != "report")
         started = time.time()
+        if session.tracing is not None:
+            session.tracing.begin_run()
         display = Display(session, work, run_id, merge, out, on_result=on_result, answers=answers)
         job_for = partial(self._job, work, with_id(self._shared_job(work, generation), key), key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
@@ -189,7 +192,7 @@ class HostedRun:
             documents=[document_fields(document) for document in work.documents],
             files=work.files,
             options=work.options,
-            traceparent=os.environ.get("TRACEPARENT"),
+            traceparent=_traceparent(),
         )
 
     def _job(self, work: Work, shared: HostJob, key: bytes, name: str) -> tuple[Host, HostJob]:
@@ -200,7 +203,15 @@ class HostedRun:
         options = {"saved_plan": work.plans[name]} if work.plans else {}
         options |= {"confirmed": work.confirmed[name]} if work.confirmed else {}
         fields = {"name": name, "groups": list(host.groups), "address": host.address or name}
+        if (tracing := self._session.tracing) is not None:
+            shared = shared._replace(traceparent=str(tracing.host_context(name)))
         return host, for_host(shared, fields, work.inputs[name], options, key)
+
+
+def _traceparent() -> str | None:
+    """Return the valid ``TRACEPARENT`` of this process, or None."""
+    context = parse_traceparent(os.environ.get("TRACEPARENT", ""))
+    return str(context) if context is not None else None
 
 
 def open_connections(sent: Archives, settings: Settings, transports: Collection[str]) -> HostConnections:

@@ -59,10 +59,12 @@ class Reporting:
         """Send the document to ``targets``."""
         self.targets = targets
         self.document: Mapping[str, object] | None = None
+        #: Whether another command of this process reports the run.
+        self.detached = False
 
     def check(self, sources: Iterable[str]) -> None:
         """Raise ``UsageError`` if a report would replace a file that the command reads; then nothing is reported."""
-        targets = self.detach()
+        targets, self.targets = self.targets, ()
         for target in targets:
             for source in sources:
                 with suppress(OSError):
@@ -72,7 +74,8 @@ class Reporting:
         self.targets = targets
 
     def detach(self) -> Sequence[Target]:
-        """Return the targets, which receive nothing from now on."""
+        """Return the targets, which receive nothing from now on: another command of this process reports the run."""
+        self.detached = True
         targets, self.targets = self.targets, ()
         return targets
 

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from functools import cached_property, wraps
 from time import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from resource_api.cli.console import Console
     from resource_api.cli.reporting import Reporting
+    from resource_api.cli.tracing import Tracing
     from resource_api.model.declaration import Manifest
     from resource_api.model.options import Settings
     from resource_api.model.report import RunReport
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     from resource_api.runtime.runtime import Runtime
 
     D = TypeVar("D")
+
+#: The variables that can name a receiver of traces.
+_TRACES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
 
 
 class Session:
@@ -67,9 +71,16 @@ class Session:
         has_secrets = any(settings.get(option) for option in ("given", "input_files", "key", "inputs_key", "config"))
         if has_secrets or any(environment_inputs()):
             _forbid_core_dumps()
+        #: The trace of the command, or None.
+        self.tracing: Tracing | None = None
+        if "reports" in settings and any(map(os.environ.get, _TRACES)):
+            from resource_api.cli.tracing import tracing
+
+            self.tracing = tracing(os.environ)
         #: The reporters of ``--report`` and ``--metrics``, or None.
         self.reporting: Reporting | None = None
-        if targets := (*(settings.get("reports") or ()), *(settings.get("metrics") or ())):
+        targets = (*(settings.get("reports") or ()), *(settings.get("metrics") or ()))
+        if targets or self.tracing is not None:
             from resource_api.cli.reporting import Reporting
 
             self.reporting = Reporting(targets)
@@ -291,6 +302,10 @@ class Session:
         failed = list(reporting.send(failure))
         for problem in failed:
             self.output.problem(problem)
+        if self.tracing is not None and not reporting.detached:
+            text = self.tracing.send(reporting.document or failure(), self._began, code, self.log.mask)
+            if text:
+                self.output.problem(Problem(None, text, severity="warning"))
         return code if self._runs or not failed else code or 1
 
     def _on_secret(self, secret: str, declared: bool) -> None:  # noqa: FBT001 - as the mask calls it

@@ -241,6 +241,7 @@ def _report_killed(agent: Agent, killed: loop.KilledRun, settings: Settings) -> 
 def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
     """Let the metrics say that the agent is paused; no report is written."""
     last = statuses.last_run(agent.directory)
+    _detach_reporters(session)
     if session.reporting is not None:
         session.reporting.targets = settings["metrics"]
     session.set_document({

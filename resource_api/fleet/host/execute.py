@@ -511,7 +511,10 @@ def main(cache: str, directories: Sequence[str]) -> None:
     if (first := next(frames, None)) is None:
         sys.exit(1)
     listener = threading.Thread(target=_await_interrupts, args=(frames,), daemon=True)
-    code = execute(jobs.decode(first), sender, [cache, *directories], listener.start)
+    job = jobs.decode(first)
+    if job.traceparent is not None:
+        os.environ["TRACEPARENT"] = job.traceparent
+    code = execute(job, sender, [cache, *directories], listener.start)
     sender.end(code)
     exit_despite_threads(code)
     sys.exit(code)
