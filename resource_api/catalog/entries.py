@@ -80,6 +80,8 @@ class EntryBuilder:
             self._diagnostics.resource_error(owner, "alias", message, "duplicate")
 
     def _add(self, declaration: Declaration, manifest: Manifest) -> None:
+        """Add the resource or the component that a declaration has by its type; report an unknown type."""
+        # A type that was found before needs no search, unless ``provider`` selects a configured instance of it.
         definition = None if "provider" in declaration.meta else self._definitions.get(declaration.type)
         if definition is not None:
             self._add_resource(Entry(declaration, definition), manifest)
@@ -265,15 +267,17 @@ class EntryBuilder:
         del values[name]
 
     def _referenced_name(self, value: Any, types: frozenset[str]) -> Any:
-        """Return an expression for the namevar of a referenced resource; other values unchanged.
+        """Return an expression for the namevar of the resource ``Type[title]`` in a value; other values unchanged.
 
-        Raises ``ValueError`` and ``DefinitionError``.
+        ``types``: the types to which the attribute may refer, any if it is empty. Each item of a list is replaced.
+        Raise ``ValueError`` and ``DefinitionError``.
         """
         if isinstance(value, list):
             return [self._referenced_name(item, types) for item in value]
-        if not isinstance(value, str) or not value.endswith("]") or "${" in value.partition("[")[0]:
+        if not isinstance(value, str):
             return value
-        if "[" not in value:
+        head, bracket, _ = value.partition("[")
+        if not (bracket and value.endswith("]")) or "${" in head:  # a name, or an expression
             return value
         type_name = component_chain(value)[-1].type
         if types and type_name not in types:

@@ -45,19 +45,25 @@ class ValueKinds:
 
     def misfits(self, name: str, attribute: Attribute, value: Any) -> Iterator[str]:
         """Yield a message for each reference in a value, or text with references, that can never fit an attribute."""
-        for key_path, expected, actual, written in referred_values.misfits(attribute.datatype, value, self.of_path):
+        for key_path, expected, actual, written in referred_values.misfits(attribute.datatype, value, self.kinds_of):
             wants, is_ = messages.alternatives(expected, attribute.must_be), messages.alternatives(actual)
             yield f"{name}{place_text(key_path)} must be {wants}, and {written} is {is_}"
 
-    def of_path(self, path: ExpressionPath) -> Kinds:
-        """Return the data types of a path's value, or nothing if they are not known."""
+    def kinds_of(self, path: ExpressionPath) -> Kinds:
+        """Return the data types that a path's value can have, as the definitions tell without a value; none if unknown.
+
+        A path leads to a named value, which is a function's result or an expression, to an output of a component, or to
+        an attribute of a resource.
+        """
         if expression.has_choices(path):
             return ()
         if path.root == "values":
             name, call = path.keys[0], self._scope.calls.get(path.keys[0])
             if call is not None:
                 return _within(call.function.datatype.leaves, path.keys[1:])
-            return () if name in self._scope.calls else self._as_written(self._scope.named(name), path.keys[1:])
+            if name in self._scope.calls:  # an invalid value, which has been reported
+                return ()
+            return self._as_written(self._scope.named(name), path.keys[1:])
         written = path.root if isinstance(path.root, Reference) else None
         root = self._scope.resolve_name(written) if written is not None else None
         if root is None:
@@ -79,8 +85,8 @@ class ValueKinds:
             return ()
         first = parsed.parts[0]
         if len(parsed.parts) == 1 and isinstance(first, ExpressionPath):
-            return self.of_path(first._replace(keys=(*first.keys, *keys)))
-        return () if keys else referred_values.kinds_as_written(parsed, self.of_path)
+            return self.kinds_of(first._replace(keys=(*first.keys, *keys)))
+        return () if keys else referred_values.kinds_as_written(parsed, self.kinds_of)
 
 
 def _item(written: Any, key: str) -> Any:

@@ -207,7 +207,7 @@ class Session:
         try:
             return find(name)
         except UnknownType as error:
-            raise UsageError(_not_on_the_module_path(name) or str(error)) from error
+            raise UsageError(_module_path_advice(name) or str(error)) from error
 
     # The end
 
@@ -335,7 +335,7 @@ def _forbid_core_dumps() -> None:
     core_dumps.forbid()
 
 
-def _not_on_the_module_path(name: str) -> str:
+def _module_path_advice(name: str) -> str:
     """Return a message about an unknown type or component that the working directory has, or an empty text."""
     kinds = ("types", "components") if TYPE_NAME.match(name) else ()
     file = next((file for kind in kinds if os.path.exists(file := f"{kind}/{name}.py")), "")

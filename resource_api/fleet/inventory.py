@@ -203,6 +203,10 @@ class _Builder:
         of_groups: Iterable[Mapping[str, LocatedValue]],
         of_keys: Iterable[Mapping[str, LocatedValue]],
     ) -> dict[str, LocatedValue]:
+        """Merge values: the host's own keys of ``hosts`` take precedence over its groups, and these over the defaults.
+
+        Of keys the last one wins. Groups with different values are a problem unless a key has one.
+        """
         from_keys = {name: value for values in of_keys for name, value in values.items()}
         from_groups = dict[str, LocatedValue]()
         for values in of_groups:

@@ -224,11 +224,11 @@ class SshConnections:
             if launch.answered:
                 limit.reschedule(None)
             events = channel.receive(data)
-            stream.unread += len(data)
+            stream.incomplete += len(data)
             if events:
-                stream.buffered += stream.unread
-                self._put(events, stream.unread)
-                stream.unread = 0
+                stream.buffered += stream.incomplete
+                self._put(events, stream.incomplete)
+                stream.incomplete = 0
             if channel.ended:
                 return ""
             stream.send([*launch.take(), *channel.take()])
@@ -242,8 +242,10 @@ class _HostStream:
     def __init__(self, channel: HostChannel) -> None:
         self.channel = channel
         self.process: RemoteProcess | None = None
-        #: Bytes of events that were not taken; bytes of incomplete events.
-        self.buffered = self.unread = 0
+        #: Bytes of complete events that the caller has not taken yet: above a limit nothing is read from the host.
+        self.buffered = 0
+        #: Bytes received of an event that is not complete.
+        self.incomplete = 0
         self.drained = asyncio.Event()
         self._outgoing: deque[bytes] = deque()
         self._writer: asyncio.Task[None] | None = None

@@ -187,9 +187,9 @@ class ManifestBuilder:
         for name, body in self._section("providers", data).items():
             if self._is_new("providers", name):
                 self._add_provider(name, body)
-        metas = self._add_defaults(self._section("defaults", data))
+        meta_defaults = self._add_defaults(self._section("defaults", data))
         for key, body in self._section("resources", data).items():
-            self._add_resource(key, body, metas)
+            self._add_resource(key, body, meta_defaults)
         self._add_moved(data.get("moved"))
         self._add_removed(data.get("removed"))
         self._add_purges(data.get("purge"))
@@ -359,7 +359,7 @@ class ManifestBuilder:
     def _add_defaults(self, section: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """Add the defaults of attributes; return the metaparameters' defaults by type."""
         defaults: dict[str, dict[str, Any]] = {}
-        metas: dict[str, dict[str, Any]] = {}
+        meta_defaults: dict[str, dict[str, Any]] = {}
         for written, body in section.items():
             path: Path = ("defaults", written)
             name = written[:1].lower() + written[1:]
@@ -378,11 +378,11 @@ class ManifestBuilder:
                 if _EACH in repr(body):
                     message = f"defaults of {document.quote_key(written)} cannot hold ${{each...}}"
                     self._error(path, message, "write it in the resources with for_each")
-                metas[name] = self._meta(path, body, "")
+                meta_defaults[name] = self._meta(path, body, "")
                 defaults[name] = {k: v for k, v in body.items() if v is not None and k not in METAPARAMETERS}
         if defaults:
             self.defaults[self._source.file] = defaults
-        return metas
+        return meta_defaults
 
     def _meta(self, path: Path, body: dict[str, Any], subject: Reference | str) -> dict[str, Any]:
         """Return the metaparameters that ``body`` declares; report those that are invalid, and leave them out."""
@@ -411,7 +411,12 @@ class ManifestBuilder:
             return {"when": False} | {key: value for key, value in meta.items() if key not in invalid}
         return {key: value for key, value in meta.items() if key not in invalid} if invalid else meta
 
-    def _add_resource(self, key: str, body: Any, metas: dict[str, dict[str, Any]]) -> None:
+    def _add_resource(self, key: str, body: Any, meta_defaults: dict[str, dict[str, Any]]) -> None:
+        """Add the declaration of one resource, or report its problem.
+
+        ``meta_defaults``: type → its defaults of metaparameters. The type of an invalid declaration is incomplete, so
+        that references to its resources are not reported as unknown.
+        """
         path = ("resources", key)
         resource = self._reference(path, key, body)
         if resource is None or type(body) not in _BODIES:
@@ -424,10 +429,10 @@ class ManifestBuilder:
         attributes, meta = body, _EMPTY
         if not METAPARAMETERS.isdisjoint(body):
             meta, attributes = self._meta(path, body, resource), _EMPTY
-            if meta is not body:
+            if meta is not body:  # which ``_meta`` returns itself if it has only metaparameters
                 attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
-        if metas and metas.get(resource.type):
-            meta = {name: value for name, value in metas[resource.type].items() if name not in body} | meta
+        if inherited := meta_defaults.get(resource.type):
+            meta = {name: value for name, value in inherited.items() if name not in body} | meta
         declared = Declaration(resource.type, resource.title, attributes, meta=meta, document=self._source, key=key)
         titles = self._titles.get(resource.type) or self._titles.setdefault(resource.type, {})
         first = titles.setdefault(resource.title, declared)

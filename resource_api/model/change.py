@@ -305,7 +305,11 @@ def is_text_change(difference: Difference) -> bool:
 
 
 def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:
-    """Return a difference whose values are too large for a log line as they are; None for any other, and a secret."""
+    """Return the difference that a log event carries beside its text, to be cut or shown as a diff; else None.
+
+    That is a difference whose values are large or a text of lines. A secret one has only its text, and so has one with
+    a message.
+    """
     large = any(
         isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in (difference.is_, difference.should)
     )

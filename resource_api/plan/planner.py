@@ -112,8 +112,8 @@ class ExecutionPlan(NamedTuple):
         """The entries blocked by a step that failed in the plan: entry's index → reference of that step."""
         return ordering.blocked(self.operations, self.waits, self.prior.orphans, self.late)
 
-    def handled_failures(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Yield each resource with ``on_failure``, and those of which one must fail before it is carried out."""
+    def failure_sources(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield each resource with ``on_failure``, and the resources of which one must fail to trigger it."""
         for step in self.failure_handlers:
             if indexes := sorted(self.catalog.on_failure[step.entry.index]):
                 yield str(step.reference), [str(self.catalog.entries[index].reference) for index in indexes]

@@ -1,4 +1,4 @@
-"""Render changes of values as text, in plans, drift and log lines alike, with unified diffs of long texts.
+"""Render changes of values as text, in plans, drift and log lines alike, with unified diffs of limited length.
 
 ``--diff`` selects short, full or no diffs. A secret is masked before a text is cut, so that no part of it remains.
 """

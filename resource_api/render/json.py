@@ -66,7 +66,7 @@ def plan(plan: ExecutionPlan) -> PlanJson:
         "complete": plan.complete,
         "applicable": plan.applicable,
     }
-    if handlers := list(plan.handled_failures()):
+    if handlers := list(plan.failure_sources()):
         document["only_if_failed"] = [{"reference": name, "of": list(handled)} for name, handled in handlers]
     if plan.catalog.left_out.all:
         document["left_out"] = left_out(plan.catalog)

@@ -49,11 +49,14 @@ class PolicyEvaluator:
     """Evaluates the policies of one run; ``notify`` receives each warning once."""
 
     def __init__(self, policies: Sequence[Policy], notify: Callable[[Event], None]) -> None:
-        """Evaluate ``policies``; ``check_catalog`` sets which stack they are about."""
+        """Evaluate ``policies``; ``check_catalog`` is called first, and sets the stack and the manifest."""
         self._policies = policies
+        #: Returns an entry's URN, which contains the name of the stack.
         self._urn: Callable[[Entry], str] = lambda _entry: ""
+        #: The manifest, which has the positions of the declarations.
         self._manifest: Manifest | None = None
         self._notify = notify
+        #: The warnings sent so far: a resource is checked again before it is carried out.
         self._sent: set[Problem] = set()
 
     def check_catalog(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:

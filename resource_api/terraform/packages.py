@@ -129,7 +129,7 @@ def _names(path: str) -> list[str]:
 
 
 def _package(directory: str, entry: str, name: str) -> Package | None:
-    """Return the package that an entry of a provider's directory is, or None."""
+    """Return the package at a directory entry, a zip file or a directory named by version; None for any other entry."""
     start, end = f"terraform-provider-{name}_", f"_{platform()}.zip"
     if entry.startswith(start) and entry.endswith(end):
         version, path = entry[len(start) : -len(end)], os.path.join(directory, entry)

@@ -140,13 +140,13 @@ class PipeConnections:
 
     def _receive(self, child: _Child, data: bytes) -> None:
         events = child.channel.receive(data)
-        child.unread += len(data)
+        child.incomplete += len(data)
         for number, event in enumerate(events, 1):
-            size = child.unread if number == len(events) else 0
+            size = child.incomplete if number == len(events) else 0
             self._events.append((event, size))
             child.buffered += size
         if events:
-            child.unread = 0
+            child.incomplete = 0
         if child.channel.ended:
             self._forget(child)
 
@@ -197,8 +197,10 @@ class _Child:
         self.pid = pid
         self.stdin, self.stdout, self.stderr = descriptors
         self.pending: deque[memoryview] = deque()
-        #: Bytes of events that were not taken; bytes of incomplete events.
-        self.buffered = self.unread = 0
+        #: Bytes of complete events that the caller has not taken yet: above a limit nothing is read from the host.
+        self.buffered = 0
+        #: Bytes received of an event that is not complete.
+        self.incomplete = 0
         #: Whether its standard error ended, and its last bytes.
         self.silent = False
         self._last_error = b""

@@ -47,7 +47,7 @@ class CallResult(NamedTuple):
     #: The attribute changes that the provider reported, and so logged, itself.
     attributes: Sequence[Difference] = ()
     #: The error of reading the resource after the call, or an empty text; its outcome is in doubt then.
-    unread: str = ""
+    read_error: str = ""
     #: Whether the provider wants the present resource to be replaced.
     tainted: bool = False
     #: Whether the provider reported its creation, and it is not visible.

@@ -143,7 +143,7 @@ class Recorder:
         unchanged = self._next_unchanged(results)
         put = self._to_replace(ended, results) + self._records.differing(unchanged)
         drop = self._vanished(unchanged)
-        ended = [run for run in ended if not run.result.unread]
+        ended = [run for run in ended if not run.result.read_error]
         plain = are_plain(ended)
         for run in ended:
             if run.removal or run.action in _REMOVING:

@@ -350,7 +350,10 @@ class Refreshes:
         return list(dict.fromkeys((*names, *owed)))
 
     def owed(self, runs: Iterable[OperationRun]) -> dict[RecordKey, list[str]]:
-        """Return the refreshes caused by the changes of ``runs``: listener's key → references of the sources."""
+        """Return the refreshes that the changes of ``runs`` cause: listener's key → references of the sources.
+
+        They are committed with the changes and owed until they have been carried out, also by a later run.
+        """
         owed: dict[RecordKey, list[str]] = {}
         for run in runs if self._listeners else ():
             if run.number not in self._changed or run.step.noop or run.removal:

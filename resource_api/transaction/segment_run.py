@@ -243,14 +243,19 @@ class SegmentRun:
         return not (failing and self._verification.missing(run))
 
     def _failure(self, run: OperationRun) -> str:
-        """Return the error of an operation; empty if its requested state is there, or cannot be read back."""
+        """Return the error of an operation, or an empty text.
+
+        Reading after the call decides: the requested state makes an error of the call void, and another state is an
+        error although the provider reported none. The call alone decides where reading proves nothing: for an
+        imperative type, a reported failure, and an error while write-only attributes were set.
+        """
         error = run.result.error
         if "imperative" in self._definition.features or run.result.reported == "failed":
             return error
         differences = self._verification.missing(run)
         if not differences and not (error and run.sets_write_only):
             return ""
-        return error or run.result.unread or self._not_converged(run, differences)
+        return error or run.result.read_error or self._not_converged(run, differences)
 
     def _not_converged(self, run: OperationRun, differences: Sequence[Difference]) -> str:
         """Return the error of a change whose result differs from the request, as far as ``--strict`` requires it."""

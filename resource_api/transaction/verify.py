@@ -80,9 +80,9 @@ class Verification:
             if self._definition.read_only and run.result.reported not in {None, "failed"}:
                 run.is_ = self._snapshot.values_of_run(self._definition, run.name).row
         else:
-            run.is_, unread = self.observed(run)
-            unread = with_path(unread, run.step.entry.title, run.name) if unread else ""
-            run.result = run.result._replace(unread=unread)
+            run.is_, error = self.observed(run)
+            error = with_path(error, run.step.entry.title, run.name) if error else ""
+            run.result = run.result._replace(read_error=error)
 
     def missing(self, run: OperationRun) -> list[Difference]:
         """Return the differences that remain between the last observation and the request.

@@ -84,7 +84,7 @@ def test_a_handler_is_carried_out_exactly_if_one_of_its_failures_has_come(
         item.world.trouble = {("thing", name): "fail" for name in failing}
     plan = bench.plan(site)
     assert len(plan.steps) == len(NAMES)
-    assert [list(names) for _, names in plan.handled_failures()] == [[f"Thing[{name}]" for name in sorted(handled)]]
+    assert [list(names) for _, names in plan.failure_sources()] == [[f"Thing[{name}]" for name in sorted(handled)]]
     ends = acted(bench.apply(site, parallel=parallel, fail_fast=fail_fast))
     failed = {name for name in NAMES if ends[f"Thing[{name}]"][1] == "failed"}
     assert ("Engine[rescue]" in ends) == bool(failed & handled)

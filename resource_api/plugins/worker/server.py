@@ -167,7 +167,11 @@ class WorkerRun(RunContext):
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Begin and end a call: only within it may frames of the runtime be read here."""
+        """Begin and end a call of the provider.
+
+        Only during a call are answers and the cancellation read from the connection here; outside of it the main loop
+        reads the frames.
+        """
         with self._lock:
             self._call += 1
             self._calling, self._cancelled, self._any_failed = True, False, False

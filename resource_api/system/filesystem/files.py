@@ -442,7 +442,7 @@ class Batch:
         except OSError as error:
             if error.errno not in in_place.UNWRITABLE or not in_place.can_overwrite(directory, name, old):
                 raise
-            whole = in_place.checked(content, check)
+            whole = in_place.checked_content(content, check)
             self._staged.append(_Staged(path, directory.path, "", name=name, old=old, should=should, content=whole))
             return
         try:

@@ -92,8 +92,11 @@ def overwrite(directory: Directory, name: str, old: os.stat_result, content: byt
             raise
 
 
-def checked(content: Content, check: Callable[[str], object] | None) -> bytes:
-    """Return a content as bytes, after calling ``check`` with a path at which this user's programs can read it."""
+def checked_content(content: Content, check: Callable[[str], object] | None) -> bytes:
+    """Return a content as bytes after calling ``check`` with the path of a copy, which may refuse it by raising.
+
+    The copy is in memory, because no file can be created beside the old one. Programs of this user can read it.
+    """
     whole = content if isinstance(content, bytes) else b"".join(content)
     if check is not None:
         with os.fdopen(os.memfd_create("new content"), "wb", buffering=0) as file:

@@ -44,7 +44,7 @@ def test_what_could_not_be_read_after_its_call_stays_in_doubt() -> None:
     table, store = Table({"Part[a]": {"size": 1}}), MemoryStore()
     recorder = Recorder(store, _NAME, table.plan, "run")
     run = _set(table, recorder)
-    run.result = run.result._replace(unread="no answer")
+    run.result = run.result._replace(read_error="no answer")
     table.results.fail(run, "no answer")
     recorder.commit_results([run], table.results, {})
     state = store.load(_NAME)
