@@ -431,7 +431,7 @@ class ManifestBuilder:
             meta, attributes = self._meta(path, body, resource), _EMPTY
             if meta is not body:  # which ``_meta`` returns itself if it has only metaparameters
                 attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
-        if inherited := meta_defaults.get(resource.type):
+        if meta_defaults and (inherited := meta_defaults.get(resource.type)):
             meta = {name: value for name, value in inherited.items() if name not in body} | meta
         declared = Declaration(resource.type, resource.title, attributes, meta=meta, document=self._source, key=key)
         titles = self._titles.get(resource.type) or self._titles.setdefault(resource.type, {})
