@@ -61,6 +61,7 @@ COMMAND_GROUPS: Final = {
         "refresh": "Read everything again into state; change nothing else.",
     },
     "For authors and shells": {
+        "convert": "Print the manifest of a playbook of Ansible.",
         "new": "Write a new type or a new key, ready to use.",
         "schema": "Print a JSON Schema of manifests, for editors.",
         "providers": "List, lock and describe a manifest's Terraform providers.",

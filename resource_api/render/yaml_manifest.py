@@ -84,9 +84,9 @@ def _resource(
     title = text if len(definition.namevars) == 1 else None
     lines = list(_attributes(attributes, title, row, declared, definition.spelling))
     if provider := split_instance(definition.instance)[1]:
-        lines.insert(0, f"    provider: {_key(provider)}")
+        lines.insert(0, f"    provider: {key_text(provider)}")
     bare = not lines or lines[0].startswith("    #")  # comments come last
-    yield f"  {_key(str(Reference(definition.name, text)))}:{' {}' if bare else ''}"
+    yield f"  {key_text(str(_literal(str(Reference(definition.name, text)))))}:{' {}' if bare else ''}"
     yield from lines
 
 
@@ -115,7 +115,7 @@ def _attributes(
                 undeclared = {key: member for key, member in value.items() if key not in declared[name]}
                 comments += [f"    # {name}.{escape(key)}: {_comment(member)}" for key, member in undeclared.items()]
                 value = {key: member for key, member in value.items() if key not in undeclared}
-            yield from _entry(spelling(name), value, "    ")
+            yield from entry(spelling(name), _literal(value), "    ")
     yield from comments
 
 
@@ -150,16 +150,28 @@ def _comment(value: object) -> str:
     if isinstance(value, Content):
         return escape(str(value))
     return escape(
-        json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, (dict, list)) else _scalar(value)
+        json.dumps(value, ensure_ascii=False, default=str)
+        if isinstance(value, (dict, list))
+        else _scalar(_literal(value))
     )
 
 
-def _entry(key: str, value: object, indent: str) -> Iterator[str]:
+def _literal(value: object) -> object:
+    """Return a value as a manifest writes it, each ``${`` escaped."""
+    if isinstance(value, dict):
+        return {key: _literal(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return list(map(_literal, value))
+    return value.replace("${", "$${") if isinstance(value, str) else value
+
+
+def entry(key: str, value: object, indent: str) -> Iterator[str]:
+    """Yield the lines of a key with its value, whose texts may have references."""
     quoted = key if _bare(key) else _quoted(key)
     if isinstance(value, dict) and value:
         yield f"{indent}{quoted}:"
         for inner, item in value.items():
-            yield from _entry(inner, item, indent + "  ")
+            yield from entry(inner, item, indent + "  ")
     elif isinstance(value, list) and value:
         yield f"{indent}{quoted}:"
         for item in value:
@@ -180,10 +192,11 @@ def _block(value: str, indent: str) -> list[str]:
     if end > 1 or _NON_PRINTABLE.search(value):
         return []
     body = lines[:-1] if end else lines
-    return ["|" if end else "|-", *(indent + line.replace("${", "$${") if line else "" for line in body)]
+    return ["|" if end else "|-", *(indent + line if line else "" for line in body)]
 
 
-def _key(text: str) -> str:
+def key_text(text: str) -> str:
+    """Return a key, in quotes where it needs them."""
     return text if _PLAIN_KEY.match(text) or _bare(text) else _quoted(text)
 
 
@@ -193,22 +206,31 @@ def _bare(text: str) -> bool:
 
 def _scalar(value: object) -> str:
     if isinstance(value, str):
-        return text if _bare(text := value.replace("${", "$${")) else _quoted(value)
+        return value if _bare(value) else _quoted(value)
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
+def flow_text(value: object) -> str:
+    """Return a value on one line, with its texts in quotes where they need them between commas."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{flow_text(str(key))}: {flow_text(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(flow_text, value)) + "]"
+    return _quoted(value) if isinstance(value, str) and "," in value else _scalar(value)
+
+
 def _flow(value: object) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_quoted(str(k))}: {_flow(v)}" for k, v in value.items()) + "}"
+        return flow_text(value)
     if isinstance(value, list):
         return "[" + ", ".join(_flow(item) if not isinstance(item, str) else _quoted(item) for item in value) + "]"
     return _scalar(value)
 
 
 def _quoted(text: str) -> str:
-    quoted = json.dumps(text.replace("${", "$${"), ensure_ascii=False)
+    quoted = json.dumps(text, ensure_ascii=False)
     return quoted if quoted.isascii() and quoted.isprintable() else _NON_PRINTABLE.sub(_escaped, quoted)
 
 

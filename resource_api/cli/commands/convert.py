@@ -1,0 +1,65 @@
+"""``convert``: print the manifest of a playbook of Ansible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from resource_api.cli import options
+from resource_api.cli.session import with_session
+from resource_api.model.values.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from resource_api.cli.session import Session
+    from resource_api.convert.conversion import Conversion
+
+
+@options.command(examples=("resource-api convert playbook.yml > site.yaml", "resource-api convert playbook.yml --json"))
+@click.argument("playbook", type=click.Path())
+@options.common
+@with_session()
+def convert(session: Session, playbook: str, **_settings: object) -> int:
+    """Print a manifest that does what the Ansible PLAYBOOK does; nothing is changed.
+
+    A comment names each task that is not converted, and the reason; the exit code is then 1.
+    """
+    try:
+        from resource_api.convert import conversion
+    except ImportError as error:
+        msg = f"convert needs the Python module jinja2 (pip install 'resource-api[templates]'): {error}"
+        raise UsageError(msg) from None
+    from resource_api.runtime.runtime import Runtime
+
+    runtime = Runtime(session.registry, state="memory:", run=session.run)
+    converted = conversion.convert(playbook, runtime)
+    session.console.show(lambda: _document(converted), lambda: converted.manifest.rstrip("\n"))
+    if not session.json:
+        for line in _summary(converted):
+            session.log.write("warning" if converted.remarks else "notice", "", line)
+    return int(bool(converted.remarks))
+
+
+def _document(converted: Conversion) -> dict[str, object]:
+    remarks = [
+        {"file": row.place.file, "line": row.place.line, "task": row.title, "reason": row.reason}
+        for row in converted.remarks
+    ]
+    return {
+        "manifest": converted.manifest,
+        "tasks": converted.tasks,
+        "resources": converted.resources,
+        "modules": converted.modules,
+        "not_converted": remarks,
+    }
+
+
+def _summary(converted: Conversion) -> Iterator[str]:
+    """Yield a line for each task that was not converted, and one with the counts."""
+    yield from map(str, converted.remarks)
+    yield (
+        f"{converted.tasks} tasks: {converted.resources} resources, {converted.modules} of them by ansible_module;"
+        f" not converted: {len(converted.remarks)}"
+    )

@@ -1,0 +1,1 @@
+"""Convert playbooks of Ansible to manifests."""

@@ -1,0 +1,562 @@
+"""Convert expressions of Jinja2: to references and function calls of a manifest, and to conditions.
+
+A value is plain data of a manifest, in which texts have escaped ``${``, or a ``Reference``. An expression without a
+counterpart raises ``Unconvertible`` with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+
+from jinja2 import Environment, TemplateSyntaxError, meta, nodes
+
+from resource_api.convert.ansible_yaml import Raw, Vault
+from resource_api.model.values.start_up import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from resource_api.convert.variables import Scope
+
+_EXPRESSION: Final = regex(r"(\{\{.*?\}\})", re.DOTALL)
+_NAME: Final = regex(r"[A-Za-z0-9_-]+\Z")
+_ENVIRONMENT: Final = Environment(keep_trailing_newline=True, autoescape=False)  # noqa: S701 - texts, not HTML
+#: Filters of the type `template`, which gives the same text in every run.
+_TEMPLATE_FILTERS: Final = frozenset(_ENVIRONMENT.filters) - {"random", "pprint", "tojson"}
+#: Filter → function of `std`, the name of its first input, and those of its arguments in order.
+_FUNCTIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "lower": ("lower", "text", ()),
+    "upper": ("upper", "text", ()),
+    "trim": ("trim", "text", ()),
+    "replace": ("replace", "text", ("from", "to")),
+    "split": ("split", "text", ("by",)),
+    "join": ("join", "list", ("by",)),
+    "int": ("to_integer", "text", ()),
+    "string": ("to_text", "value", ()),
+    "length": ("length", "of", ()),
+    "count": ("length", "of", ()),
+    "flatten": ("flatten", "list", ()),
+    "sort": ("sort", "list", ()),
+    "unique": ("unique", "list", ()),
+    "to_json": ("to_json", "value", ()),
+    "from_json": ("from_json", "text", ()),
+    "from_yaml": ("from_yaml", "text", ()),
+    "b64encode": ("base64_encode", "text", ()),
+    "b64decode": ("base64_decode", "text", ()),
+    "basename": ("basename", "path", ()),
+    "dirname": ("dirname", "path", ()),
+}
+_COMPARISONS: Final = {"lt": "lt", "lteq": "le", "gt": "gt", "gteq": "ge"}
+_OPERATORS: Final = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
+_CHANGED: Final = "changed"
+_KINDS: Final[dict[type[nodes.Node], str]] = {
+    nodes.CondExpr: "a conditional expression",
+    nodes.Compare: "a comparison as a value",
+    nodes.Test: "a test as a value",
+    **dict.fromkeys((nodes.Mul, nodes.Sub, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow, nodes.Neg), "arithmetic"),
+}
+
+
+class Unconvertible(Exception):  # noqa: N818 - a finding about a playbook, no failure
+    """A part of a playbook has no counterpart in a manifest; the message is the reason."""
+
+
+class Reference(NamedTuple):
+    """A reference of a manifest: the path within ``${...}``."""
+
+    path: str
+
+    def member(self, key: str | int) -> Reference:
+        """Return the reference to a member."""
+        if isinstance(key, int):
+            return Reference(f"{self.path}[{key}]")
+        step = f".{key}" if _NAME.match(key) else "['{}']".format(key.replace("'", "''"))
+        return Reference(self.path + step)
+
+
+class Omit:
+    """The value of the variable `omit`: an argument that is not given."""
+
+
+OMIT: Final = Omit()
+
+
+def refuse(subject: str) -> NoReturn:
+    """Raise ``Unconvertible``: a part of a playbook has no counterpart."""
+    msg = f"{subject} has no counterpart"
+    raise Unconvertible(msg)
+
+
+def written(value: Any) -> Any:
+    """Return a value as a manifest writes it, with its references as text and without omitted members."""
+    if isinstance(value, Reference):
+        return f"${{{value.path}}}"
+    if isinstance(value, dict):
+        return {key: written(part) for key, part in value.items() if part is not OMIT}
+    return [written(part) for part in value if part is not OMIT] if isinstance(value, list) else value
+
+
+def literal(value: Any) -> Any:
+    """Return plain data as a manifest writes it, each ``${`` escaped. Raise ``Unconvertible`` for encrypted values."""
+    if isinstance(value, str):
+        return str(value).replace("${", "$${")
+    if isinstance(value, Vault):
+        msg = "a value in it is encrypted by ansible-vault"
+        raise Unconvertible(msg)
+    if isinstance(value, dict):
+        return {key: literal(part) for key, part in value.items()}
+    return [literal(part) for part in value] if isinstance(value, list) else value
+
+
+def is_template(value: Any) -> bool:
+    """Return whether there is an expression anywhere in a value."""
+    if isinstance(value, dict):
+        return any(map(is_template, value.values()))
+    if isinstance(value, list):
+        return any(map(is_template, value))
+    return isinstance(value, str) and not isinstance(value, Raw) and ("{{" in value or "{%" in value)
+
+
+def follow(value: Any, keys: tuple[str | int, ...]) -> Any:
+    """Return a member of a value. Raise ``Unconvertible`` if there is none."""
+    for key in keys:
+        try:
+            value = value.member(key) if isinstance(value, Reference) else value[key]
+        except (KeyError, IndexError, TypeError):
+            msg = f"there is no member '{key}'"
+            raise Unconvertible(msg) from None
+    return value
+
+
+def parse(text: str) -> nodes.Expr:
+    """Return the tree of an expression without braces. Raise ``Unconvertible``."""
+    template = parse_template(f"{{{{ {text} }}}}", text)
+    output = template.body[0] if len(template.body) == 1 else None
+    if isinstance(output, nodes.Output) and len(output.nodes) == 1:
+        return output.nodes[0]
+    msg = f"'{_short(text)}' is no expression"
+    raise Unconvertible(msg)
+
+
+def parse_template(text: str, label: str = "") -> nodes.Template:
+    """Return the tree of a template, in messages ``label``. Raise ``Unconvertible``."""
+    try:
+        return _ENVIRONMENT.parse(text)
+    except (TemplateSyntaxError, RecursionError) as error:
+        msg = f"'{_short(label or text)}' is no expression: {getattr(error, 'message', '')}"
+        raise Unconvertible(msg) from None
+
+
+def _short(text: str) -> str:
+    text = " ".join(str(text).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - characters of a message
+
+
+class Expressions:
+    """Converts the expressions of one task."""
+
+    def __init__(self, scope: Scope, read_file: Callable[[str], str] | None = None) -> None:
+        """Resolve names by ``scope``; ``read_file`` returns the text of a file of the playbook by its name."""
+        self._scope = scope
+        self._read_file = read_file
+
+    def split_members(self, reference: Reference) -> None:
+        """Split the texts at their commas that a reference to a member of a loop's elements stands for."""
+        self._scope.split_members(reference)
+
+    def call(self, function: str, arguments: dict[str, Any], name: str) -> Reference:
+        """Return the reference to the result of a function, which is a named value."""
+        return self._scope.call(function, arguments, name)
+
+    # Values
+
+    def value(self, value: Any) -> Any:
+        """Return a value of a task, converted at every depth. Raise ``Unconvertible``."""
+        if isinstance(value, str) and not isinstance(value, Raw):
+            return self._text(value)
+        if isinstance(value, dict):
+            return {key: self.value(part) for key, part in value.items()}
+        if isinstance(value, Reference):
+            return value
+        return [self.value(part) for part in value] if isinstance(value, list) else literal(value)
+
+    def _text(self, text: str) -> Any:
+        if "{{" not in text and "{%" not in text and "{#" not in text:
+            return literal(text)
+        template = parse_template(text)
+        is_plain = all(isinstance(node, nodes.Output) for node in template.body)
+        if not is_plain or any(sign in text for sign in ("{{-", "-}}", "{%", "{#")):
+            return self._template(text, template, "a template has statements")
+        pieces = [piece for piece in _EXPRESSION.split(text) if piece]
+        if len(pieces) == 1:
+            return self._piece(text)
+        return "".join(_within_text(self._piece(piece, in_text=True)) for piece in pieces)
+
+    def _piece(self, text: str, *, in_text: bool = False) -> Any:
+        """Return the value of an expression in braces, or a text. Raise ``Unconvertible``."""
+        if not _EXPRESSION.fullmatch(text):
+            return literal(text)
+        try:
+            value = self.of(parse(text[2:-2]))
+        except Unconvertible as error:
+            return self._template(text, parse_template(text), str(error))
+        # Within texts these are written as Python does.
+        if in_text and isinstance(self._scope.known_value(value), (bool, list, dict)):
+            return self._template(text, parse_template(text), "a list, mapping or Boolean within a text")
+        return value
+
+    def _template(self, text: str, template: nodes.Template, reason: str) -> Reference:
+        """Return a call of the function `template` for a text. Raise ``Unconvertible`` if it cannot render it."""
+        try:
+            variables = self.template_variables(template)
+        except Unconvertible as error:
+            raise Unconvertible(reason if reason == str(error) else f"{reason}; {error}") from None
+        return self._scope.call("template", {"source": literal(text), "variables": variables}, "text")
+
+    def template_variables(self, template: nodes.Template) -> dict[str, Any]:
+        """Return the variables that a template needs, by name. Raise ``Unconvertible``."""
+        _check_template(template)
+        variables: dict[str, Any] = {}
+        free, optional = meta.find_undeclared_variables(template), set(_optional_names(template))
+        for name, keys in sorted(set(_chains(template))):
+            is_missing = name in optional and not self._scope.has_value(name)
+            if name in free and name not in _ENVIRONMENT.globals and not is_missing:
+                self._add_variable(variables, name, keys)
+        return variables
+
+    def _add_variable(self, variables: dict[str, Any], name: str, keys: tuple[str | int, ...]) -> None:
+        """Add a variable of a template; of facts, only the members that it uses."""
+        if self._scope.is_loop_variable(name):
+            msg = f"a template with '{name}' of a loop"
+            raise Unconvertible(msg)
+        if not self._scope.is_facts(name):
+            variables[name] = self._scope.resolve(name, ())
+            return
+        value = self._scope.resolve(name, keys)
+        member = variables
+        for key in (name, *keys)[:-1]:
+            member = member.setdefault(str(key), {})
+        member[str((name, *keys)[-1])] = value
+
+    # Nodes
+
+    def of(self, node: nodes.Node) -> Any:
+        """Return the value of an expression. Raise ``Unconvertible``."""
+        if isinstance(node, nodes.Const):
+            return literal(node.value)
+        if isinstance(node, (nodes.List, nodes.Tuple)):
+            return [self.of(item) for item in node.items]
+        if isinstance(node, nodes.Dict):
+            return {str(self.of(pair.key)): self.of(pair.value) for pair in node.items}
+        if isinstance(node, nodes.Filter) and node.node is not None:
+            return self._filter(node)
+        if isinstance(node, nodes.Concat):
+            return "".join(_within_text(self.of(part)) for part in node.nodes)
+        if isinstance(node, nodes.Add):
+            return self._sum(node)
+        if isinstance(node, nodes.Call):
+            return self._call(node)
+        if (chain := _chain(node)) is not None:
+            return self._scope.resolve(*chain)
+        kind = _KINDS.get(type(node), "this expression")
+        refuse(f"{kind}")
+
+    def _sum(self, node: nodes.Add) -> Any:
+        left, right = self.of(node.left), self.of(node.right)
+        if isinstance(left, list) or isinstance(right, list):
+            return self._scope.call("std.concat", {"lists": [left, right]}, "list")
+        if isinstance(left, str) or isinstance(right, str):
+            return _within_text(left) + _within_text(right)
+        refuse("arithmetic")
+
+    def _call(self, node: nodes.Call) -> Any:
+        function = node.node
+        if isinstance(function, nodes.Getattr) and function.attr in {"split", "replace", "lower", "upper"}:
+            filtered = nodes.Filter(function.node, function.attr, node.args, [], None, None)
+            return self._filter(filtered)
+        if isinstance(function, nodes.Name) and function.name == "range" and not node.kwargs:
+            names = ("stop",) if len(node.args) == 1 else ("start", "stop", "step")
+            limits = dict(zip(names, map(self.of, node.args), strict=False))
+            return self._scope.call("std.range", {"start": 0, **limits}, "numbers")
+        name = function.name if isinstance(function, nodes.Name) else "a method"
+        if name == "lookup" and self._read_file is not None:
+            match list(map(self.of, node.args)):
+                case ["file" | "ansible.builtin.file", str(file)] if "${" not in file:
+                    return literal(self._read_file(file).rstrip())
+        refuse(f"the function '{name}'")
+
+    def _filter(self, node: nodes.Filter) -> Any:
+        if node.node is None:
+            refuse("a block with a filter")
+        name = node.name.removeprefix("ansible.builtin.")
+        if name in {"default", "d"}:
+            return self._default(node.node, node.args)
+        if name in {"bool", "list"}:
+            return self.of(node.node)
+        if name == "combine":
+            return self._scope.call("std.merge", {"maps": [self.of(part) for part in (node.node, *node.args)]}, "map")
+        if name in {"first", "last"}:
+            return follow(self.of(node.node), (0 if name == "first" else -1,))
+        if name == "hash" and [self.of(part) for part in node.args] == ["sha256"]:
+            return self._scope.call("std.sha256", {"text": self.of(node.node)}, "digest")
+        return self._function(name, node.node, node)
+
+    def _function(self, name: str, subject: nodes.Node, node: nodes.Filter) -> Reference:
+        """Return the call of the function that does the same as a filter."""
+        if name not in _FUNCTIONS or node.kwargs:
+            refuse(f"the filter '{name}'")
+        function, first, names = _FUNCTIONS[name]
+        if len(node.args) > len(names):
+            refuse(f"the filter '{name}' with these arguments")
+        rest = dict(zip(names, map(self.of, node.args), strict=False))
+        if name in {"join", "split"}:
+            rest.setdefault("by", "" if name == "join" else " ")
+        return self._scope.call(f"std.{function}", {first: self.of(subject), **rest}, name.removeprefix("to_"))
+
+    def _default(self, node: nodes.Expr, arguments: list[nodes.Expr]) -> Any:
+        """Return a value with a default for a missing one."""
+        default = self.of(arguments[0]) if arguments else ""
+        chain = _chain(node)
+        if chain is None:
+            return self.of(node)
+        return self._scope.resolve_or(*chain, default)
+
+    # Conditions
+
+    def condition(self, node: nodes.Node) -> Any:
+        """Return the condition of an expression. Raise ``Unconvertible``."""
+        if isinstance(node, nodes.And):
+            return all_of([self.condition(node.left), self.condition(node.right)])
+        if isinstance(node, nodes.Or):
+            return {"any": [self.condition(node.left), self.condition(node.right)]}
+        if isinstance(node, nodes.Not):
+            return negated(self.condition(node.node))
+        if isinstance(node, nodes.Compare):
+            return all_of(list(self._comparisons(node)))
+        if isinstance(node, nodes.Test):
+            return self._test(node)
+        if isinstance(node, nodes.Const) and isinstance(node.value, bool):
+            return node.value
+        value = self.of(node)
+        if isinstance(value, bool):
+            return value
+        return {self._path(value): True}
+
+    def _comparisons(self, node: nodes.Compare) -> Iterator[Any]:
+        left = node.expr
+        for operand in node.ops:
+            yield self._comparison(left, operand.op, operand.expr)
+            left = operand.expr
+
+    def _comparison(self, left: nodes.Node, operator: str, right: nodes.Node) -> Any:
+        if operator in {"in", "notin"}:
+            condition = self._membership(left, right)
+            return condition if operator == "in" else negated(condition)
+        subject, value = self._operand(left), self._operand(right)
+        if not isinstance(subject, Reference) and isinstance(value, Reference):
+            swapped = {"lt": "gt", "gt": "lt", "lteq": "gteq", "gteq": "lteq"}
+            subject, value, operator = value, subject, swapped.get(operator, operator)
+        path = self._path(subject)
+        if isinstance(value, (Reference, list, dict)):
+            refuse("a comparison of two values")
+        value = _comparable(path, value)
+        if operator == "eq":
+            return {path: value}
+        return {path: {"not": value}} if operator == "ne" else {path: {_COMPARISONS[operator]: value}}
+
+    def _operand(self, node: nodes.Node) -> Any:
+        """Return an operand of a comparison; a fact is compared as a number or version without a conversion."""
+        if isinstance(node, nodes.Filter) and node.name in {"int", "float", "string"} and node.node is not None:
+            return self.of(node.node)
+        return self.of(node)
+
+    def _membership(self, left: nodes.Node, right: nodes.Node) -> Any:
+        if (chain := _chain(right)) is not None and chain[0] == "groups" and len(chain[1]) == 1:
+            group: Any = chain[1][0]
+            if _chain(left) == ("inventory_hostname", ()):
+                return {self._scope.in_group(str(group)).path: True}
+        subject, collection = self.of(left), self.of(right)
+        if isinstance(collection, list) and isinstance(subject, Reference):
+            path = self._path(subject)
+            return {path: [_comparable(path, value) for value in collection]}
+        self._path(collection)
+        found = self._scope.call("std.contains", {"in": collection, "item": subject}, "contains")
+        return {found.path: True}
+
+    def _test(self, node: nodes.Test) -> Any:
+        name = node.name.removeprefix("ansible.builtin.")
+        chain = _chain(node.node)
+        if name in {"defined", "undefined"} and chain is not None:
+            is_defined = self._scope.is_defined(*chain)
+            condition = is_defined if isinstance(is_defined, bool) else {is_defined.path: {"exists": True}}
+            return condition if name == "defined" else negated(condition)
+        if name in {"version", "version_compare"} and node.args:
+            operator = self.of(node.args[1]) if len(node.args) > 1 else "=="
+            path, value = self._path(self.of(node.node)), str(self.of(node.args[0]))
+            if operator in _OPERATORS:
+                return {path: {_OPERATORS[operator]: value}}
+            return {path: value} if operator in {"==", "=", "eq"} else {path: {"not": value}}
+        if name in {"match", "search", "regex"} and len(node.args) == 1:
+            pattern = str(self.of(node.args[0])).replace("/", r"\/")
+            anchored = f"^{pattern}" if name == "match" and not pattern.startswith("^") else pattern
+            return {self._path(self.of(node.node)): {"matches": f"/{anchored}/"}}
+        if name in {"true", "false", "truthy", "falsy"}:
+            condition = self.condition(node.node)
+            return condition if name[0] == "t" else negated(condition)
+        if name in {"none", "sameas"}:
+            return {self._path(self.of(node.node)): {"exists": False}}
+        refuse(f"the test 'is {name}'")
+
+    def _path(self, value: Any) -> str:
+        """Return the path of a reference that a condition can test. Raise ``Unconvertible``."""
+        if not isinstance(value, Reference):
+            refuse("a condition about a constant")
+        if not value.path.startswith(("inputs.", "values.", "facts.", "host.", "each.")):
+            msg = "a condition about the result of a task has no counterpart: it is evaluated before anything is read"
+            raise Unconvertible(msg)
+        return value.path
+
+
+def _comparable(path: str, value: Any) -> Any:
+    """Return a value that a fact is compared with; nearly all facts are texts, numbers in them too."""
+    is_text = path.startswith("facts.os.") and not isinstance(value, (str, bool))
+    return str(value) if is_text else value
+
+
+def _within_text(value: Any) -> str:
+    """Return a value as a part of a text. Raise ``Unconvertible`` for one that has no text."""
+    if isinstance(value, Reference):
+        return f"${{{value.path}}}"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        refuse("a list, mapping or Boolean within a text")
+    return str(value)
+
+
+def _chain(node: nodes.Node) -> tuple[str, tuple[str | int, ...]] | None:
+    """Return the name and keys of ``a.b['c'][0]``, or None for another expression."""
+    keys: list[str | int] = []
+    while not isinstance(node, nodes.Name):
+        if isinstance(node, nodes.Getattr):
+            keys.append(node.attr)
+        elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
+            keys.append(node.arg.value)
+        elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Neg):
+            return None
+        else:
+            return None
+        node = node.node
+    return node.name, tuple(reversed(keys))
+
+
+def _check_template(template: nodes.Template) -> None:
+    """Raise ``Unconvertible`` for a template that needs more than Jinja2."""
+    for call in template.find_all(nodes.Call):
+        if isinstance(call.node, nodes.Name) and call.node.name != "range":
+            refuse(f"the function '{call.node.name}'")
+    named = [(node.name, _TEMPLATE_FILTERS) for node in template.find_all(nodes.Filter)]
+    named += [(node.name, frozenset(_ENVIRONMENT.tests)) for node in template.find_all(nodes.Test)]
+    for name, names in named:
+        if name not in names:
+            msg = f"'{name}' of Ansible is not in Jinja2"
+            raise Unconvertible(msg)
+
+
+def _optional_names(template: nodes.Template) -> Iterator[str]:
+    """Yield the names of variables that a template can do without."""
+    for node in template.find_all(nodes.Filter):
+        if node.name in {"default", "d"} and isinstance(node.node, nodes.Name):
+            yield node.node.name
+    for test in template.find_all(nodes.Test):
+        if test.name in {"defined", "undefined"} and isinstance(test.node, nodes.Name):
+            yield test.node.name
+
+
+def _chains(template: nodes.Template) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the longest chains in a template."""
+    waiting: list[nodes.Node] = [template]
+    while waiting:
+        node = waiting.pop()
+        chain = _chain(node) if isinstance(node, (nodes.Name, nodes.Getattr, nodes.Getitem)) else None
+        if chain is None:
+            waiting += node.iter_child_nodes()
+        elif not (isinstance(node, nodes.Name) and node.ctx != "load"):
+            yield chain[0], tuple(map(str, chain[1]))
+
+
+def all_of(conditions: list[Any]) -> Any:
+    """Return the condition that holds if all of these do."""
+    conditions = [condition for condition in conditions if condition is not True]
+    if False in conditions:
+        return False
+    if len(conditions) < 2:  # noqa: PLR2004 - a pair
+        return conditions[0] if conditions else True
+    joined: dict[str, Any] = {}
+    for condition in conditions:
+        if not isinstance(condition, dict) or joined.keys() & condition.keys():
+            return {"not": {"any": list(map(negated, conditions))}}
+        joined |= condition
+    return joined
+
+
+def negated(condition: Any) -> Any:
+    """Return the condition that holds if another does not."""
+    if isinstance(condition, bool):
+        return not condition
+    if len(condition) == 1:
+        ((key, test),) = condition.items()
+        if key == "not":
+            return test
+        if isinstance(test, bool):
+            return {key: not test}
+    return {"not": condition}
+
+
+def terms(text: Any) -> Iterator[nodes.Expr]:
+    """Yield the terms of a `when`, all of which must hold. Raise ``Unconvertible``."""
+    if isinstance(text, bool):
+        yield nodes.Const(text)
+        return
+    waiting = [parse(str(text).strip().removeprefix("{{").removesuffix("}}"))]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, nodes.And):
+            waiting[:0] = [node.left, node.right]
+        else:
+            yield node
+
+
+def changed_results(node: nodes.Node, is_result: Callable[[str], bool]) -> list[str]:
+    """Return the names of results of which one must be changed for this term, or nothing for another term."""
+    if isinstance(node, nodes.Or):
+        left, right = changed_results(node.left, is_result), changed_results(node.right, is_result)
+        return left + right if left and right else []
+    if isinstance(node, nodes.Filter) and node.name == "bool" and node.node is not None:
+        return changed_results(node.node, is_result)
+    if isinstance(node, nodes.Test) and node.name in {_CHANGED, "change"}:
+        chain: Any = _chain(node.node)
+        return [chain[0]] if chain and not chain[1] and is_result(chain[0]) else []
+    chain = _chain(node)
+    return [chain[0]] if chain and chain[1] == (_CHANGED,) and is_result(chain[0]) else []
+
+
+def result_test(node: nodes.Node, is_result: Callable[[str], bool]) -> tuple[str, bool] | None:
+    """Return the name of a result and whether it must be a success, for a term about its success or existence."""
+    if isinstance(node, nodes.Not):
+        inner = result_test(node.node, is_result)
+        return None if inner is None else (inner[0], not inner[1])
+    chain = _chain(node)
+    if chain is not None and is_result(chain[0]):
+        is_success = {"stat.exists": True, "failed": False}.get(".".join(map(str, chain[1])))
+        return None if is_success is None else (chain[0], is_success)
+    if isinstance(node, nodes.Test):
+        chain = _chain(node.node)
+        success = {"failed": False, "succeeded": True, "success": True, "successful": True}.get(node.name)
+        return (chain[0], success) if chain and not chain[1] and success is not None and is_result(chain[0]) else None
+    if isinstance(node, nodes.Compare) and len(node.ops) == 1 and isinstance(node.ops[0].expr, nodes.Const):
+        chain, operator, value = _chain(node.expr), node.ops[0].op, node.ops[0].expr.value
+        if chain is not None and chain[1] == ("rc",) and is_result(chain[0]) and value == 0:
+            return {"eq": (chain[0], True), "ne": (chain[0], False), "gt": (chain[0], False)}.get(operator)
+    return None

@@ -1,0 +1,250 @@
+"""A task in conversion: its module's arguments, and the resources that it becomes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.convert.ansible_yaml import VAULT_HEADER, Vault
+from resource_api.convert.expressions import OMIT, Expressions, Reference, Unconvertible, refuse, written
+from resource_api.convert.playbook import as_list
+from resource_api.model.values.reference import Reference as ResourceReference
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from resource_api.convert.playbook import Task
+    from resource_api.convert.variables import Scope
+
+_TRUE: Final = ("yes", "true", "on", "y", "1", "t")
+_FALSE: Final = ("no", "false", "off", "n", "0", "f")
+#: Attributes in which two declarations of a resource must agree, and those of which each may have more.
+_CONDITIONAL: Final = ("when", "for_each", "on_failure")
+_LISTS: Final = ("notify", "tag")
+#: The longest text of a file that is read, in bytes.
+_LONGEST: Final = 1 << 20
+
+
+class Declaration:
+    """A resource of the manifest, with the task that it comes from."""
+
+    def __init__(self, type_name: str, title: str, attributes: dict[str, Any], task: Task) -> None:
+        """Keep the attributes as a manifest writes them."""
+        self.type = type_name
+        self.title = title
+        self.attributes = attributes
+        self.task = task
+
+    @property
+    def reference(self) -> str:
+        """The reference as a manifest writes it."""
+        return str(ResourceReference(self.type, self.title))
+
+    def merge(self, other: Declaration) -> bool:
+        """Add the attributes of another declaration of this resource; return False if they contradict each other."""
+        mine, theirs = self.attributes, dict(other.attributes)
+        if any(mine.get(name) != theirs.get(name) for name in _CONDITIONAL):
+            return False
+        lists = {name: [*as_list(mine.get(name)), *as_list(theirs.pop(name))] for name in _LISTS if name in theirs}
+        if theirs.get("ensure") == "present" or (
+            mine.get("ensure") in {"file", "directory"} and theirs.get("ensure") == "file"
+        ):
+            theirs.pop("ensure")
+        if any(name in mine and mine[name] != value for name, value in theirs.items()):
+            return False
+        mine.update(theirs)
+        mine.update({name: list(dict.fromkeys(values)) for name, values in lists.items()})
+        return True
+
+
+class ModuleTask:
+    """The arguments of a task's module, each of which must be used, and the resources that it declares."""
+
+    def __init__(self, task: Task, scope: Scope, directory: str, *, in_loop: bool, element: int = 0) -> None:
+        """Convert the arguments with the names of ``scope``. ``directory`` is the playbook's."""
+        self.task = task
+        self._scope = scope
+        self._element = element
+        self.directory = directory
+        self.in_loop = in_loop
+        expressions = Expressions(scope, lambda name: self.read_text(self.plain_file(name, "files")))
+        self.expressions = expressions
+        self._arguments: dict[str, Any] = {}
+        self._refused: dict[str, Unconvertible] = {}
+        for name, raw in task.arguments.items():
+            try:
+                if (value := expressions.value(_without_vault(raw, f"{task.title} {name}", scope, task))) is not OMIT:
+                    self._arguments[name] = value
+            except Unconvertible as error:
+                self._refused[name] = error
+        self._used: set[str] = set()
+        self.declarations: list[Declaration] = []
+        #: The result of the task as a check, for guards of later commands.
+        self.user = self._user()
+
+    def _user(self) -> Any:
+        keywords = self.task.keywords
+        if keywords.get("become") in {False, "no", "false"}:
+            return None
+        user = self.expressions.value(keywords.get("become_user"))
+        return None if user in {None, "root"} or user is OMIT else user
+
+    # Arguments
+
+    def take(self, *names: str, default: Any = None) -> Any:
+        """Return the value of the first argument of these names that there is, or the default."""
+        self._used.update(names)
+        if error := next((self._refused[name] for name in names if name in self._refused), None):
+            raise error
+        return next((self._arguments[name] for name in names if self._arguments.get(name) is not None), default)
+
+    def need(self, *names: str) -> Any:
+        """Return the value of a mandatory argument. Raise ``Unconvertible``."""
+        if (value := self.take(*names)) is None:
+            msg = f"the argument '{names[0]}' is missing"
+            raise Unconvertible(msg)
+        return value
+
+    def ignore(self, *names: str) -> None:
+        """Ignore arguments that mean nothing for a resource."""
+        self._used.update(names)
+
+    def word(self, *names: str, default: str = "", among: Sequence[str] = ()) -> str:
+        """Return an argument that must be a literal text, one of ``among``. Raise ``Unconvertible``."""
+        value = self.take(*names, default=default)
+        if isinstance(value, bool):
+            value = "yes" if value else "no"
+        if not isinstance(value, str) or "${" in value or (among and value not in among):
+            refuse(f"'{names[0]}: {written(value)}'")
+        return value
+
+    def flag(self, *names: str, default: Any = None) -> Any:
+        """Return a Boolean or a reference to one. Raise ``Unconvertible`` for another value."""
+        value = self.take(*names, default=default)
+        if value is None or isinstance(value, (bool, Reference)):
+            return value
+        if str(value).lower() in _TRUE:
+            return True
+        if str(value).lower() in _FALSE:
+            return False
+        msg = f"'{names[0]}: {written(value)}' is no Boolean"
+        raise Unconvertible(msg)
+
+    def switch(self, name: str, *, default: bool = False) -> bool:
+        """Return a literal Boolean. Raise ``Unconvertible``."""
+        if isinstance(value := self.flag(name, default=default), bool):
+            return value
+        msg = f"'{name}: {written(value)}' is not literal"
+        raise Unconvertible(msg)
+
+    def items(self, *names: str) -> list[Any] | Reference | None:
+        """Return a list: as it is, a reference to one, or the parts of a text with commas; or None."""
+        value = self.take(*names)
+        if isinstance(value, Reference):
+            self.expressions.split_members(value)
+        if value is None or isinstance(value, (list, Reference)):
+            return value
+        return [part.strip() for part in str(value).split(",") if part.strip()]
+
+    def mode(self) -> dict[str, Any]:
+        """Return the mode of a file as an attribute, if it is an argument. Raise ``Unconvertible``."""
+        mode = self.take("mode")
+        if mode == "preserve":
+            refuse("'mode: preserve'")
+        if isinstance(mode, int) and not isinstance(mode, bool):
+            mode = f"{mode:04o}"
+        return {} if mode is None else {"mode": mode}
+
+    def permissions(self) -> dict[str, Any]:
+        """Return owner, group and mode as attributes, as far as they are arguments. Raise ``Unconvertible``."""
+        owner, group = self.take("owner"), self.take("group")
+        attributes = {"owner": owner if owner is not None else self.user, "group": group}
+        self.ignore("unsafe_writes", "follow")
+        return {**{name: value for name, value in attributes.items() if value is not None}, **self.mode()}
+
+    def check_command(self) -> dict[str, Any]:
+        """Return the argument `validate` as an attribute."""
+        command = self.take("validate")
+        return {} if command is None else {"validate_cmd": str(command).replace("%s", "%")}
+
+    def path(self, *names: str) -> Any:
+        """Return an absolute path without a slash at its end. Raise ``Unconvertible``."""
+        path = self.need(*names)
+        if isinstance(path, str) and not path.startswith(("/", "${")):
+            msg = f"the path '{path}' is not absolute"
+            raise Unconvertible(msg)
+        return path.rstrip("/") or "/" if isinstance(path, str) else path
+
+    def find_file(self, name: str, *kinds: str) -> str:
+        """Return the path of a file of the playbook or its role, relative to the playbook. Raise ``Unconvertible``."""
+        candidates = [os.path.join(base, kind, name) for base in self.task.directories for kind in (*kinds, "")]
+        path = next((path for path in candidates if os.path.exists(path)), "")
+        relative = os.path.relpath(path, self.directory or ".") if path else ""
+        if not path or relative.startswith(".."):
+            msg = f"the file '{name}' is not beside the playbook"
+            raise Unconvertible(msg)
+        return relative
+
+    def plain_file(self, name: str, kind: str) -> str:
+        """Return ``find_file`` for a regular file that is not encrypted. Raise ``Unconvertible``."""
+        file = self.find_file(name, kind)
+        path = os.path.join(self.directory, file)
+        if not os.path.isfile(path):
+            refuse(f"'{file}' is no regular file, and")
+        with open(path, "rb") as stream:
+            if stream.read(len(VAULT_HEADER)) == VAULT_HEADER:
+                msg = f"the file '{file}' is encrypted by ansible-vault"
+                raise Unconvertible(msg)
+        return file
+
+    def read_text(self, file: str) -> str:
+        """Return the text of a file of the playbook. Raise ``Unconvertible`` if it is too long or no text."""
+        with open(os.path.join(self.directory, file), "rb") as stream:
+            raw = stream.read(_LONGEST + 1)
+        try:
+            if len(raw) <= _LONGEST:
+                return raw.decode()
+        except UnicodeDecodeError:
+            pass
+        msg = f"the file '{file}' is too long or not UTF-8"
+        raise Unconvertible(msg)
+
+    def check_all_used(self) -> None:
+        """Raise ``Unconvertible`` for an argument without a counterpart."""
+        if rest := [name for name in (*self._arguments, *self._refused) if name not in self._used]:
+            refuse(f"the argument '{rest[0]}' of {self.task.short}")
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """All arguments. Raise ``Unconvertible`` if one cannot be converted."""
+        for error in self._refused.values():
+            raise error
+        return self._arguments
+
+    # Resources
+
+    def declare(self, type_name: str, title: Any, attributes: dict[str, Any]) -> Declaration:
+        """Declare a resource; attributes that are None are left out."""
+        given = {name: value for name, value in attributes.items() if value is not None}
+        title = written(title)
+        declaration = Declaration(type_name, str(title), written(given), self.task)
+        self.declarations.append(declaration)
+        return declaration
+
+    def named(self, type_name: str, name: str, attributes: dict[str, Any]) -> Declaration:
+        """Declare a resource whose title is no part of its identity: the task's name, or else ``name``."""
+        title = self.task.name or name
+        title = str(written(self.expressions.value(title))) if "{{" in title else title
+        if self.in_loop and "${each." not in title:
+            title = f"{title} ${{each.index}}"
+        title = self._scope.title(type_name, " ".join(title.split()), (self.task.number, self._element))
+        return self.declare(type_name, title, attributes)
+
+
+def _without_vault(raw: Any, name: str, scope: Scope, task: Task) -> Any:
+    """Return a value in which each encrypted one is a reference to a new input."""
+    if isinstance(raw, Vault):
+        return scope.secret(name, task.place)
+    if isinstance(raw, dict):
+        return {key: _without_vault(part, f"{name} {key}", scope, task) for key, part in raw.items()}
+    return [_without_vault(part, name, scope, task) for part in raw] if isinstance(raw, list) else raw

@@ -1,0 +1,568 @@
+"""Convert the tasks and handlers of one play to declarations."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from resource_api.convert import command_modules, file_modules, system_modules
+from resource_api.convert.ansible_yaml import Vault
+from resource_api.convert.expressions import (
+    Expressions,
+    Reference,
+    Unconvertible,
+    all_of,
+    changed_results,
+    is_template,
+    refuse,
+    result_test,
+    terms,
+    written,
+)
+from resource_api.convert.module_task import ModuleTask
+from resource_api.convert.playbook import Loop, as_list
+from resource_api.convert.variables import LoopNames, Result, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from jinja2 import nodes
+
+    from resource_api.convert.module_task import Declaration
+    from resource_api.convert.playbook import Place, Play, Task
+    from resource_api.convert.variables import Names
+
+_MODULES: Final = {**file_modules.MODULES, **system_modules.MODULES, **command_modules.MODULES}
+#: Tasks that need no resource, with the reasons.
+_NEEDLESS: Final = {
+    "meta": "a refresh happens at the turn of its resource",
+    "setup": "facts are read when a manifest uses them",
+    "gather_facts": "facts are read when a manifest uses them",
+    "package_facts": "each resource reads its package",
+    "service_facts": "each resource reads its service",
+}
+_WITHOUT: Final = frozenset(
+    ("add_host", "assert", "fail", "group_by", "pause", "reboot", "set_stats", "wait_for_connection")
+)
+_COMMANDS: Final = ("command", "shell", "raw")
+_CHECKS: Final = (*_COMMANDS, "stat")
+#: Most elements of a loop that becomes a resource for each of them.
+_UNROLLED: Final = 200
+_NO_TYPE: Final = "no type does the same"
+_LOCAL: Final = ("localhost", "127.0.0.1")
+
+
+class Remark(NamedTuple):
+    """A part of a playbook that was not converted, with the reason."""
+
+    place: Place
+    title: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Return ``site.yml:12: install: the argument 'x' has no counterpart``."""
+        return f"{self.place}: {self.title}: {self.reason}"
+
+
+class Converted(NamedTuple):
+    """A task with its declarations, or with the reason that there are none, and comments on differences."""
+
+    task: Task
+    declarations: Sequence[Declaration] = ()
+    comments: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def has_module(self) -> bool:
+        """Whether a declaration is an `ansible_module`."""
+        return any(row.type == "ansible_module" for row in self.declarations)
+
+
+class Decisions(NamedTuple):
+    """Decisions of an earlier conversion, whose manifest was refused: task by number."""
+
+    #: Tasks that become `ansible_module`, and the reasons.
+    by_module: dict[int, str]
+    #: Tasks that are left out, and the reasons.
+    left_out: dict[int, str]
+
+
+class PlayConversion:
+    """Converts the tasks of a play in their order."""
+
+    def __init__(self, play: Play, names: Names, directory: str, decisions: Decisions, condition: Any) -> None:
+        """``directory``: the playbook's. ``condition``: holds for all tasks of the play, or True."""
+        self._play = play
+        self._names = names
+        self._directory = directory
+        self._decisions = decisions
+        self._condition = condition
+        self._by_number: dict[int, Sequence[Declaration]] = {}
+        self._handlers: dict[int, Converted] = {}
+        self._notified: set[int] = set()
+
+    def converted(self) -> list[Converted]:
+        """Return the tasks and the notified handlers, each with its declarations or the reason for none."""
+        self._names.enter(self._play)
+        for handler in self._play.handlers:
+            self._handlers[handler.number] = self._attempt(handler, is_handler=True)
+        converted = []
+        for task in self._play.tasks:
+            attempt = self._attempt(task)
+            self._by_number[task.number] = attempt.declarations
+            converted.append(attempt)
+        return converted + [attempt for number, attempt in self._handlers.items() if number in self._notified]
+
+    def _attempt(self, task: Task, *, is_handler: bool = False) -> Converted:
+        """Return a task with its declarations, or with the reason for none."""
+        try:
+            return self._convert(task, is_handler=is_handler)
+        except Unconvertible as error:
+            if task.keywords.get("register"):
+                self._names.register(str(task.keywords["register"]), Result())
+            return Converted(task, reason=str(error))
+
+    def _convert(self, task: Task, *, is_handler: bool) -> Converted:
+        if reason := task.problem or self._decisions.left_out.get(task.number, "") or _refusal(task):
+            raise Unconvertible(reason)
+        if task.short in _NEEDLESS:
+            return Converted(task, comments=(_NEEDLESS[task.short],))
+        if task.short == "set_fact":
+            return self._set_facts(task)
+        if task.loop is None:
+            return self._with(task, Scope(self._names, task.variables), is_handler=is_handler)
+        return self._loop(task, task.loop, is_handler=is_handler)
+
+    # Loops
+
+    def _loop(self, task: Task, loop: Loop, *, is_handler: bool) -> Converted:
+        """Convert a task with a loop: by `for_each`, or else one resource for each literal element."""
+        elements = _literal_elements(task, loop)
+        try:
+            converted = self._for_each(task, loop, is_handler=is_handler)
+            if elements is None or task.short not in _MODULES or not converted.has_module:
+                return converted
+        except Unconvertible:
+            if elements is None:
+                raise
+            return self._unrolled(task, loop, elements)
+        try:
+            unrolled = self._unrolled(task, loop, elements)
+        except Unconvertible:
+            return converted
+        return converted if unrolled.has_module else unrolled
+
+    def _for_each(self, task: Task, loop: Loop, *, is_handler: bool) -> Converted:
+        collection = self._collection(loop, Expressions(Scope(self._names, task.variables)))
+        kind = "with_dict" if _is_items(loop.collection) else loop.kind
+        names = LoopNames(loop._replace(kind=kind), collection)
+        return self._with(task, Scope(self._names, task.variables, names), for_each=names, is_handler=is_handler)
+
+    def _unrolled(self, task: Task, loop: Loop, elements: Sequence[Any]) -> Converted:
+        scopes = [
+            Scope(self._names, ({loop.variable: element, loop.counter: index}, *task.variables))
+            for index, element in enumerate(elements)
+        ]
+        converted = [self._with(task, scope, element=index) for index, scope in enumerate(scopes)]
+        comments = dict.fromkeys(comment for part in converted for comment in part.comments)
+        return Converted(task, [row for part in converted for row in part.declarations], tuple(comments))
+
+    def _collection(self, loop: Loop, expressions: Expressions) -> Any:
+        if loop.kind not in {"loop", "with_items", "with_list", "with_dict", "with_fileglob"}:
+            refuse(f"'{loop.kind}'")
+        if loop.kind == "with_fileglob":
+            msg = "a pattern of files is no collection of a manifest"
+            raise Unconvertible(msg)
+        if _is_items(loop.collection):
+            text = re.sub(r"\|\s*(?:ansible\.builtin\.)?dict2items\s*\}\}\s*\Z", "}}", loop.collection)
+            return expressions.value(text)
+        collection = expressions.value(loop.collection)
+        if isinstance(collection, (list, Reference)) or (loop.kind == "with_dict" and isinstance(collection, dict)):
+            return _flattened(collection) if loop.kind == "with_items" and isinstance(collection, list) else collection
+        if loop.kind == "with_items":
+            return [collection]
+        msg = "the collection of a loop is no list"
+        raise Unconvertible(msg)
+
+    # One task
+
+    def _with(
+        self,
+        task: Task,
+        scope: Scope,
+        *,
+        for_each: LoopNames | None = None,
+        element: int = 0,
+        is_handler: bool = False,
+    ) -> Converted:
+        """Return a task with the declarations that it has with these names. Raise ``Unconvertible``.
+
+        ``element``: the number of the element of its loop for which this is a task of its own.
+        """
+        module = ModuleTask(task, scope, self._directory, in_loop=for_each is not None, element=element)
+        conditions = _Conditions(task, module.expressions, self._names)
+        register = str(task.keywords.get("register") or "")
+        usage = _usage(register, self._play, task) if register else ""
+        if usage == "check" and task.short in _CHECKS and for_each is None:
+            self._names.register(register, _as_check(module))
+            return Converted(task, comments=(f"becomes a guard of the commands that test '{register}'",))
+        comments = []
+        if reason := self._declare(module, needs_result=usage == "result", is_handler=is_handler):
+            comments.append(f"by ansible_module: {reason}")
+        comments += self._decorate(module, conditions, for_each)
+        if register:
+            self._register(register, module.declarations)
+        return Converted(task, module.declarations, tuple(comments))
+
+    def _declare(self, module: ModuleTask, *, needs_result: bool, is_handler: bool) -> str:
+        """Declare the resources of a task; return the reason that it is an `ansible_module`, or ""."""
+        task = module.task
+        if is_handler:
+            _declare_handler(module)
+            return ""
+        reason = self._decisions.by_module.get(task.number, "")
+        if not reason and needs_result:
+            reason = "a later task uses its result"
+        if not reason and task.short not in _MODULES:
+            reason = _NO_TYPE
+        if not reason:
+            try:
+                _MODULES[task.short](module)
+                module.check_all_used()
+            except Unconvertible as error:
+                reason = str(error)
+            else:
+                return ""
+        module.declarations.clear()
+        try:
+            _declare_module(module)
+        except Unconvertible as error:
+            raise Unconvertible(str(error) if reason == _NO_TYPE else reason) from None
+        return "" if reason == _NO_TYPE else reason
+
+    def _decorate(self, module: ModuleTask, conditions: _Conditions, for_each: LoopNames | None) -> Iterator[str]:
+        """Add the metaparameters of a task to its declarations; yield comments. Raise ``Unconvertible``."""
+        task, declarations = module.task, module.declarations
+        condition = all_of([self._condition, conditions.condition])
+        notified = [reference for topic in as_list(task.keywords.get("notify")) for reference in self._handler(topic)]
+        rescued = [row.reference for number in task.rescues for row in self._by_number.get(number, ())]
+        if task.rescues and (not rescued or any("${each." in reference for reference in rescued)):
+            msg = "no resource of the block is known whose failure it follows"
+            raise Unconvertible(msg)
+        for declaration in declarations:
+            attributes = declaration.attributes
+            if for_each is not None:
+                if "for_each" in attributes:
+                    refuse("a list within a loop")
+                attributes["for_each"] = written(for_each.collection)
+            if condition is not True:
+                attributes["when"] = condition
+            if task.tags:
+                attributes["tag"] = list(task.tags)
+            if notified:
+                attributes["notify"] = notified if len(notified) > 1 else notified[0]
+            if rescued:
+                attributes["on_failure"] = rescued
+        conditions.add_guards(declarations)
+        yield from _add_keywords(module)
+
+    def _register(self, name: str, declarations: Sequence[Declaration]) -> None:
+        modules = [
+            row.reference for row in declarations if row.type == "ansible_module" and "for_each" not in row.attributes
+        ]
+        module = modules[0] if len(modules) == 1 else ""
+        self._names.register(name, Result(tuple(row.reference for row in declarations), module, tuple(declarations)))
+
+    def _set_facts(self, task: Task) -> Converted:
+        if task.conditions or task.loop is not None or self._condition is not True:
+            refuse("a variable that is set under a condition")
+        expressions = Expressions(Scope(self._names, task.variables))
+        for name, raw in task.arguments.items():
+            if name != "cacheable":
+                self._names.set_fact(name, expressions.value(raw), task.place)
+        return Converted(task, comments=("see 'values'",))
+
+    # Handlers
+
+    def _handler(self, topic: Any) -> Iterator[str]:
+        """Yield the references of the handlers of a name or topic. Raise ``Unconvertible`` if there are none."""
+        name = str(topic).rpartition(" : ")[2]
+        numbers = [
+            row.number
+            for row in self._play.handlers
+            if name == row.name or name in map(str, as_list(row.keywords.get("listen")))
+        ]
+        for number in numbers:
+            handler = self._handlers.get(number)
+            if handler is not None and number not in self._notified:
+                self._notified.add(number)
+            for declaration in handler.declarations if handler is not None else ():
+                yield declaration.reference
+        if not numbers:
+            msg = f"there is no handler '{name}'"
+            raise Unconvertible(msg)
+
+
+def _refusal(task: Task) -> str:
+    """Return the reason that a task cannot be converted, from its keywords, or ""."""
+    keywords = task.keywords
+    if task.short in _WITHOUT:
+        return f"{task.short} has no counterpart"
+    if keywords.get("delegate_to") not in {None, *_LOCAL} or (keywords.get("delegate_to") and keywords.get("run_once")):
+        return "'delegate_to' has no counterpart: a manifest describes one machine"
+    if keywords.get("run_once"):
+        return "'run_once' has no counterpart: a manifest describes one machine"
+    if keywords.get("async") and str(keywords.get("poll", 1)) == "0":
+        return "a task in the background has no counterpart"
+    return "the tag 'never' has no counterpart" if "never" in task.tags else ""
+
+
+def _declare_module(module: ModuleTask) -> None:
+    """Declare an `ansible_module` with the arguments of a task. Raise ``Unconvertible``."""
+    task = module.task
+    if module.user is not None:
+        refuse(f"'become_user' of {task.short}")
+    arguments = dict(module.arguments)
+    raw = arguments.pop("_raw_params", None)
+    if raw is not None:
+        if task.short not in {*_COMMANDS, "script"}:
+            refuse(f"the free form of {task.short}")
+        arguments["cmd"] = raw
+    source = arguments.get("src")
+    is_literal = isinstance(source, str) and "${" not in source and "://" not in source
+    if is_literal and task.short in {"copy", "unarchive"} and not module.switch("remote_src"):
+        arguments["src"] = _absolute(module, str(source))
+    if task.short == "script":
+        program, blank, words = str(raw).partition(" ")
+        arguments["cmd"] = f"{_absolute(module, program)}{blank}{words}"
+    if task.short == "template":
+        msg = "a template by ansible_module has no variables"
+        raise Unconvertible(msg)
+    module.named("ansible_module", task.short, {"module": task.module, "args": arguments or None})
+
+
+def _absolute(module: ModuleTask, name: str) -> str:
+    """Return the absolute path of a file of the playbook."""
+    return os.path.abspath(os.path.join(module.directory, module.plain_file(name, "files")))
+
+
+def _declare_handler(module: ModuleTask) -> None:
+    """Declare the resource that a handler refreshes. Raise ``Unconvertible``."""
+    task = module.task
+    if task.short in {"service", "systemd", "systemd_service"}:
+        name, state = module.take("name", "service", "unit"), module.word("state", default="")
+        if name is None and module.flag("daemon_reload"):
+            module.named("exec", "daemon-reload", {"command": "systemctl daemon-reload", "refreshonly": True})
+            return
+        if name is None or state not in {"restarted", "reloaded"}:
+            refuse("a handler that neither restarts nor reloads a service")
+        module.declare("service", name, {"refresh": state.removesuffix("ed")})
+    elif task.short in _COMMANDS:
+        command_modules.command(module)
+        module.check_all_used()
+        for declaration in module.declarations:
+            declaration.attributes["refreshonly"] = True
+    else:
+        msg = f"a handler with {task.short} has no counterpart: only services and commands are refreshed"
+        raise Unconvertible(msg)
+
+
+def _add_keywords(module: ModuleTask) -> Iterator[str]:
+    """Add the effects of keywords about failures, tries and variables of the environment; yield comments."""
+    keywords, declarations = module.task.keywords, module.declarations
+    execs = [row for row in declarations if row.type == "exec"]
+    if (environment := keywords.get("environment")) and isinstance(environment, dict):
+        variables = {name: str(written(module.expressions.value(value))) for name, value in environment.items()}
+        for row in execs:
+            row.attributes["environment"] = variables
+        if not execs:
+            yield "without the variables of 'environment'"
+    if "retries" in keywords or "until" in keywords:
+        _add_tries(keywords, declarations)
+    yield from _add_failures(keywords, declarations, execs)
+    if keywords.get("changed_when") is False and execs:
+        yield "runs in every apply, as it has no 'creates', 'onlyif' or 'unless'"
+    elif "changed_when" in keywords:
+        yield "without 'changed_when'"
+
+
+def _add_tries(keywords: Mapping[str, Any], declarations: Sequence[Declaration]) -> None:
+    retries, delay = keywords.get("retries", 3), keywords.get("delay", 5)
+    if not all(isinstance(number, int) for number in (retries, delay)):
+        refuse("'retries' that is no number")
+    for row in declarations:
+        tries = {"tries": retries + 1, "try_sleep": delay}
+        row.attributes.update(tries if row.type == "exec" else {"retry": {"tries": retries + 1, "delay": delay}})
+
+
+def _add_failures(
+    keywords: Mapping[str, Any], declarations: Sequence[Declaration], execs: Sequence[Declaration]
+) -> Iterator[str]:
+    if keywords.get("ignore_errors") or keywords.get("failed_when") is False:
+        yield "a failure is not ignored: it skips the dependents, and the exit code is 1"
+    elif "failed_when" in keywords:
+        codes = _success_codes(keywords["failed_when"], str(keywords.get("register")))
+        if codes is None or len(execs) != len(declarations):
+            yield "without 'failed_when'"
+        for row in execs if codes else ():
+            row.attributes["returns"] = codes
+
+
+def _success_codes(raw: Any, register: str) -> list[int] | None:
+    """Return the exit codes of a success, from `failed_when`; None for another expression."""
+    name = re.escape(register)
+    text = " ".join(str(raw).split())
+    if match := re.fullmatch(rf"{name}\.rc not in \[([\d, ]+)\]", text):
+        return [int(code) for code in match[1].split(",")]
+    if match := re.fullmatch(rf"{name}\.rc > (\d+)", text):
+        return list(range(int(match[1]) + 1))
+    return None
+
+
+class _Conditions:
+    """The terms of a task's `when`: a condition, and those about results of earlier tasks."""
+
+    def __init__(self, task: Task, expressions: Expressions, names: Names) -> None:
+        """Convert the terms. Raise ``Unconvertible``."""
+        self._names = names
+        self._changed: list[str] = []
+        self._tests: list[tuple[str, bool]] = []
+        conditions = []
+
+        def is_result(name: str) -> bool:
+            return names.result(name) is not None
+
+        for raw in task.conditions:
+            if isinstance(raw, (Vault, list, dict)) or raw is None:
+                msg = "a condition that is no expression"
+                raise Unconvertible(msg)
+            for term in terms(raw):
+                if changed := changed_results(term, is_result):
+                    self._changed += changed
+                elif (test := result_test(term, is_result)) is not None:
+                    self._tests.append(test)
+                else:
+                    conditions.append(_resolved(expressions, term))
+        self.condition = all_of(conditions)
+        if self.condition is False:
+            msg = "its condition never holds"
+            raise Unconvertible(msg)
+
+    def add_guards(self, declarations: Sequence[Declaration]) -> None:
+        """Add the terms about results to commands. Raise ``Unconvertible`` for other resources."""
+        if not (self._changed or self._tests):
+            return
+        if any(row.type != "exec" for row in declarations):
+            msg = "a condition about the result of a task: only commands have a counterpart"
+            raise Unconvertible(msg)
+        for declaration in declarations:
+            for name in self._changed:
+                self._subscribe(declaration, name)
+            for name, is_success in self._tests:
+                self._guard(declaration, name, is_success=is_success)
+
+    def _subscribe(self, declaration: Declaration, name: str) -> None:
+        result = self._names.result(name)
+        if result is None or not result.declarations or "${each." in declaration.reference:
+            msg = f"a change of '{name}', whose task has no resource, or in a loop"
+            raise Unconvertible(msg)
+        declaration.attributes["refreshonly"] = True
+        for source in result.declarations:
+            notified = as_list(source.attributes.get("notify"))
+            if declaration.reference not in notified:
+                notified = [*notified, declaration.reference]
+            source.attributes["notify"] = notified if len(notified) > 1 else notified[0]
+
+    def _guard(self, declaration: Declaration, name: str, *, is_success: bool) -> None:
+        result, attributes = self._names.result(name), declaration.attributes
+        if result is None or (result.command is None and result.path is None):
+            msg = f"the result '{name}' is no check"
+            raise Unconvertible(msg)
+        command: Any = ["test", "-e", result.path] if result.path is not None else result.command
+        key = "onlyif" if is_success else "unless"
+        if result.path is not None and not is_success and "creates" not in attributes:
+            attributes["creates"] = result.path
+            return
+        attributes[key] = [*as_list(attributes.get(key)), command]
+
+
+def _resolved(expressions: Expressions, term: nodes.Node) -> Any:
+    """Return the condition of a term, also where it is a variable whose text is an expression."""
+    return expressions.condition(term)
+
+
+def _as_check(module: ModuleTask) -> Result:
+    """Return the result of a command or `stat` that later commands test. Raise ``Unconvertible``."""
+    if module.task.short == "stat":
+        return Result(path=written(module.need("path")))
+    if any(name in module.arguments for name in ("chdir", "stdin", "creates", "removes")) or module.task.conditions:
+        refuse("a check with options or a condition")
+    attributes = command_modules.command_attributes(module)
+    command = written(attributes["command"])
+    is_shell = attributes.get("shell") and isinstance(command, str)
+    return Result(command=["/bin/sh", "-c", command] if is_shell else command)
+
+
+def _usage(name: str, play: Play, own: Task) -> str:
+    """Return how other tasks use a registered result: ``check``, ``result``, or "" for its changes alone."""
+    pattern = re.compile(
+        rf"(?<![\w.']){re.escape(name)}\b((?:\.\w+|\[['\"]\w+['\"]\])*)(?:\s*\|\s*bool)?(\s+is\s+(?:not\s+)?\w+)?"
+    )
+    usage = ""
+    for task in (*play.tasks, *play.handlers):
+        if task.number == own.number:
+            continue
+        in_conditions = [match for raw in task.conditions for match in pattern.finditer(str(raw))]
+        rest = (task.arguments, task.variables, task.loop and task.loop.collection, task.keywords.get("environment"))
+        if any(pattern.search(text) for part in rest for text in _texts(part) if is_template(text)):
+            return "result"
+        for match in in_conditions:
+            member, test = match[1].replace("['", ".").replace("']", ""), (match[2] or "").split()[-1:]
+            if member in {".rc", ".failed", ".stat.exists"} or test in (["failed"], ["succeeded"], ["success"]):
+                usage = "check"
+    return usage
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _texts(part)
+    elif isinstance(value, str):
+        yield value
+
+
+def _is_items(collection: Any) -> bool:
+    return (
+        isinstance(collection, str)
+        and re.search(r"\|\s*(?:ansible\.builtin\.)?dict2items\s*\}\}\s*\Z", collection) is not None
+    )
+
+
+def _flattened(values: list[Any]) -> list[Any]:
+    return [part for value in values for part in (value if isinstance(value, list) else [value])]
+
+
+def _literal_elements(task: Task, loop: Loop) -> list[Any] | None:
+    """Return the elements of a loop that are literal, or None."""
+    elements: Any = loop.collection
+    if loop.kind == "with_fileglob":
+        patterns = [pattern for pattern in as_list(elements) if isinstance(pattern, str) and "{{" not in pattern]
+        elements = [path for pattern in patterns for path in _matches(pattern, task.directories)]
+    elif loop.kind == "with_dict" and isinstance(elements, dict):
+        elements = [{"key": key, "value": value} for key, value in elements.items()]
+    elif loop.kind not in {"loop", "with_items", "with_list"}:
+        return None
+    is_literal = isinstance(elements, list) and len(elements) <= _UNROLLED
+    return (_flattened(elements) if loop.kind == "with_items" else elements) if is_literal else None
+
+
+def _matches(pattern: str, directories: Sequence[str]) -> list[str]:
+    """Return the files of a pattern in the first directory that has any."""
+    for directory in directories:
+        if files := sorted(glob.glob(os.path.join(directory, pattern))):
+            return [os.path.abspath(file) for file in files]
+    return []

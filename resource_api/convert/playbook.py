@@ -1,0 +1,501 @@
+"""The plays of a playbook: tasks in their order, with all that they inherit from blocks, roles, includes and plays.
+
+Files are read where a playbook names them literally: roles, tasks, variables and playbooks beside it. A part that
+cannot be followed becomes a task with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from resource_api.convert import ansible_yaml
+from resource_api.convert.ansible_yaml import Mapping, Vault
+from resource_api.model.values import document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+#: Keys of a task that are no module.
+_KEYWORDS_TEXT: Final = """
+    action any_errors_fatal args async become become_exe become_flags become_method become_user block always rescue
+    changed_when check_mode collections connection debugger delay delegate_facts delegate_to diff environment
+    failed_when ignore_errors ignore_unreachable listen local_action loop loop_control module_defaults name no_log
+    notify poll port register remote_user retries run_once static tags throttle timeout until vars when"""
+_KEYWORDS: Final = frozenset(_KEYWORDS_TEXT.split())
+_INCLUDES: Final = ("include_tasks", "import_tasks", "include")
+_ROLES: Final = ("include_role", "import_role")
+#: Words of a free form: a text in quotes or with an expression is one.
+_WORD: Final = re.compile(r"""(?:\{\{.*?\}\}|"(?:[^"\\]|\\.)*"|'[^']*'|[^\s"'])+""")
+_ASSIGNED: Final = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
+_QUOTED: Final = re.compile(r"""(["'])(.*)\1\Z""", re.DOTALL)
+#: Options in the free form of a command.
+_COMMAND_OPTIONS: Final = ("creates", "removes", "chdir", "executable", "stdin", "warn", "stdin_add_newline")
+#: Modules whose free form is a command.
+COMMANDS: Final = ("command", "shell", "raw", "script", "win_command", "win_shell", "expect")
+#: The most tasks of a playbook with all that it includes.
+MOST_TASKS: Final = 20_000
+#: Namespaces of modules that are known by their short names.
+_NAMESPACES: Final = ("ansible.builtin.", "ansible.legacy.", "ansible.posix.", "community.general.")
+
+
+class Place(NamedTuple):
+    """The position of a part of a playbook."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        """Return ``site.yml:12``."""
+        return f"{self.file}:{self.line}"
+
+
+class Loop(NamedTuple):
+    """The loop of a task: its kind, such as ``with_dict``, its collection and the names of its variables."""
+
+    kind: str
+    collection: Any
+    variable: str = "item"
+    counter: str = ""
+
+
+class Task(NamedTuple):
+    """A task with its module's arguments as written, and the keywords that hold for it."""
+
+    number: int
+    module: str
+    arguments: dict[str, Any]
+    name: str
+    place: Place
+    keywords: dict[str, Any]
+    conditions: tuple[Any, ...] = ()
+    tags: tuple[str, ...] = ()
+    loop: Loop | None = None
+    #: Mappings of variables, the innermost first.
+    variables: tuple[dict[str, Any], ...] = ()
+    #: Directories in which its files are searched.
+    directories: tuple[str, ...] = ()
+    #: The numbers of the tasks after whose failure it runs.
+    rescues: tuple[int, ...] = ()
+    #: The reason that the task cannot be converted, or "".
+    problem: str = ""
+
+    @property
+    def short(self) -> str:
+        """The module without a namespace whose modules are known."""
+        return short_name(self.module)
+
+    @property
+    def title(self) -> str:
+        """The name, or else the module."""
+        return self.name or self.module
+
+
+class Variable(NamedTuple):
+    """A variable of a play, as written."""
+
+    value: Any
+    place: Place
+
+
+class Play(NamedTuple):
+    """A play: its hosts, its tasks in their order, its handlers and its variables."""
+
+    place: Place
+    hosts: str
+    name: str
+    keywords: dict[str, Any]
+    tasks: list[Task]
+    handlers: list[Task]
+    variables: dict[str, Variable]
+    #: Remarks on parts that are no tasks, by their places.
+    remarks: list[tuple[Place, str]]
+
+
+class _Context(NamedTuple):
+    """All that the tasks of one list inherit."""
+
+    file: str
+    directories: tuple[str, ...]
+    keywords: dict[str, Any]
+    conditions: tuple[Any, ...] = ()
+    tags: tuple[str, ...] = ()
+    variables: tuple[dict[str, Any], ...] = ()
+    rescues: tuple[int, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def short_name(module: str) -> str:
+    """Return the name of a module without a namespace whose modules are known."""
+    return next((module.removeprefix(space) for space in _NAMESPACES if module.startswith(space)), module)
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, nothing for None, and a single value in a list."""
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def read(path: str) -> list[Play]:
+    """Return the plays of a playbook. Raise ``ManifestError`` for a file that is no playbook or includes itself."""
+    return list(_Reader(path).plays(path, ()))
+
+
+class _Reader:
+    """Reads a playbook and the files that it names."""
+
+    def __init__(self, path: str) -> None:
+        self._directory = os.path.dirname(path)
+        self._count = 0
+        self._variables: dict[str, Variable] = {}
+        self._remarks: list[tuple[Place, str]] = []
+        self._handlers: list[Task] = []
+        self._roles: set[str] = set()
+
+    # Plays
+
+    def plays(self, path: str, files: tuple[str, ...]) -> Iterator[Play]:
+        """Yield the plays of a file; ``files`` are those that import it."""
+        data = self._list_of(path, files, "a playbook is a list of plays")
+        for entry in data:
+            play = self._mapping(entry, path, "a play")
+            imported = next((play[key] for key in play if short_name(key) == "import_playbook"), None)
+            if imported is not None:
+                if not isinstance(imported, str) or "{{" in imported:
+                    raise self._error(path, play, "import_playbook needs the name of a file")
+                yield from self.plays(os.path.join(os.path.dirname(path), imported), (*files, path))
+                continue
+            if "hosts" not in play:
+                raise self._error(path, play, "this is no play: it has no 'hosts'")
+            yield self._play(play, path)
+
+    def _play(self, play: Mapping, path: str) -> Play:
+        self._variables, self._remarks, self._handlers, self._roles = {}, [], [], set()
+        place = self._place(path, play)
+        directory = os.path.dirname(path)
+        self._read_group_variables(directory)
+        self._add_variables(play.get("vars"), path)
+        for entry in as_list(play.get("vars_prompt")):
+            if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
+                self._variables[entry["name"]] = Variable(Vault(), self._place(path, entry))
+        for name in as_list(play.get("vars_files")):
+            self._read_variables_file(name, directory, place)
+        context = self._inherit(_Context(path, (os.path.join(directory, "files"), directory), {}), play)
+        tasks = [*self._tasks(play.get("pre_tasks"), context)]
+        for entry in as_list(play.get("roles")):
+            tasks += self._role_entry(entry, context, place)
+        tasks += self._tasks(play.get("tasks"), context)
+        tasks += self._tasks(play.get("post_tasks"), context)
+        handlers = [*self._handlers, *self._tasks(play.get("handlers"), context)]
+        hosts = ",".join(map(str, as_list(play["hosts"])))
+        name = play.get("name")
+        keywords = {key: play[key] for key in play if key not in {"tasks", "handlers", "roles", "vars"}}
+        return Play(
+            place,
+            hosts,
+            name if isinstance(name, str) else "",
+            keywords,
+            tasks,
+            handlers,
+            dict(self._variables),
+            list(self._remarks),
+        )
+
+    # Variables
+
+    def _add_variables(self, variables: Any, path: str, *, weak: bool = False) -> None:
+        """Add the members of a mapping; ``weak``: only those that there are not yet."""
+        if isinstance(variables, Mapping):
+            for name, value in variables.items():
+                if not (weak and name in self._variables):
+                    line, column = variables.keys_at.get(name, variables.position)
+                    self._variables[name] = Variable(value, Place(path, line, column))
+
+    def _read_group_variables(self, directory: str) -> None:
+        """Add the variables of the group `all` beside a playbook."""
+        for name in ("all", "all.yml", "all.yaml", "all/main.yml", "all/vars.yml"):
+            path = os.path.join(directory, "group_vars", name)
+            if os.path.isfile(path):
+                self._add_variables_of(path)
+
+    def _add_variables_of(self, path: str, *, weak: bool = False) -> None:
+        data = ansible_yaml.read(path)
+        if isinstance(data, Vault):
+            self._remarks.append((Place(path, 1, 1), "the file is encrypted: its variables become mandatory inputs"))
+        self._add_variables(data, path, weak=weak)
+
+    def _read_variables_file(self, name: Any, directory: str, place: Place) -> None:
+        """Add the variables of a file that a play or a task names."""
+        path = os.path.join(directory, name) if isinstance(name, str) else ""
+        if not path or "{{" in path or not os.path.isfile(path):
+            remark = f"the file of variables {document.quote_key(str(name))} is not beside the playbook"
+            self._remarks.append((place, remark))
+            return
+        self._add_variables_of(path)
+
+    # Roles
+
+    def _role_entry(self, entry: Any, context: _Context, place: Place) -> list[Task]:
+        """Return the tasks of an entry of `roles`."""
+        if isinstance(entry, Mapping):
+            place = self._place(context.file, entry)
+            known = {"role", "name", "when", "tags", "vars", "become", "become_user", "delegate_to", "environment"}
+            parameters = {key: value for key, value in entry.items() if key not in known}
+            name = entry.get("role", entry.get("name"))
+            inner = self._inherit(context, entry)
+            inner = inner._replace(variables=(parameters, *inner.variables)) if parameters else inner
+        else:
+            name, inner = entry, context
+        return self._role(name, inner, place)
+
+    def _role(self, name: Any, context: _Context, place: Place, tasks_from: str = "main") -> list[Task]:
+        """Return the tasks of a role, and add its variables and handlers."""
+        directory = next((path for path in self._role_directories(name) if os.path.isdir(path)), "")
+        if not directory:
+            reason = f"the role {document.quote_key(str(name))} is not beside the playbook"
+            return [self._unconvertible(f"role {name}", place, reason)]
+        tasks = []
+        inner = context._replace(directories=(os.path.join(directory, "files"), directory, *context.directories))
+        if directory not in self._roles:
+            self._roles.add(directory)
+            tasks += self._dependencies(directory, inner)
+            self._add_role_variables(directory)
+            self._handlers += self._tasks_of(directory, "handlers", "main", inner)
+        if tasks_from != "main" or not self._is_repeated(directory, context):
+            tasks += self._tasks_of(directory, "tasks", tasks_from, inner)
+        return tasks
+
+    def _is_repeated(self, directory: str, context: _Context) -> bool:
+        """Return whether a role was in the play before with the same variables; it then counts once."""
+        key = f"{directory}\0{context.variables!r}\0{context.conditions!r}"
+        is_repeated = key in self._roles
+        self._roles.add(key)
+        return is_repeated
+
+    def _role_directories(self, name: Any) -> list[str]:
+        if not isinstance(name, str) or "{{" in name:
+            return []
+        return [os.path.join(self._directory, "roles", name), os.path.join(self._directory, name)]
+
+    def _dependencies(self, directory: str, context: _Context) -> list[Task]:
+        path = _yaml_file(os.path.join(directory, "meta"), "main")
+        meta = ansible_yaml.read(path) if path else None
+        entries = as_list(meta.get("dependencies")) if isinstance(meta, Mapping) else []
+        inner = context._replace(file=path, files=(*context.files, path))
+        if path in context.files:
+            raise document.manifest_error(path, (1, 1), "include", "this role depends on itself")
+        return [task for entry in entries for task in self._role_entry(entry, inner, Place(path, 1, 1))]
+
+    def _add_role_variables(self, directory: str) -> None:
+        for kind, weak in (("defaults", True), ("vars", False)):
+            if path := _yaml_file(os.path.join(directory, kind), "main"):
+                self._add_variables_of(path, weak=weak)
+
+    def _tasks_of(self, directory: str, kind: str, name: str, context: _Context) -> list[Task]:
+        path = _yaml_file(os.path.join(directory, kind), name)
+        return self._included(path, context) if path else []
+
+    # Tasks
+
+    def _included(self, path: str, context: _Context) -> list[Task]:
+        """Return the tasks of a file."""
+        files = (*context.files, context.file)
+        data = self._list_of(path, files, "a file of tasks is a list of tasks")
+        return list(self._tasks(data, context._replace(file=path, files=files)))
+
+    def _tasks(self, entries: Any, context: _Context) -> Iterator[Task]:
+        """Yield the tasks of a list, with those of its blocks and includes."""
+        if entries is not None and not isinstance(entries, list):
+            raise document.manifest_error(context.file, (1, 1), "syntax", "tasks are a list")
+        for entry in entries or ():
+            task = self._mapping(entry, context.file, "a task")
+            if "block" in task:
+                yield from self._block(task, context)
+                continue
+            yield from self._task(task, context)
+
+    def _block(self, block: Mapping, context: _Context) -> Iterator[Task]:
+        inner = self._inherit(context, block)
+        tasks = list(self._tasks(block["block"], inner))
+        yield from tasks
+        rescued = tuple(task.number for task in tasks)
+        yield from self._tasks(block.get("rescue"), inner._replace(rescues=rescued))
+        yield from self._tasks(block.get("always"), inner)
+
+    def _task(self, task: Mapping, context: _Context) -> Iterator[Task]:
+        """Yield a task, or those that it includes."""
+        place = self._place(context.file, task)
+        name = task.get("name")
+        inner = self._inherit(context, task)
+        module, value = self._module(task, context.file)
+        arguments = self._arguments(module, value, task.get("args"))
+        short, loop = short_name(module), self._loop(task)
+        title = name if isinstance(name, str) else ""
+        if short in _INCLUDES + _ROLES or short == "include_vars":
+            if loop is not None:
+                yield self._unconvertible(title or module, place, f"a loop over {short} is not followed", module)
+                return
+            yield from self._follow(short, arguments, inner, place, title)
+            return
+        self._number_next(context.file, task)
+        problem = "local_action runs on another machine" if "local_action" in task else ""
+        yield Task(
+            self._count,
+            module,
+            arguments,
+            title,
+            place,
+            {**inner.keywords, **{key: task[key] for key in task if key in _KEYWORDS}},
+            inner.conditions,
+            inner.tags,
+            loop,
+            inner.variables,
+            inner.directories,
+            inner.rescues,
+            problem,
+        )
+
+    def _number_next(self, file: str, entry: Mapping) -> None:
+        self._count += 1
+        if self._count > MOST_TASKS:
+            raise document.manifest_error(file, entry.position, "limit", f"more than {MOST_TASKS} tasks")
+
+    def _follow(
+        self, short: str, arguments: dict[str, Any], context: _Context, place: Place, title: str
+    ) -> Iterator[Task]:
+        """Yield the tasks that a task includes, or one with the reason that it cannot be followed."""
+        if short in _ROLES:
+            tasks_from = str(arguments.get("tasks_from", "main")).removesuffix(".yml")
+            yield from self._role(arguments.get("name"), context, place, tasks_from)
+            return
+        name = arguments.get("file", arguments.get("_raw_params"))
+        directory = os.path.dirname(context.file)
+        candidates = [os.path.join(directory, str(name)), os.path.join(directory, "..", "vars", str(name))]
+        path = next((path for path in candidates if os.path.isfile(path)), "")
+        if not isinstance(name, str) or "{{" in name or not path:
+            reason = f"the file {document.quote_key(str(name))} is not beside the playbook"
+            yield self._unconvertible(title or short, place, reason, short)
+        elif short == "include_vars":
+            if arguments.get("name"):
+                yield self._unconvertible(title or short, place, "include_vars with 'name' is not followed", short)
+            else:
+                self._add_variables_of(path)
+        else:
+            yield from self._included(path, context)
+
+    def _unconvertible(self, title: str, place: Place, reason: str, module: str = "") -> Task:
+        self._count += 1
+        return Task(self._count, module, {}, title, place, {}, problem=reason)
+
+    def _module(self, task: Mapping, file: str) -> tuple[str, Any]:
+        """Return the module of a task and its arguments as written. Raise ``ManifestError``."""
+        names = [key for key in task if key not in _KEYWORDS and not key.startswith("with_")]
+        for key in ("action", "local_action"):
+            value = task.get(key)
+            if isinstance(value, str):
+                module, _, rest = value.partition(" ")
+                return module, rest
+            if isinstance(value, Mapping) and isinstance(value.get("module"), str):
+                return value["module"], {name: part for name, part in value.items() if name != "module"}
+        if len(names) != 1:
+            which = " and ".join(map(document.quote_key, names[:3]))
+            message = f"a task has one module, this one has {which}" if names else "this task has no module"
+            raise self._error(file, task, message)
+        return names[0], task[names[0]]
+
+    def _arguments(self, module: str, value: Any, more: Any) -> dict[str, Any]:
+        """Return the arguments of a module: a mapping, or those of its free form."""
+        if isinstance(value, dict):
+            arguments = dict(value)
+        elif isinstance(value, str) and not isinstance(value, ansible_yaml.Raw):
+            is_command = short_name(module) in COMMANDS
+            arguments = _command_form(value) if is_command else _free_form(value)
+        else:
+            arguments = {} if value is None else {"_raw_params": value}
+        return {**more, **arguments} if isinstance(more, dict) else arguments
+
+    def _loop(self, task: Mapping) -> Loop | None:
+        control = task.get("loop_control")
+        control = control if isinstance(control, dict) else {}
+        variable, index = str(control.get("loop_var", "item")), str(control.get("index_var", ""))
+        kind = next((key for key in task if key == "loop" or key.startswith("with_")), "")
+        return Loop(kind, task[kind], variable, index) if kind else None
+
+    def _inherit(self, context: _Context, entry: Mapping) -> _Context:
+        """Return the context of what stands below a play, block, include or role; of a task, its own."""
+        keywords = dict(context.keywords)
+        for key in ("become", "become_user", "environment", "ignore_errors", "no_log", "delegate_to", "run_once"):
+            if key in entry:
+                value = entry[key]
+                both = key == "environment" and isinstance(value, dict) and isinstance(keywords.get(key), dict)
+                keywords[key] = {**keywords[key], **value} if both else value
+        conditions = tuple(as_list(entry.get("when")))
+        tags = tuple(word for tag in as_list(entry.get("tags")) for word in str(tag).split(","))
+        variables = entry.get("vars") if "hosts" not in entry else None
+        return context._replace(
+            keywords=keywords,
+            conditions=context.conditions + conditions,
+            tags=(*context.tags, *(tag.strip() for tag in tags if tag.strip() not in context.tags)),
+            variables=(variables, *context.variables) if isinstance(variables, dict) else context.variables,
+        )
+
+    # Files and positions
+
+    def _list_of(self, path: str, files: Sequence[str], message: str) -> list[Any]:
+        """Return the list in a file. Raise ``ManifestError`` for another content, and for a cycle."""
+        if any(os.path.realpath(path) == os.path.realpath(file) for file in files):
+            raise document.manifest_error(path, (1, 1), "include", f"this file includes itself, by {files[-1]}")
+        data = ansible_yaml.read(path)
+        if data is None:
+            return []
+        if isinstance(data, Vault):
+            raise document.manifest_error(path, (1, 1), "value", "this file is encrypted by ansible-vault")
+        if not isinstance(data, list):
+            raise document.manifest_error(path, (1, 1), "syntax", message)
+        return data
+
+    def _mapping(self, entry: Any, file: str, noun: str) -> Mapping:
+        if isinstance(entry, Mapping):
+            return entry
+        raise document.manifest_error(file, (1, 1), "syntax", f"{noun} is a mapping, not {str(entry)[:40]!r}")
+
+    def _place(self, file: str, entry: Mapping) -> Place:
+        return Place(file, *entry.position)
+
+    def _error(self, file: str, entry: Mapping, message: str) -> Exception:
+        return document.manifest_error(file, entry.position, "syntax", message)
+
+
+def _yaml_file(directory: str, name: str) -> str:
+    """Return the path of a file of YAML with this name, or ""."""
+    candidates = (os.path.join(directory, f"{name}{suffix}") for suffix in (".yml", ".yaml", ""))
+    return next((path for path in candidates if os.path.isfile(path)), "")
+
+
+def _unquoted(text: str) -> str:
+    return match[2] if (match := _QUOTED.match(text)) else text
+
+
+def _free_form(text: str) -> dict[str, Any]:
+    """Return the arguments of ``key=value`` words; the rest is ``_raw_params``."""
+    arguments: dict[str, Any] = {}
+    rest = []
+    for word in _WORD.findall(text):
+        if match := _ASSIGNED.match(word):
+            arguments[match[1]] = _unquoted(match[2])
+        else:
+            rest.append(word)
+    return {**arguments, "_raw_params": " ".join(rest)} if rest else arguments
+
+
+def _command_form(text: str) -> dict[str, Any]:
+    """Return a command with the options among its words."""
+    arguments: dict[str, Any] = {}
+    for word in _WORD.findall(text):
+        match = _ASSIGNED.match(word)
+        if match and match[1] in _COMMAND_OPTIONS:
+            arguments[match[1]] = _unquoted(match[2])
+            text = text.replace(word, "", 1)
+    return {**arguments, "_raw_params": text.strip()}

@@ -1,0 +1,346 @@
+"""Modules of Ansible about packages, accounts, services and settings of the system, as resources."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.convert.expressions import Reference, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from resource_api.convert.module_task import ModuleTask
+
+_PRESENT: Final = ("present", "absent")
+_STATES: Final = {
+    "present": "present",
+    "installed": "present",
+    "latest": "latest",
+    "absent": "absent",
+    "removed": "absent",
+}
+_VERSIONED: Final = re.compile(r"([A-Za-z0-9.+_-]+)(==?)([A-Za-z0-9.+:~!_-]+)\Z")
+_KEY: Final = re.compile(
+    r"(?:(?P<options>\S.*?)\s+)?(?P<type>(?:ssh|ecdsa|sk)-\S+)\s+(?P<key>\S+)(?:\s+(?P<comment>.*))?\Z"
+)
+#: An option of a key, with a value in quotes that may hold commas.
+_OPTION: Final = re.compile(r'(?:[^",]|"(?:\\.|[^"\\])*")+')
+
+
+# Packages
+
+
+def package(task: ModuleTask) -> None:
+    """Convert `apt`, `dnf`, `yum` and `package`."""
+    state = _STATES.get(task.word("state", default="present"), "")
+    names = task.items("name", "pkg", "package")
+    if not state:
+        refuse(f"'state: {task.take('state')}'")
+    task.ignore("force_apt_get", "update_cache_retries", "update_cache_retry_max_delay", "use", "lock_timeout")
+    task.ignore("install_weak_deps", "allowerasing")
+    _update_lists(task)
+    options = []
+    if task.flag("install_recommends", default=True) is False:
+        options.append("--no-install-recommends")
+    if (release := task.take("default_release")) is not None:
+        options.append(f"--target-release={release}")
+    purge = task.flag("purge")
+    attributes = {"ensure": state, "purge": purge, "install_options": options or None}
+    if names is None:
+        if task.take("upgrade") or task.take("deb") or not task.declarations:
+            refuse("a task without names of packages")
+        return
+    _each(task, "package", names, attributes)
+
+
+def _each(task: ModuleTask, type_name: str, names: list[Any] | Reference, attributes: dict[str, Any]) -> None:
+    """Declare a resource for each name, with its version if it has one."""
+    if isinstance(names, Reference) and names.path.startswith("each."):
+        names = [names]
+    if isinstance(names, Reference):
+        if task.in_loop:
+            refuse("a list within a loop")
+        task.declare(type_name, Reference("each.key"), {**attributes, "for_each": names})
+        return
+    for name in names:
+        version = _VERSIONED.match(name) if isinstance(name, str) else None
+        more = {"ensure": version[3]} if version else {}
+        if isinstance(name, str) and "${" not in name and not version and "=" in name:
+            refuse(f"the version in '{name}'")
+        task.declare(type_name, version[1] if version else name, attributes | more)
+
+
+def _update_lists(task: ModuleTask) -> None:
+    """Declare the update of apt's lists, where the task asks for it."""
+    age = task.take("cache_valid_time")
+    updates = task.switch("update_cache", default=age is not None)
+    if not updates or task.task.short not in {"apt", "package"}:
+        return
+    attributes: dict[str, Any] = {"command": "apt-get update"}
+    if age is not None:
+        minutes = max(int(age) // 60, 1) if isinstance(age, int) or str(age).isdigit() else refuse("'cache_valid_time'")
+        attributes |= {"unless": f"find /var/lib/apt/lists -maxdepth 0 -mmin -{minutes} | grep -q .", "shell": True}
+    task.declare("exec", "apt-get update", attributes)
+
+
+def dpkg_selections(task: ModuleTask) -> None:
+    """Convert `dpkg_selections`."""
+    selection = task.word("selection", among=("hold", "install"))
+    task.declare("package", task.need("name"), {"mark": "hold" if selection == "hold" else "none"})
+
+
+def pip(task: ModuleTask) -> None:
+    """Convert `pip` in a virtual environment."""
+    environment, names = task.take("virtualenv"), task.items("name")
+    if environment is None or names is None:
+        refuse("pip without 'virtualenv' or 'name'")
+    state = {**_STATES, "forcereinstall": ""}[task.word("state", default="present", among=tuple(_STATES))]
+    python = task.take("virtualenv_python")
+    task.ignore("virtualenv_command", "virtualenv_site_packages")
+    options = str(task.take("extra_args", default="")).split() or None
+    if not task.in_loop:
+        if python is not None and not str(python).startswith("/"):
+            python = f"/usr/bin/{python}"
+        task.declare("python_venv", environment, {"python": python})
+    if isinstance(names, Reference):
+        refuse("a list of Python packages that is an expression")
+    for name in names or ():
+        version = _VERSIONED.match(name) if isinstance(name, str) else None
+        attributes = {"ensure": version[3] if version else state, "virtualenv": environment, "install_options": options}
+        plain = version[1] if version else name
+        text = f"${{{plain.path}}}" if isinstance(plain, Reference) else plain
+        path = f"${{{environment.path}}}" if isinstance(environment, Reference) else environment
+        task.declare("python_package", f"{text} {path}", {**attributes, "name": plain})
+
+
+def deb822_repository(task: ModuleTask) -> None:
+    """Convert `deb822_repository`."""
+    attributes: dict[str, Any] = {"ensure": task.word("state", default="present", among=_PRESENT)}
+    for name in ("types", "uris", "suites", "components", "architectures"):
+        attributes[name] = task.items(name)
+    attributes |= {"signed_by": task.take("signed_by"), "enabled": task.flag("enabled")}
+    task.declare("apt_source", task.need("name"), attributes)
+
+
+# Accounts
+
+
+def user(task: ModuleTask) -> None:
+    """Convert `user`."""
+    name, state = task.need("name", "user"), task.word("state", default="present", among=_PRESENT)
+    if state == "absent":
+        task.ignore(*task.arguments)
+        task.declare("user", name, {"ensure": "absent", "managehome": task.flag("remove")})
+        return
+    groups = task.items("groups")
+    attributes: dict[str, Any] = {"ensure": "present", "uid": task.take("uid"), "gid": task.take("group")}
+    attributes |= {"groups": groups, "comment": task.take("comment"), "home": task.take("home")}
+    attributes |= {"shell": task.take("shell"), "password": task.take("password"), "system": task.flag("system")}
+    if groups is not None and task.switch("append"):
+        attributes["membership"] = "minimum"
+    creates_home = task.flag("create_home", "createhome", default=True)
+    attributes["managehome"] = True if creates_home is True else creates_home or None
+    task.ignore("append", "move_home", "non_unique", "remove", "force")
+    if task.word("update_password", default="always") == "on_create":
+        attributes["lifecycle"] = {"ignore_changes": ["password"]}
+    if task.switch("password_lock"):
+        refuse("'password_lock'")
+    task.declare("user", name, attributes)
+
+
+def group(task: ModuleTask) -> None:
+    """Convert `group`."""
+    attributes: dict[str, Any] = {"ensure": task.word("state", default="present", among=_PRESENT)}
+    attributes |= {"gid": task.take("gid"), "system": task.flag("system")}
+    task.declare("group", task.need("name"), attributes)
+
+
+def authorized_key(task: ModuleTask) -> None:
+    """Convert `authorized_key`."""
+    name, state = task.need("user"), task.word("state", default="present", among=_PRESENT)
+    if task.switch("exclusive"):
+        refuse("'exclusive'")
+    task.ignore("manage_dir", "validate_certs")
+    path, options = task.take("path"), task.take("key_options")
+    text, comment = task.need("key"), task.take("comment")
+    lines = [line.strip() for line in text.splitlines()] if isinstance(text, str) else []
+    keys = [match for line in lines if line and line[0] != "#" and (match := _KEY.match(line))]
+    if not keys or any("${" in match[0] for match in keys):
+        refuse("a key that is not literal")
+    for match in keys:
+        label = comment or match["comment"] or f"{name} {match['key'][-12:]}"
+        all_options = ",".join(filter(None, (match["options"], options)))
+        attributes = {"ensure": state, "name": label, "user": name, "type": match["type"], "key": match["key"]}
+        attributes |= {"options": _OPTION.findall(all_options) or None, "target": path}
+        task.declare("ssh_authorized_key", f"{label} of {_text(name)}", attributes)
+
+
+def _text(value: Any) -> str:
+    return f"${{{value.path}}}" if isinstance(value, Reference) else str(value)
+
+
+# Services and jobs
+
+
+def service(task: ModuleTask) -> None:
+    """Convert `service` and `systemd`."""
+    name, state = task.take("name", "service", "unit"), task.word("state", default="")
+    if task.word("scope", default="system") != "system":
+        refuse("a service of a user")
+    task.ignore("daemon_reload", "daemon_reexec", "use", "no_block", "sleep", "pattern", "arguments", "args")
+    if name is None:
+        # A provider reloads the units by itself, where they changed.
+        return
+    enable = task.flag("enabled")
+    if (masked := task.flag("masked")) is True:
+        enable = "mask"
+    elif masked not in {None, False}:
+        refuse("'masked' that is an expression")
+    states = {"": None, "started": "running", "stopped": "stopped", "restarted": None, "reloaded": None}
+    if state not in states:
+        refuse(f"'state: {state}'")
+    if state in {"restarted", "reloaded"}:
+        if enable is not None:
+            task.declare("service", name, {"enable": enable})
+        action = state.removesuffix("ed")
+        task.declare("exec", f"{action} {_text(name)}", {"command": f"systemctl {action} {_text(name)}"})
+        return
+    task.declare("service", name, {"ensure": states[state], "enable": enable})
+
+
+def cron(task: ModuleTask) -> None:
+    """Convert `cron`."""
+    if task.take("cron_file") is not None or task.switch("env") or task.switch("disabled"):
+        refuse("'cron_file', 'env' or 'disabled'")
+    task.ignore("backup")
+    state = task.word("state", default="present", among=_PRESENT)
+    attributes: dict[str, Any] = {"ensure": state, "user": task.take("user", default=task.user)}
+    if state == "present":
+        attributes["command"] = task.need("job", "value")
+        fields = {"minute": "minute", "hour": "hour", "day": "monthday", "dom": "monthday", "month": "month"}
+        for argument, field in {**fields, "weekday": "weekday", "dow": "weekday"}.items():
+            value = task.take(argument)
+            if value is not None and value != "*":
+                attributes[field] = str(value) if isinstance(value, int) else value
+        attributes["special"] = task.take("special_time")
+    else:
+        task.ignore(*task.arguments)
+    task.declare("cron", task.need("name"), attributes)
+
+
+def git(task: ModuleTask) -> None:
+    """Convert `git`."""
+    attributes: dict[str, Any] = {"source": task.need("repo", "name"), "revision": task.take("version")}
+    if attributes["revision"] == "HEAD":
+        attributes["revision"] = None
+    attributes |= {"user": task.user, "depth": task.take("depth"), "force": task.flag("force") or None}
+    attributes |= {"submodules": task.flag("recursive"), "identity": task.take("key_file")}
+    if not task.switch("update", default=True):
+        attributes["lifecycle"] = {"ignore_changes": ["revision"]}
+    task.ignore("accept_hostkey", "accept_newhostkey", "track_submodules", "single_branch")
+    task.declare("git_checkout", task.path("dest"), attributes)
+
+
+# Settings of the system
+
+
+def sysctl(task: ModuleTask) -> None:
+    """Convert `sysctl`."""
+    state, name = task.word("state", default="present", among=_PRESENT), task.need("name", "key")
+    target = task.take("sysctl_file", default="/etc/sysctl.conf")
+    applies = task.switch("reload", default=True) or task.switch("sysctl_set")
+    task.ignore("ignoreerrors", "sysctl_set")
+    value = task.take("value", "val")
+    attributes = {"ensure": state, "name": name, "target": target, "apply": None if applies else False}
+    task.declare("sysctl", name, {**attributes, "value": value if state == "present" else None})
+
+
+def mount(task: ModuleTask) -> None:
+    """Convert `mount`."""
+    states = {"mounted": "mounted", "present": "present", "unmounted": "unmounted", "absent": "absent"}
+    state = states[task.word("state", among=tuple(states))]
+    attributes = {"ensure": state, "device": task.take("src"), "fstype": task.take("fstype")}
+    attributes |= {
+        "options": task.take("opts"),
+        "dump": _number(task.take("dump")),
+        "pass": _number(task.take("passno")),
+    }
+    task.ignore("backup")
+    task.declare("mount", task.path("path", "name"), attributes)
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isdigit() else value
+
+
+def hostname(task: ModuleTask) -> None:
+    """Convert `hostname`."""
+    task.ignore("use")
+    task.declare("hostname", "system", {"hostname": task.need("name")})
+
+
+def timezone(task: ModuleTask) -> None:
+    """Convert `timezone`."""
+    task.declare("timezone", "system", {"zone": task.need("name")})
+
+
+def locale_gen(task: ModuleTask) -> None:
+    """Convert `locale_gen`."""
+    state = task.word("state", default="present", among=_PRESENT)
+    _each(task, "locale", task.items("name") or [], {"ensure": state})
+
+
+def alternatives(task: ModuleTask) -> None:
+    """Convert `alternatives` that only select a path."""
+    task.declare("alternatives", task.need("name"), {"path": task.need("path")})
+
+
+# What a playbook says or waits for
+
+
+def debug(task: ModuleTask) -> None:
+    """Convert `debug` with a message."""
+    task.ignore("verbosity")
+    task.named("notify", "message", {"message": task.take("msg", default="Hello world!")})
+
+
+def wait_for(task: ModuleTask) -> None:
+    """Convert `wait_for`."""
+    state = task.word("state", default="started", among=("started", "present", "absent"))
+    path, port = task.take("path"), task.take("port")
+    if state == "absent" and port is not None:
+        refuse("a port that is closed")
+    attributes: dict[str, Any] = {"missing" if state == "absent" else "path": path, "port": _number(port)}
+    attributes |= {
+        "host": task.take("host"),
+        "pattern": task.take("search_regex"),
+        "interval": _number(task.take("sleep")),
+    }
+    attributes["timeout"] = _number(task.take("timeout", default=300))
+    task.ignore("connect_timeout", "msg", "active_connection_states")
+    if task.take("delay"):
+        refuse("'delay'")
+    task.named("wait_for", f"wait for {path or port}", attributes)
+
+
+MODULES: Final[Mapping[str, Callable[[ModuleTask], None]]] = {
+    **dict.fromkeys(("apt", "package", "dnf", "dnf5", "yum"), package),
+    "dpkg_selections": dpkg_selections,
+    "pip": pip,
+    "deb822_repository": deb822_repository,
+    "user": user,
+    "group": group,
+    "authorized_key": authorized_key,
+    **dict.fromkeys(("service", "systemd", "systemd_service"), service),
+    "cron": cron,
+    "git": git,
+    "sysctl": sysctl,
+    "mount": mount,
+    "hostname": hostname,
+    "timezone": timezone,
+    "locale_gen": locale_gen,
+    "alternatives": alternatives,
+    "debug": debug,
+    "wait_for": wait_for,
+}

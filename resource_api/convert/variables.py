@@ -1,0 +1,435 @@
+"""The variables of a playbook as inputs, values and facts of a manifest, and the names that one task can use."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from resource_api.convert.ansible_yaml import Vault
+from resource_api.convert.expressions import (
+    OMIT,
+    Expressions,
+    Omit,
+    Reference,
+    Unconvertible,
+    follow,
+    is_template,
+    refuse,
+    written,
+)
+from resource_api.model.values.start_up import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.convert.module_task import Declaration
+    from resource_api.convert.playbook import Loop, Place, Play, Variable
+
+#: Fact of Ansible, without ``ansible_`` → fact here.
+_FACTS: Final[dict[tuple[str | int, ...], str]] = {
+    ("os_family",): "os.family",
+    ("distribution",): "os.name",
+    ("distribution_version",): "os.release.full",
+    ("distribution_major_version",): "os.release.major",
+    ("distribution_release",): "os.distro.codename",
+    ("lsb", "codename"): "os.distro.codename",
+    ("lsb", "id"): "os.distro.id",
+    ("architecture",): "os.hardware",
+    ("machine",): "os.hardware",
+    ("hostname",): "networking.hostname",
+    ("nodename",): "networking.hostname",
+    ("fqdn",): "networking.fqdn",
+    ("domain",): "networking.domain",
+    ("default_ipv4", "address"): "networking.ip",
+    ("default_ipv6", "address"): "networking.ip6",
+    ("default_ipv4", "macaddress"): "networking.mac",
+    ("kernel",): "kernelrelease",
+    ("system",): "kernel",
+    ("processor_vcpus",): "processors.count",
+    ("processor_nproc",): "processors.count",
+    ("user_id",): "identity.user",
+    ("user_uid",): "identity.uid",
+    ("user_gid",): "identity.gid",
+    ("python_version",): "python.version",
+}
+#: Variables of Ansible about the run or other hosts.
+_MAGIC_TEXT: Final = """
+    ansible_check_mode ansible_diff_mode ansible_play_hosts ansible_play_name ansible_run_tags ansible_version
+    group_names groups hostvars inventory_dir inventory_file play_hosts playbook_dir role_name role_path vars
+    ansible_env ansible_host ansible_user ansible_date_time"""
+_MAGIC: Final = frozenset(_MAGIC_TEXT.split())
+_SECRET_NAME: Final = regex(r"(?i).*(password|passwd|passphrase|secret|token|api_?key|private_?key)")
+_WORD: Final = regex(r"[^A-Za-z0-9_]+")
+_MISSING: Final = object()
+_DEEPEST: Final = 20
+
+
+class Input(NamedTuple):
+    """An input of the manifest; without a default it is mandatory."""
+
+    default: Any = _MISSING
+    sensitive: bool = False
+    comment: str = ""
+    #: Whether its value can be something else than a text.
+    is_wide: bool = False
+
+    @property
+    def declaration(self) -> dict[str, Any]:
+        """The entry of `inputs`."""
+        entry: dict[str, Any] = {}
+        if self.default is _MISSING:
+            # `Any` would accept that nothing is given.
+            entry["type"] = "NotUndef[Any]" if self.is_wide else "String"
+        else:
+            if name := _type_of(self.default):
+                entry["type"] = name
+            entry["default"] = self.default
+        return {**entry, "sensitive": True} if self.sensitive else entry
+
+
+def _type_of(default: Any) -> str:
+    """Return the data type of an input with this default, or "" for all values."""
+    names = {bool: "Boolean", str: "String", int: "Integer", float: "Numeric"}
+    return names.get(type(default), "")
+
+
+class Result(NamedTuple):
+    """The registered result of a task."""
+
+    #: The titles of the resources that report changes.
+    references: tuple[str, ...] = ()
+    #: The module's resource, whose attribute ``result`` has the result, or "".
+    module: str = ""
+    #: The resources themselves.
+    declarations: Sequence[Declaration] = ()
+    #: The command or the path of a check.
+    command: Any = None
+    path: Any = None
+
+
+class Names:
+    """The inputs and values of one manifest; names that two plays give different values get a number."""
+
+    def __init__(self) -> None:
+        """Begin without names."""
+        self.inputs: dict[str, Input] = {}
+        self.values: dict[str, Any] = {}
+        self.comments: dict[str, str] = {}
+        self._variables: dict[str, Variable] = {}
+        self._results: dict[str, Result] = {}
+        self._named: dict[tuple[str, str], Reference] = {}
+        self._computing: list[str] = []
+        #: Type and title → the task that has it.
+        self._titles: dict[tuple[str, str], tuple[int, int]] = {}
+        #: Values that a manifest cannot have, by name, with the reasons.
+        self.refused: dict[str, str] = {}
+
+    def enter(self, play: Play) -> None:
+        """Use the variables of a play."""
+        self._variables, self._results = dict(play.variables), {}
+
+    def register(self, name: str, result: Result) -> None:
+        """Keep the result of a task for later ones."""
+        self._results[name] = result
+
+    def result(self, name: str) -> Result | None:
+        """Return the result of this name, or None."""
+        return self._results.get(name)
+
+    def set_fact(self, name: str, value: Any, place: Place) -> None:
+        """Name a value that a task sets for later ones."""
+        self._named["fact", name] = self._value(name, value, f"{place}: set_fact")
+        self._variables.pop(name, None)
+
+    def global_value(self, name: str) -> Any:
+        """Return the reference to a variable of the play, or None. Raise ``Unconvertible``."""
+        if (fact := self._named.get(("fact", name))) is not None:
+            return fact
+        if (variable := self._variables.get(name)) is None:
+            return None
+        key = (name, repr(variable.value))
+        if (reference := self._named.get(key)) is None:
+            reference = self._named[key] = self._declare(name, variable)
+        return reference
+
+    def _declare(self, name: str, variable: Variable) -> Reference:
+        value, comment = variable.value, str(variable.place)
+        if _has_vault(value):
+            comment = f"{comment}: encrypted by ansible-vault"
+            is_wide = not isinstance(value, Vault)
+            return self._input(name, Input(_MISSING, sensitive=True, comment=comment, is_wide=is_wide))
+        if not is_template(value):
+            return self._input(name, Input(value, comment=comment))
+        if name in self._computing or len(self._computing) > _DEEPEST:
+            msg = f"the variable '{name}' is defined by itself"
+            raise Unconvertible(msg)
+        self._computing.append(name)
+        try:
+            return self._value(name, Expressions(Scope(self)).value(value), comment)
+        finally:
+            self._computing.pop()
+
+    def known_value(self, reference: Reference) -> Any:
+        """Return the default that a reference to an input has, or None."""
+        name, *keys = reference.path.removeprefix("inputs.").split(".")
+        if not reference.path.startswith("inputs.") or name not in self.inputs:
+            return None
+        with suppress(Unconvertible):
+            return follow(self.inputs[name].default, tuple(keys))
+        return None
+
+    def unknown_input(self, name: str, default: Any = _MISSING) -> Reference:
+        """Return the reference to an input for a variable that the playbook does not define."""
+        if (reference := self._named.get(("unknown", name))) is None:
+            comment = "not defined in the playbook"
+            sensitive = default is _MISSING and _SECRET_NAME.match(name) is not None
+            reference = self._input(name, Input(default, sensitive, comment, is_wide=not sensitive))
+            self._named["unknown", name] = reference
+        return reference
+
+    def secret_input(self, name: str, place: Place) -> Reference:
+        """Return the reference to a new mandatory input for an encrypted value within a task."""
+        words = _WORD.sub("_", name).strip("_").lower()
+        return self._input(
+            words or "secret", Input(_MISSING, sensitive=True, comment=f"{place}: encrypted by ansible-vault")
+        )
+
+    def call(self, function: str, arguments: Mapping[str, Any], name: str) -> Reference:
+        """Return the reference to a named call of a function; equal calls have one name."""
+        key = (function, repr(arguments))
+        if (reference := self._named.get(key)) is None:
+            value = {"invoke": function, "with": written(dict(arguments))}
+            reference = self._named[key] = self._value(name, value, "")
+        return reference
+
+    def title(self, type_name: str, title: str, task: tuple[int, int]) -> str:
+        """Return a title that no other task has, with a number if need be."""
+        number, candidate = 1, title
+        while self._titles.setdefault((type_name, candidate), task) != task:
+            number += 1
+            candidate = f"{title} ({number})"
+        return candidate
+
+    def in_group(self, group: str) -> Reference:
+        """Return the reference to whether this host is in a group of the inventory, or has this name."""
+        names = self.call(
+            "std.concat", {"lists": [Reference("host.groups"), [Reference("host.name")]]}, "host_and_groups"
+        )
+        return self.call("std.contains", {"in": names, "item": group}, f"in_{_WORD.sub('_', group)}")
+
+    def _input(self, name: str, declared: Input) -> Reference:
+        name = self._free(name)
+        self.inputs[name] = declared
+        return Reference("inputs").member(name)
+
+    def _value(self, name: str, value: Any, comment: str) -> Reference:
+        if isinstance(value, Reference) and value.path.startswith("values."):
+            return value
+        name = self._free(name)
+        if name in self.refused:
+            raise Unconvertible(self.refused[name])
+        self.values[name], self.comments[name] = written(value), comment
+        return Reference("values").member(name)
+
+    def _free(self, name: str) -> str:
+        """Return the name, with a number if it is in use."""
+        number, candidate = 1, name
+        while candidate in self.inputs or candidate in self.values:
+            number += 1
+            candidate = f"{name}_{number}"
+        return candidate
+
+
+def _has_vault(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_vault, value.values()))
+    return any(map(_has_vault, value)) if isinstance(value, list) else isinstance(value, Vault)
+
+
+class LoopNames:
+    """The variables of a loop."""
+
+    def __init__(self, loop: Loop, collection: Any) -> None:
+        """Use the converted collection: a reference, a list or a mapping."""
+        self.variable, self.counter = loop.variable, loop.counter
+        self.collection = collection
+        self._is_mapping = loop.kind == "with_dict" or isinstance(collection, dict)
+
+    def value(self, keys: tuple[str | int, ...]) -> Reference:
+        """Return the reference to the element, or to a member of it."""
+        if not self._is_mapping:
+            reference = Reference("each.value")
+        elif keys[:1] == ("key",):
+            return Reference("each.key")
+        elif keys[:1] == ("value",):
+            reference, keys = Reference("each.value"), keys[1:]
+        else:
+            msg = f"the whole '{self.variable}' of a loop over a mapping"
+            raise Unconvertible(msg)
+        for key in keys:
+            reference = reference.member(key)
+        return reference
+
+    def value_or(self, keys: tuple[str | int, ...], default: Any) -> Any:
+        """Return the reference to a member that has a default in the elements without it."""
+        elements = self.collection
+        elements = list(elements.values()) if isinstance(elements, dict) else elements
+        name = keys[-1] if len(keys) == (2 if self._is_mapping else 1) else None
+        if name is None or not isinstance(elements, list) or not all(isinstance(part, dict) for part in elements):
+            if isinstance(default, Omit):
+                return self.value(keys)
+            msg = "a default for members of a loop's elements, which are not in the task"
+            raise Unconvertible(msg)
+        if not any(name in element for element in elements):
+            return default
+        if not isinstance(default, Omit):
+            for element in elements:
+                element.setdefault(name, default)
+        return self.value(keys)
+
+    def split(self, path: str) -> None:
+        """Split the texts of a member, by the path of its reference, at their commas."""
+        elements = list(self.collection.values()) if isinstance(self.collection, dict) else self.collection
+        name = path.removeprefix("each.value.")
+        for element in elements if isinstance(elements, list) else ():
+            if isinstance(element, dict) and isinstance(text := element.get(name), str):
+                element[name] = [part.strip() for part in text.split(",") if part.strip()]
+
+
+class Scope:
+    """The names that one task can use."""
+
+    def __init__(self, names: Names, variables: tuple[dict[str, Any], ...] = (), loop: LoopNames | None = None) -> None:
+        """``variables``: mappings of variables of the task and the blocks around it, the innermost first."""
+        self._names = names
+        self._variables = variables
+        self._loop = loop
+
+    def is_loop_variable(self, name: str) -> bool:
+        """Return whether a name is a variable of the loop."""
+        return self._loop is not None and name in {self._loop.variable, self._loop.counter}
+
+    def has_value(self, name: str) -> bool:
+        """Return whether the playbook defines a name."""
+        return self._local(name) is not _MISSING or self._names.global_value(name) is not None
+
+    def is_facts(self, name: str) -> bool:
+        """Return whether a name is of a mapping of facts."""
+        return name == "ansible_facts" or (name.removeprefix("ansible_"), "address") in _FACTS or name == "ansible_lsb"
+
+    def known_value(self, value: Any) -> Any:
+        """Return a value itself; for a reference to an input with a default, the default's part."""
+        return self._names.known_value(value) if isinstance(value, Reference) else value
+
+    def title(self, type_name: str, title: str, task: tuple[int, int]) -> str:
+        """Return a title that no other task has, with a number if need be."""
+        return self._names.title(type_name, title, task)
+
+    def secret(self, name: str, place: Place) -> Reference:
+        """Return the reference to a new input for an encrypted value."""
+        return self._names.secret_input(name, place)
+
+    def split_members(self, reference: Reference) -> None:
+        """Split the texts at their commas that a reference to a member of a loop's elements stands for."""
+        if self._loop is not None and reference.path.startswith("each.value."):
+            self._loop.split(reference.path)
+
+    def call(self, function: str, arguments: Mapping[str, Any], name: str) -> Reference:
+        """Return the reference to the result of a function, which is a named value."""
+        if "${each." in repr(written(dict(arguments))):
+            msg = f"the function {function} of an element of a loop: values are named once"
+            raise Unconvertible(msg)
+        return self._names.call(function, arguments, name)
+
+    def in_group(self, group: str) -> Reference:
+        """Return the reference to whether this host is in a group of the inventory."""
+        return self._names.in_group(group)
+
+    def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | Reference:
+        """Return whether a name has a value, or the reference to test."""
+        if self.is_loop_variable(name):
+            return self.resolve(name, keys)  # type: ignore[no-any-return] # of a loop, a reference
+        if self._names.result(name) is not None:
+            return True
+        if self._local(name) is _MISSING and self._names.global_value(name) is None and not name.startswith("ansible_"):
+            return self._names.unknown_input(name, None)
+        value = self.resolve(name, keys)
+        return value if isinstance(value, Reference) and keys else True
+
+    def _local(self, name: str) -> Any:
+        return next((variables[name] for variables in self._variables if name in variables), _MISSING)
+
+    def resolve_or(self, name: str, keys: tuple[str | int, ...], default: Any) -> Any:
+        """Return the value of a name, or the default if there is none. Raise ``Unconvertible``."""
+        if self._loop is not None and name == self._loop.variable:
+            return self._loop.value_or(keys, default)
+        if not self.has_value(name) and not keys and name not in _MAGIC and not name.startswith("ansible_"):
+            if isinstance(default, Reference):
+                return default
+            return self._names.unknown_input(name, None if isinstance(default, Omit) else _unescaped(default))
+        value = self.resolve(name, keys[:1] if not keys else ())
+        if not keys:
+            return value
+        if not isinstance(value, Reference):
+            with suppress(Unconvertible):
+                return follow(value, keys)
+            return default
+        path = ".".join(map(str, keys))
+        given = {} if isinstance(default, Omit) else {"default": default}
+        return self.call("std.lookup", {"in": value, "path": path, **given}, str(keys[-1]))
+
+    def resolve(self, name: str, keys: tuple[str | int, ...]) -> Any:
+        """Return the value or reference of a name and its members. Raise ``Unconvertible``."""
+        if self._loop is not None and name == self._loop.variable:
+            return self._loop.value(keys)
+        if self._loop is not None and name == self._loop.counter:
+            return Reference("each.index")
+        if (local := self._local(name)) is not _MISSING:
+            rest = tuple({key: part for key, part in of.items() if key != name} for of in self._variables)
+            return follow(Expressions(Scope(self._names, rest, self._loop)).value(local), keys)
+        if (result := self._names.result(name)) is not None:
+            return self._of_result(name, result, keys)
+        if (value := self._names.global_value(name)) is not None:
+            return follow(value, keys)
+        return self._builtin(name, keys)
+
+    def _of_result(self, name: str, result: Result, keys: tuple[str | int, ...]) -> Reference:
+        if not result.module:
+            msg = f"the result '{name}' is not known: its task is no ansible_module"
+            raise Unconvertible(msg)
+        reference = Reference(f"{result.module}.result")
+        for key in keys:
+            reference = reference.member(key)
+        return reference
+
+    def _builtin(self, name: str, keys: tuple[str | int, ...]) -> Any:
+        """Return the value of a variable that Ansible defines, or an input for an unknown one."""
+        if name == "omit":
+            return OMIT
+        if name in {"inventory_hostname", "inventory_hostname_short"}:
+            return Reference("host.name")
+        if name == "group_names" and not keys:
+            return Reference("host.groups")
+        if name == "ansible_managed":
+            return "Ansible managed"
+        path = keys if name == "ansible_facts" else (name.removeprefix("ansible_"), *keys)
+        if name.startswith("ansible_") and path in _FACTS:
+            return Reference(f"facts.{_FACTS[path]}")
+        if name in _MAGIC or name.startswith("ansible_") or name in {"lookup", "query", "now", "true", "false"}:
+            shown = ".".join(map(str, (name, *keys)))
+            refuse(f"'{shown}'")
+        return follow(self._names.unknown_input(name), keys)
+
+
+def _unescaped(value: Any) -> Any:
+    """Return the plain data of a value, as the default of an input is."""
+    if isinstance(value, str):
+        return value.replace("$${", "${")
+    if isinstance(value, dict):
+        return {key: _unescaped(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return list(map(_unescaped, value))
+    if isinstance(value, Reference):
+        msg = "a default that is a reference within a list"
+        raise Unconvertible(msg)
+    return value

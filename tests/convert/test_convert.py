@@ -1,0 +1,541 @@
+"""Playbooks become manifests that `validate` accepts, with comments on all that has no counterpart."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resource_api import ManifestError, Runtime
+from resource_api.convert.conversion import Conversion, convert
+from tests import command
+from tests.providers.applied import REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PLAYBOOKS: Final = Path(__file__).parent / "playbooks"
+#: Playbook → how many tasks of it are not converted, and how many resources are `ansible_module`.
+ALL: Final = {
+    "common": (2, 0),
+    "database": (1, 1),
+    "deploy": (0, 2),
+    "files": (0, 0),
+    "hardening": (0, 2),
+    "monitoring": (0, 1),
+    "site": (0, 1),
+    "tricky": (7, 1),
+    "users": (0, 0),
+    "webserver": (0, 0),
+}
+
+
+def converted(playbook: Path) -> Conversion:
+    """Return a converted playbook."""
+    return convert(str(playbook), Runtime(REGISTRY, state="memory:"))
+
+
+def manifest_of(conversion: Conversion) -> dict[str, Any]:
+    """Return the data of a manifest."""
+    data: dict[str, Any] = yaml.safe_load(conversion.manifest)
+    return data
+
+
+def mandatory(conversion: Conversion) -> dict[str, Any]:
+    """Return a text for each input without a default."""
+    inputs = manifest_of(conversion).get("inputs", {})
+    return {name: "some-text" for name, entry in inputs.items() if "default" not in entry}
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_the_manifest_of_a_playbook_is_valid(name: str, tmp_path: Path) -> None:
+    """Beside the playbook's files, with a value for each input that the playbook does not define."""
+    shutil.copytree(PLAYBOOKS, tmp_path, dirs_exist_ok=True)
+    conversion = converted(tmp_path / f"{name}.yml")
+    site = tmp_path / "site-of-it.yaml"
+    site.write_text(conversion.manifest)
+    catalog = Runtime(REGISTRY, state="memory:").validate(str(site), mandatory(conversion))
+    assert (len(conversion.remarks), conversion.modules) == ALL[name]
+    assert len(catalog.entries) or name == "site"  # whose plays are for groups of hosts
+
+
+def task(text: str, head: str = "") -> str:
+    """Return a playbook with tasks, given as YAML without indentation."""
+    lines = "\n".join(f"    {line}" for line in text.strip().splitlines())
+    return f"- hosts: all\n{head}  tasks:\n{lines}\n"
+
+
+def resources(tmp_path: Path, text: str, head: str = "") -> Mapping[str, Any]:
+    """Return the resources of the manifest of these tasks."""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text, head))
+    data: dict[str, Any] = manifest_of(converted(playbook))["resources"]
+    return data
+
+
+CASES: Final = [
+    (
+        "- apt: name=jq=1.6 install_recommends=no",
+        {"Package[jq]": {"ensure": "1.6", "install_options": ["--no-install-recommends"]}},
+    ),
+    ("- yum: {name: [a, b], state: latest}", {f"Package[{name}]": {"ensure": "latest"} for name in "ab"}),
+    ("- apt: {name: jq, state: absent, purge: yes}", {"Package[jq]": {"ensure": "absent", "purge": True}}),
+    ("- dpkg_selections: {name: jq, selection: hold}", {"Package[jq]": {"mark": "hold"}}),
+    (
+        "- copy: {dest: /etc/a, content: x, mode: 0640}",
+        {"File[/etc/a]": {"ensure": "file", "content": "x", "mode": "0640"}},
+    ),
+    (
+        "- copy: {dest: /etc/a, content: x, force: no}",
+        {"File[/etc/a]": {"ensure": "file", "content": "x", "lifecycle": {"ignore_changes": ["content"]}}},
+    ),
+    ("- copy: {src: /a, dest: /b/, remote_src: yes}", {"File[/b/a]": {"ensure": "file", "source": "/a"}}),
+    ("- file: {path: /srv/a, state: touch, mode: '0600'}", {"File[/srv/a]": {"ensure": "file", "mode": "0600"}}),
+    (
+        "- file: {path: /srv/a/b/, state: directory}",
+        {"File[/srv/a]": {"ensure": "directory"}, "File[/srv/a/b]": {"ensure": "directory"}},
+    ),
+    ("- user: {name: u, state: absent}", {"User[u]": {"ensure": "absent"}}),
+    (
+        "- user: {name: u, password: '!', update_password: on_create, groups: 'a,b', append: yes}",
+        {
+            "User[u]": {
+                "ensure": "present",
+                "groups": ["a", "b"],
+                "password": "!",
+                "membership": "minimum",
+                "managehome": True,
+                "lifecycle": {"ignore_changes": ["password"]},
+            }
+        },
+    ),
+    ("- systemd: {name: x, masked: yes}", {"Service[x]": {"enable": "mask"}}),
+    ("- service: {name: x, state: restarted}", {"Exec[restart x]": {"command": "systemctl restart x"}}),
+    (
+        "- cron: {name: n, minute: 5, day: '*/2', job: /bin/true}",
+        {"Cron[n]": {"ensure": "present", "command": "/bin/true", "minute": "5", "monthday": "*/2"}},
+    ),
+    ("- git: repo=https://x.org/a.git dest=/srv/a", {"Git_checkout[/srv/a]": {"source": "https://x.org/a.git"}}),
+    ("- command: a b creates=/c", {"Exec[a b]": {"command": "a b", "creates": "/c"}}),
+    (
+        "- command: {argv: [a, b c], removes: /c}",
+        {"Exec[a 'b c']": {"command": ["a", "b c"], "onlyif": [["test", "-e", "/c"]]}},
+    ),
+    ("- shell: {cmd: a, executable: /bin/bash}", {"Exec[/bin/bash -c a]": {"command": ["/bin/bash", "-c", "a"]}}),
+    (
+        "- name: n\n  lineinfile: {path: /e, regexp: '^a', line: ab, insertafter: EOF}",
+        {"File_line[n]": {"ensure": "present", "path": "/e", "match": "^a", "line": "ab"}},
+    ),
+    (
+        "- name: n\n  lineinfile: {path: /e, regexp: '^a', state: absent}",
+        {"File_line[n]": {"ensure": "absent", "path": "/e", "match": "^a"}},
+    ),
+    (
+        "- sysctl: {name: vm.swappiness, value: '1'}",
+        {
+            "Sysctl[vm.swappiness]": {
+                "ensure": "present",
+                "name": "vm.swappiness",
+                "target": "/etc/sysctl.conf",
+                "value": "1",
+            }
+        },
+    ),
+    ("- hostname: {name: h}", {"Hostname[system]": {"hostname": "h"}}),
+    ("- timezone: {name: UTC}", {"Timezone[system]": {"zone": "UTC"}}),
+    ("- locale_gen: {name: de_DE.UTF-8}", {"Locale[de_DE.UTF-8]": {"ensure": "present"}}),
+    ("- alternatives: {name: editor, path: /bin/vim}", {"Alternatives[editor]": {"path": "/bin/vim"}}),
+    (
+        "- deb822_repository: {name: r, uris: https://x.org, suites: [a], components: main}",
+        {"Apt_source[r]": {"ensure": "present", "uris": ["https://x.org"], "suites": ["a"], "components": ["main"]}},
+    ),
+    (
+        "- name: n\n  wait_for: {path: /run/x, timeout: 5}",
+        {"Wait_for[n]": {"path": "/run/x", "timeout": 5}},
+    ),
+    (
+        "- name: n\n  community.general.ufw: {state: enabled}",
+        {"Ansible_module[n]": {"module": "community.general.ufw", "args": {"state": "enabled"}}},
+    ),
+    (
+        "- name: n\n  lineinfile: {path: /e, regexp: a, line: b, backrefs: yes}",
+        {
+            "Ansible_module[n]": {
+                "module": "lineinfile",
+                "args": {"path": "/e", "regexp": "a", "line": "b", "backrefs": True},
+            }
+        },
+    ),
+    (
+        "- name: n\n  shell: a\n  retries: 2\n  delay: 1\n  until: x is succeeded\n  register: x",
+        {"Exec[n]": {"command": "a", "shell": True, "tries": 3, "try_sleep": 1}},
+    ),
+    (
+        "- name: n\n  command: a\n  register: r\n  failed_when: r.rc not in [0, 2]",
+        {"Exec[n]": {"command": "a", "returns": [0, 2]}},
+    ),
+    (
+        "- name: n\n  command: a\n  become: yes\n  become_user: app\n  environment: {A: 1}",
+        {"Exec[n]": {"command": "a", "user": "app", "environment": {"A": "1"}}},
+    ),
+    ("- package: {name: jq}\n  tags: [a, 'b,c']", {"Package[jq]": {"ensure": "present", "tag": ["a", "b", "c"]}}),
+    (
+        "- debug: {msg: a}\n- debug: {msg: b}",
+        {"Notify[message]": {"message": "a"}, "Notify[message (2)]": {"message": "b"}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES)
+def test_a_task_becomes_resources(text: str, expected: dict[str, Any], tmp_path: Path) -> None:
+    """Each argument has a counterpart, or the task is an `ansible_module`."""
+    assert resources(tmp_path, text) == expected
+
+
+CONDITIONS: Final = [
+    ("ansible_os_family == 'Debian'", {"facts.os.family": "Debian"}),
+    ("ansible_facts['distribution'] != 'Fedora'", {"facts.os.name": {"not": "Fedora"}}),
+    ("'Debian' == ansible_facts.os_family", {"facts.os.family": "Debian"}),
+    ("ansible_distribution in ['A', 'B']", {"facts.os.name": ["A", "B"]}),
+    ("ansible_distribution not in ['A', 'B']", {"not": {"facts.os.name": ["A", "B"]}}),
+    ("ansible_distribution_major_version | int >= 12", {"facts.os.release.major": {"ge": "12"}}),
+    ("ansible_distribution_version is version('22.04', '<')", {"facts.os.release.full": {"lt": "22.04"}}),
+    ("flag", {"inputs.flag": True}),
+    ("not flag", {"inputs.flag": False}),
+    ("flag | bool and count > 3", {"inputs.flag": True, "inputs.count": {"gt": 3}}),
+    ("flag or count == 1", {"any": [{"inputs.flag": True}, {"inputs.count": 1}]}),
+    ("not (flag or count == 1)", {"not": {"any": [{"inputs.flag": True}, {"inputs.count": 1}]}}),
+    (
+        "count > 1 and count < 9",
+        {"not": {"any": [{"not": {"inputs.count": {"gt": 1}}}, {"not": {"inputs.count": {"lt": 9}}}]}},
+    ),
+    ("word is match('we.*')", {"inputs.word": {"matches": "/^we.*/"}}),
+    ("word is search('/x')", {"inputs.word": {"matches": r"/\/x/"}}),
+    ("more is defined", {"inputs.more": {"exists": True}}),
+    ("inventory_hostname == 'web1'", {"host.name": "web1"}),
+    ("'web' in group_names", {"values.contains": True}),
+    ("word in names", {"values.contains": True}),
+    ("names | length > 1", {"values.length": {"gt": 1}}),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CONDITIONS)
+def test_a_condition_becomes_when(text: str, expected: Any, tmp_path: Path) -> None:
+    """Of facts, variables and the inventory."""
+    head = "  vars: {flag: true, count: 3, word: web, names: [web, db]}\n"
+    assert (
+        resources(tmp_path, f"- package: {{name: jq}}\n  when: {json.dumps(text)}", head)["Package[jq]"]["when"]
+        == expected
+    )
+
+
+REFUSED: Final = [
+    ("command: a\n  delegate_to: x", "'delegate_to' has no counterpart: a manifest describes one machine"),
+    ("command: a\n  when: '3 * 4'", "arithmetic has no counterpart"),
+    ("command: a\n  when: 'x ==='", "'x ===' is no expression"),
+    ("command: a\n  when: ansible_mounts", "'ansible_mounts' has no counterpart"),
+    ('copy: {content: \'{{ lookup("env", "A") }}\', dest: /a}', "the function 'lookup' has no counterpart"),
+    ("copy: {content: '{{ hostvars.a.b }}', dest: /a}", "'hostvars.a.b' has no counterpart"),
+    ("copy: {content: a, dest: /a}\n  notify: nobody", "there is no handler 'nobody'"),
+    ("template: {src: a.j2, dest: /a}", "the file 'a.j2' is not beside the playbook"),
+    ("command: a\n  tags: never", "the tag 'never' has no counterpart"),
+    ("command: a\n  when: no", "its condition never holds"),
+    ("include_tasks: '{{ x }}.yml'", "the file '{{ x }}.yml' is not beside the playbook"),
+    ("import_role: {name: r}", "the role 'r' is not beside the playbook"),
+    ("debug: {msg: a}\n  with_nested: [[1], [2]]", "'with_nested' has no counterpart"),
+    ("pause: {seconds: 3}", "pause has no counterpart"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), REFUSED)
+def test_what_has_no_counterpart_is_a_comment_with_place_and_reason(text: str, reason: str, tmp_path: Path) -> None:
+    """With the lines of the task; the manifest is valid without it."""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(f"- name: n\n  {text}"))
+    conversion = converted(playbook)
+    (remark,) = conversion.remarks
+    assert (remark.place.line, remark.reason.startswith(reason)) == (3, True), remark
+    assert f"# NOT CONVERTED: {playbook}:3: " in conversion.manifest
+    assert manifest_of(conversion)["resources"] == {}
+
+
+def test_a_loop_becomes_for_each(tmp_path: Path) -> None:
+    """Over lists, mappings and variables; or a resource for each element, where an element decides about a file."""
+    text = """
+- user: {name: "{{ item.name }}", uid: "{{ item.uid | default(omit) }}", shell: "{{ item.shell | default('/bin/sh') }}"}
+  loop: [{name: a, uid: 7}, {name: b, shell: /bin/bash}]
+- sysctl: {name: "{{ item.key }}", value: "{{ item.value }}"}
+  loop: "{{ settings | dict2items }}"
+- copy: {src: "{{ item }}", dest: "/etc/{{ item }}"}
+  with_items: [one, two]
+- package: {name: "{{ packages }}"}
+"""
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(name)
+    head = "  vars: {settings: {vm.swappiness: 1}, packages: [x, y]}\n"
+    shown = resources(tmp_path, text, head)
+    user = shown["User[${each.value.name}]"]
+    assert user["for_each"] == [{"name": "a", "uid": 7, "shell": "/bin/sh"}, {"name": "b", "shell": "/bin/bash"}]
+    assert user["uid"] == "${each.value.uid}"
+    assert shown["Sysctl[${each.key}]"]["for_each"] == "${inputs.settings}"
+    assert shown["File[/etc/one]"]["source"] == {"asset": {"file": "one"}}
+    assert shown["File[/etc/two]"]["source"] == {"asset": {"file": "two"}}
+    assert shown["Package[${each.key}]"]["for_each"] == "${inputs.packages}"
+
+
+def test_handlers_are_resources_that_are_notified(tmp_path: Path) -> None:
+    """By name or topic; one that nothing notifies is left out, one of a declared service is part of it."""
+    text = """
+- copy: {dest: /etc/a, content: x}
+  notify: [restart a, topic]
+- service: {name: a, state: started}
+"""
+    playbook = tmp_path / "p.yml"
+    handlers = """  handlers:
+    - name: restart a
+      service: {name: a, state: restarted}
+    - name: tell
+      listen: topic
+      command: tell it
+    - name: unused
+      command: never
+"""
+    playbook.write_text(task(text) + handlers)
+    assert manifest_of(converted(playbook))["resources"] == {
+        "File[/etc/a]": {"ensure": "file", "content": "x", "notify": ["Service[a]", "Exec[tell]"]},
+        "Service[a]": {"ensure": "running", "refresh": "restart"},
+        "Exec[tell]": {"command": "tell it", "refreshonly": True},
+    }
+
+
+def test_results_become_notifications_guards_and_references(tmp_path: Path) -> None:
+    """A change notifies, a check is a guard, another result is that of an `ansible_module`."""
+    text = """
+- copy: {dest: /etc/a, content: x}
+  register: a
+- name: after
+  command: load /etc/a
+  when: a is changed
+- stat: {path: /etc/key}
+  register: key
+- name: make
+  command: make-key
+  when: not key.stat.exists
+- command: check
+  register: check
+- name: repair
+  command: repair
+  when: check.rc != 0
+- name: kernel
+  command: uname -r
+  register: kernel
+- copy: {dest: /etc/kernel, content: "{{ kernel.stdout }}"}
+"""
+    assert resources(tmp_path, text) == {
+        "File[/etc/a]": {"ensure": "file", "content": "x", "notify": "Exec[after]"},
+        "Exec[after]": {"command": "load /etc/a", "refreshonly": True},
+        "Exec[make]": {"command": "make-key", "creates": "/etc/key"},
+        "Exec[repair]": {"command": "repair", "unless": ["check"]},
+        "Ansible_module[kernel]": {"module": "command", "args": {"cmd": "uname -r"}},
+        "File[/etc/kernel]": {"ensure": "file", "content": "${Ansible_module[kernel].result.stdout}"},
+    }
+
+
+def test_a_block_hands_down_and_its_rescue_follows_a_failure(tmp_path: Path) -> None:
+    """Conditions, tags and variables are those of all tasks in it."""
+    text = """
+- block:
+    - name: a
+      command: "{{ program }}"
+  rescue:
+    - name: b
+      command: mend
+  always:
+    - name: c
+      command: clean
+  when: flag
+  tags: t
+  vars: {program: build}
+"""
+    shared = {"when": {"inputs.flag": True}, "tag": ["t"]}
+    assert resources(tmp_path, text, "  vars: {flag: true}\n") == {
+        "Exec[a]": {"command": "build", **shared},
+        "Exec[b]": {"command": "mend", "on_failure": ["Exec[a]"], **shared},
+        "Exec[c]": {"command": "clean", **shared},
+    }
+
+
+def test_plays_for_different_hosts_have_conditions(tmp_path: Path) -> None:
+    """A play for all hosts has none."""
+    playbook = tmp_path / "p.yml"
+    plays = [
+        {"hosts": hosts, "tasks": [{"package": {"name": name}}]}
+        for hosts, name in (("web", "a"), ("db:x", "b"), ("all", "c"))
+    ]
+    playbook.write_text(json.dumps(plays))
+    rows = manifest_of(converted(playbook))["resources"]
+    assert rows["Package[a]"]["when"] == {"values.in_web": True}
+    assert rows["Package[b]"]["when"] == {"any": [{"values.in_db": True}, {"values.in_x": True}]}
+    assert "when" not in rows["Package[c]"]
+
+
+def test_the_same_resource_twice_is_one(tmp_path: Path) -> None:
+    """If the values contradict each other, the second one is not converted."""
+    text = """
+- copy: {dest: /etc/a, content: x}
+- file: {path: /etc/a, mode: "0600"}
+- copy: {dest: /etc/a, content: y}
+"""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text))
+    conversion = converted(playbook)
+    assert manifest_of(conversion)["resources"] == {"File[/etc/a]": {"ensure": "file", "content": "x", "mode": "0600"}}
+    assert [str(remark) for remark in conversion.remarks] == [
+        f"{playbook}:5: copy: File[/etc/a] is declared at {playbook}:3 with other values"
+    ]
+
+
+def test_encrypted_values_become_inputs(tmp_path: Path) -> None:
+    """They are never decrypted, and their text is nowhere."""
+    text = """
+- copy: {dest: /etc/a, content: "p = {{ password }}"}
+- copy:
+    dest: /etc/b
+    content: !vault |
+      $ANSIBLE_VAULT;1.1;AES256
+      31323334
+- copy: {src: secret, dest: /etc/c}
+"""
+    (tmp_path / "secret").write_text("$ANSIBLE_VAULT;1.1;AES256\n31323334\n")
+    (tmp_path / "vars.yml").write_text("$ANSIBLE_VAULT;1.1;AES256\n31323334\n")
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text, "  vars_files: vars.yml\n"))
+    conversion = converted(playbook)
+    secret = {"type": "String", "sensitive": True}
+    assert manifest_of(conversion)["inputs"] == {"password": secret, "copy_content": secret}
+    assert "3132" not in conversion.manifest.replace("      31323334", "")
+    reasons = [remark.reason for remark in conversion.remarks]
+    assert reasons == [
+        "the file is encrypted: its variables become mandatory inputs",
+        "the file 'secret' is encrypted by ansible-vault",
+    ]
+
+
+def test_a_value_that_the_type_refuses_makes_an_ansible_module(tmp_path: Path) -> None:
+    """So the manifest is valid whatever a playbook has."""
+    rows = resources(tmp_path, "- name: n\n  apt: {name: 'bad name'}")
+    assert rows == {"Ansible_module[n]": {"module": "apt", "args": {"name": "bad name"}}}
+
+
+HOSTILE: Final = {
+    "a: b": "a playbook is a list of plays",
+    "- a": "a play is a mapping, not 'a'",
+    "- tasks: []": "1:3: this is no play: it has no 'hosts'",
+    "- hosts: all\n  tasks:\n    - {copy: , file: }": "3:7: a task has one module, this one has 'copy' and 'file'",
+    "- hosts: all\n  tasks:\n    - name: x": "3:7: this task has no module",
+    "- hosts: all\n  tasks: 5": "tasks are a list",
+    "- hosts: all\n  vars: &a {b: *a}": "2:9: this alias stands inside its own anchor",
+    "- hosts: all\n  vars: {b: !!python/object:os.system x}": "2:13: unknown tag 'python/object:os.system'",
+    "- hosts: all\n  vars: {b: !foo x}": "2:13: unknown tag '!foo'",
+    "- hosts: [": "not valid YAML: ",
+    "[" * 200: "1:101: nested deeper than 100",
+    "\x00": "control character U+0000",
+    "$ANSIBLE_VAULT;1.1;AES256\n31": "this file is encrypted by ansible-vault",
+    "- import_playbook: p.yml": "this file includes itself",
+    "- import_playbook: none.yml": "none.yml: cannot be read: No such file or directory",
+    "- hosts: all\n  tasks: [import_tasks: t.yml]": "t.yml:1:1: this file includes itself",
+    "- hosts: all\n  tasks: [import_tasks: bomb.yml]": "aliases expand this file beyond the limit",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), HOSTILE.items())
+def test_a_file_that_is_no_playbook_is_an_error_with_its_place(text: str, message: str, tmp_path: Path) -> None:
+    """As a wrong manifest is; nothing is executed, and no memory or stack is exhausted."""
+    playbook = tmp_path / "p.yml"
+    playbook.write_bytes(text.encode())
+    (tmp_path / "t.yml").write_text("- include_tasks: t.yml\n")
+    lines = [f"b{number}: &b{number} [{', '.join([f'*b{number - 1}'] * 9)}]" for number in range(1, 12)]
+    (tmp_path / "bomb.yml").write_text(
+        "\n".join(["- name: x", "  vars:", "    b0: &b0 [1]", *(f"    {line}" for line in lines)])
+    )
+    with pytest.raises(ManifestError, match=re.escape(message)):
+        converted(playbook)
+
+
+BASE: Final = task(
+    """
+- name: a
+  copy: {dest: "/etc/{{ x }}", content: "{{ y | default('z') }}", mode: 0644}
+  when: x == 'a' and (y is defined or not z)
+  loop: "{{ list }}"
+  notify: h
+- shell: echo {{ item.a }} creates=/x
+  with_items: [{a: 1}, {b: "${c}"}]
+""",
+    "  vars: {x: a, list: [1, 2]}\n",
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(BASE)), st.integers(0, 6), st.text("ab{}[]'\"|:,-&*!#%$\n ", max_size=4)),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_any_text_gives_a_valid_manifest_or_an_error(edits: list[tuple[int, int, str]]) -> None:
+    """A playbook with mistakes anywhere."""
+    text = BASE
+    for start, length, insertion in edits:
+        text = text[:start] + insertion + text[start + length :]
+    with tempfile.TemporaryDirectory() as directory:
+        playbook = Path(directory, "p.yml")
+        playbook.write_text(text)
+        try:
+            conversion = converted(playbook)
+        except ManifestError:
+            return
+        site = Path(directory, "s.yaml")
+        site.write_text(conversion.manifest)
+        Runtime(REGISTRY, state="memory:").validate(str(site), mandatory(conversion))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("name", "code"), [("files.yml", 0), ("tricky.yml", 1), ("none.yml", 65)])
+def test_the_exit_code_says_whether_all_was_converted(name: str, code: int, tmp_path: Path) -> None:
+    """The manifest is printed in each case but an error; the summary is on stderr."""
+    ended = command.run(
+        ["convert", str(PLAYBOOKS / name)], cwd=tmp_path, env=command.environment_of(tmp_path), text=True
+    )
+    assert ended.returncode == code, ended.stderr
+    assert ("resources:" in ended.stdout) == (code != 65)
+    if code == 1:
+        assert "not converted: 7" in ended.stderr.splitlines()[-1]
+        assert f"Warning: {PLAYBOOKS}/tricky.yml:20: Elsewhere: 'delegate_to' has no" in ended.stderr
+    if code == 65:
+        assert "none.yml: cannot be read: No such file or directory" in ended.stderr
+
+
+@pytest.mark.process
+def test_json_has_the_manifest_and_all_that_is_missing(tmp_path: Path) -> None:
+    """For each task its file, line, name and the reason."""
+    arguments = ["convert", str(PLAYBOOKS / "tricky.yml"), "--json"]
+    ended = command.run(arguments, cwd=tmp_path, env=command.environment_of(tmp_path), text=True)
+    document = json.loads(ended.stdout)
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert document["manifest"].startswith("# Converted from ")
+    assert document["not_converted"][0] == {
+        "file": str(PLAYBOOKS / "tricky.yml"),
+        "line": 20,
+        "task": "Elsewhere",
+        "reason": "'delegate_to' has no counterpart: a manifest describes one machine",
+    }
