@@ -451,23 +451,16 @@ def _delete_rows(database: RowTables, number: int) -> None:
 
 def headers(database: RowTables) -> dict[StackName, Header]:
     """Return the headers of all stacks. Raises ``StateError``."""
-    return {header.name: header for header in _decode_headers(database, database.read("stack"))}
-
-
-def header(database: RowTables, number: int) -> Header | None:
-    """Return the header of the stack with this number, or None. Raises ``StateError``."""
-    return next(iter(_decode_headers(database, database.read("stack", number, number + 1))), None)
-
-
-def _decode_headers(database: RowTables, rows: Sequence[Row]) -> list[Header]:
+    rows = database.read("stack")
+    stacks = {}
     try:
-        return [
-            Header(number, StackName(content["project"], content["stack"]), content)
-            for (number, _, _), content in zip(rows, decode_rows(rows), strict=True)
-        ]
+        for (number, _, _), content in zip(rows, decode_rows(rows), strict=True):
+            name = StackName(content["project"], content["stack"])
+            stacks[name] = Header(number, name, content)
     except (ValueError, TypeError, LookupError) as error:
         msg = "the header of a stack cannot be read"
         raise database.damage(msg) from error
+    return stacks
 
 
 def verify_checksums(database: RowTables) -> None:

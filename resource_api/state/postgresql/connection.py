@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 import weakref
 from contextlib import contextmanager, suppress
@@ -61,12 +62,20 @@ class ServerConnection:
         self._connection: Connection | None = None
         self._closing: weakref.finalize[Any, Any] | None = None
         self._pid = 0
+        self._has_tables = False
 
     def close(self) -> None:
         """Close the connection; the next use opens it again."""
         if self._closing is not None:
             self._closing()
         self._connection = self._closing = None
+
+    def abort(self) -> None:
+        """End the connection while another thread waits for an answer, which gets an error."""
+        with suppress(psycopg.Error, OSError):
+            if self._connection is not None:
+                with socket.socket(fileno=os.dup(self._connection.fileno())) as connected:
+                    connected.shutdown(socket.SHUT_RDWR)
 
     def run(self, work: Callable[[Connection], T], patience: float = 0.0) -> T:
         """Return the result of ``work``, which is called again on a new connection where the server ended the last.
@@ -103,9 +112,15 @@ class ServerConnection:
         if self._connection is None or self._connection.closed or self._pid != os.getpid():
             self.close()
             connection = psycopg.connect(self._parameters, autocommit=True, prepare_threshold=None)
-            self._connection, self._pid = connection, os.getpid()
+            self._connection, self._pid, self._has_tables = connection, os.getpid(), False
             self._closing = weakref.finalize(self, _close, connection, self._pid)
         return self._connection
+
+    def has_tables(self, exist: Callable[[Connection, str], bool]) -> bool:
+        """Return whether ``exist`` finds tables, which the open connection is asked until it does."""
+        if not self._has_tables:
+            self._has_tables = exist(self._opened(), self.place)
+        return self._has_tables
 
     def wait_for(self, channel: str, payload: str, seconds: float) -> None:
         """Return when ``payload`` was notified on a channel, or after some seconds; behind a pooler only then."""
@@ -124,6 +139,11 @@ class ServerConnection:
 
         if not self.run(wait):
             time.sleep(seconds)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection, as far as this process knows."""
+        return self._connection is not None and not self._connection.closed
 
     @property
     def role(self) -> str:

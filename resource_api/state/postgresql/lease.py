@@ -45,8 +45,8 @@ _RENEW: Final = f"UPDATE {SCHEMA}.stack SET expires = {_UNTIL} WHERE number = %(
 _RELEASE: Final = f"""
 WITH free AS (
     UPDATE {SCHEMA}.stack SET holder = NULL, expires = NULL
-    WHERE number = %(number)s AND fence = %(fence)s RETURNING project, stack)
-SELECT pg_notify('{CHANNEL}', project || '/' || stack) FROM free"""
+    WHERE number = %(number)s AND fence = %(fence)s RETURNING project, stack, body)
+SELECT body IS NULL, pg_notify('{CHANNEL}', project || '/' || stack) FROM free"""
 #: The row of a stack of which nothing was recorded.
 _REMOVE: Final = f"DELETE FROM {SCHEMA}.stack WHERE number = %s AND body IS NULL AND holder IS NULL"
 _HOLDER: Final = f"""
@@ -117,14 +117,14 @@ def take(connection: Connection, name: StackName, run: Holder, seconds: float) -
     A holder that was killed on this machine holds nothing; one on another machine does until its lease ends. A run
     that has taken the lease without knowing it, because its connection was cut, takes it again.
     """
-    connection.execute(_INSERT, name)
     values = {**name._asdict(), "seconds": seconds, "holder": json.dumps(run._asdict())}
     ended: int | None = None
-    for _ in range(2):
+    for _ in range(3):
         if (row := connection.execute(_TAKE, {**values, "ended": ended}).fetchone()) is not None:
             return Lease(*row)
         if (locked := connection.execute(_HOLDER, name).fetchone()) is None:
-            continue  # it has ended since
+            connection.execute(_INSERT, name)  # unless it has ended since
+            continue
         row, ended, remaining = locked
         holder = Holder.read(row)
         if holder.run != run.run and not holder.has_ended:
@@ -149,8 +149,9 @@ def renew(connection: Connection, lease: Lease, seconds: float) -> bool:
 
 def release(connection: Connection, lease: Lease) -> None:
     """End a lease, unless it was lost, and wake those who wait for it."""
-    connection.execute(_RELEASE, lease._asdict())
-    connection.execute(_REMOVE, (lease.number,))
+    row = connection.execute(_RELEASE, lease._asdict()).fetchone()
+    if row is not None and row[0]:
+        connection.execute(_REMOVE, (lease.number,))
 
 
 def lost(connection: Connection, name: StackName) -> StateLost:

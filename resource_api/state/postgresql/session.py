@@ -105,7 +105,7 @@ class WriteSession:
             return None
 
     def _take(self, connection: Connection, name: StackName) -> Lease | StateLocked:
-        if not schema.exists(connection, self._server.place):
+        if not self._server.has_tables(schema.exists):
             schema.create(connection, self._server.place)
         return leases.take(connection, name, self._holder, self._seconds)
 
@@ -208,16 +208,27 @@ class WriteSession:
             raise self._server.run(lambda connection: leases.lost(connection, name), self._seconds)
 
     def _renew_all(self) -> None:
-        """Renew every lease until the session ends; a failure is noticed by the next write."""
+        """Renew every lease until the session ends; a failure is noticed by the next write.
+
+        A statement that takes longer than a lease ends with its connection: the server hangs, and the lease is lost.
+        """
         while not self._ended.wait(self._seconds / _RENEWALS):
-            with self._guard, suppress(StateError):
+            if not self._guard.acquire(timeout=self._seconds):
+                self._server.abort()
+                continue
+            try:
                 for lease in self._leases.values():
                     self._server.run(partial(leases.renew, lease=lease, seconds=self._seconds))
+            except StateError:
+                continue
+            finally:
+                self._guard.release()
 
-    def close(self) -> None:
-        """End every lease. Where that fails, it ends by itself."""
+    def close(self, *, reconnect: bool) -> None:
+        """End every lease. Where that fails, it ends by itself: after an interrupt nobody waits for a connection."""
         self._ended.set()
-        with suppress(StateError):
-            for lease in self._leases.values():
-                self._server.run(partial(leases.release, lease=lease))
+        if reconnect or self._server.is_open:
+            with suppress(StateError):
+                for lease in self._leases.values():
+                    self._server.run(partial(leases.release, lease=lease))
         self._leases.clear()

@@ -22,7 +22,7 @@ from resource_api.state.postgresql import runs, schema
 from resource_api.state.postgresql.connection import ServerConnection, snapshot
 from resource_api.state.postgresql.schema import SCHEMA
 from resource_api.state.postgresql.session import WriteSession
-from resource_api.state.postgresql.tables import StoredRows, damage
+from resource_api.state.postgresql.tables import FetchedRows, damage
 from resource_api.state.stack_rows import DataKeys, StackRows, describe_stacks
 from resource_api.state.store import StackName, check_recorded, check_rename, not_recorded
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Commit, Intent, RecordKey
     from resource_api.state.encryption.keys import Key
     from resource_api.state.postgresql.connection import Connection
-    from resource_api.state.stack_rows import Header
+    from resource_api.state.stack_rows import FindDataKey
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class PostgresqlStore:
         with self._guard:
             if self._session is not None and self._session.holds(name):
                 return self._stack(self._session, name).state
-            rows = self._read(lambda connection: self._rows(connection, name), None)
+            rows = self._rows(name, self._data_keys.for_use)
             return self._new_state(name) if rows is None else rows.state
 
     def stacks(self) -> Sequence[StackName]:
@@ -99,9 +99,11 @@ class PostgresqlStore:
         """Verify everything that is stored; return sentences about intact parts. Raises ``StateError``."""
 
         def verify(connection: Connection) -> list[str]:
-            states = stack_rows.verify(StoredRows(connection, self.place), self._data_keys.for_check)
-            runs.history(connection, None)
-            holders = leases.other_holders(connection)
+            with snapshot(connection):
+                rows = FetchedRows.of_all(connection, self.place)
+                runs.history(connection, None)
+                holders = leases.other_holders(connection)
+            states = stack_rows.verify(rows, self._data_keys.for_check)
             return list(describe_stacks(self.place, states, lambda name: holders.get(name, "")))
 
         return self._read(verify, [f"{self.place}: nothing is recorded yet"])
@@ -111,11 +113,10 @@ class PostgresqlStore:
         return ["nothing to recover: " + line for line in self.check()[:1]]
 
     def _read(self, read: Callable[[Connection], T], nothing: T) -> T:
-        """Return the result of ``read`` in a snapshot, or ``nothing`` where no tables exist."""
+        """Return the result of ``read``, or ``nothing`` where no tables exist."""
 
         def work(connection: Connection) -> T:
-            with snapshot(connection):
-                return read(connection) if schema.exists(connection, self.place) else nothing
+            return read(connection) if self._server.has_tables(schema.exists) else nothing
 
         with self._guard, self._damage_as_error():
             return self._server.run(work)
@@ -128,23 +129,19 @@ class PostgresqlStore:
         except StateDamaged as error:
             raise damage(self.place, error.message) from error
 
-    def _rows(self, connection: Connection, name: StackName) -> StackRows | None:
-        header = self._header(connection, name)
-        if header is None:
-            return None
-        return StackRows.read(StoredRows(connection, self.place), header, self._data_keys.for_use(header))
+    def _rows(self, name: StackName, find_data_key: FindDataKey) -> StackRows | None:
+        """Return the rows of a stack, or None where nothing is recorded of it."""
 
-    def _header(self, connection: Connection, name: StackName) -> Header | None:
-        """Return the header of a stack, or None without one."""
-        query = f"SELECT number FROM {SCHEMA}.stack WHERE project = %s AND stack = %s"
-        row = connection.execute(query, name).fetchone()
-        if row is None:
+        def read(connection: Connection) -> StackRows | None:
+            rows = FetchedRows.of_stack(connection, name, self.place)
+            for header in stack_rows.headers(rows).values():
+                if header.name != name:
+                    msg = f"the header of {name} is that of {header.name}"
+                    raise rows.damage(msg)
+                return StackRows.read(rows, header, find_data_key(header))
             return None
-        header = stack_rows.header(StoredRows(connection, self.place), row[0])
-        if header is not None and header.name != name:
-            msg = f"the header of {name} is of {header.name}"
-            raise damage(self.place, msg)
-        return header
+
+        return self._read(read, None)
 
     def _new_state(self, name: StackName) -> StackState:
         """Return the state of a new stack; its salt is stable, because secrets are sealed with it before a commit."""
@@ -161,12 +158,14 @@ class PostgresqlStore:
                 msg = "a store has one run at a time"
                 raise RuntimeError(msg)
             self._session = session = WriteSession(self._server, self._guard, command, timeout, self._seconds)
+        succeeded = False
         try:
             yield
+            succeeded = True
         finally:
             with self._guard:
                 self._session = None
-                session.close()
+                session.close(reconnect=succeeded)
 
     def claim(self, name: StackName, timeout: float) -> None:
         """Lock a stack for the run, waiting up to ``timeout`` seconds."""
@@ -218,14 +217,8 @@ class PostgresqlStore:
     def rekey(self, name: StackName, key: Key | None, *, drop_generations: bool = False) -> StackState:  # noqa: ARG002 - there are none
         """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets."""
         with self._writing() as session:
-            number = session.number(name)
-
-            def read(connection: Connection) -> StackRows | None:
-                rows = StoredRows(connection, self.place)
-                header = stack_rows.header(rows, number)
-                return None if header is None else StackRows.read(rows, header, self._data_keys.for_rekey(header))
-
-            stack = self._read(read, None)
+            session.number(name)
+            stack = self._rows(name, self._data_keys.for_rekey)
             if stack is None:
                 raise not_recorded(name)
             session.stacks[name] = stack
@@ -274,7 +267,7 @@ class PostgresqlStore:
         """Return a stack of the session, claimed: as it was used last, as it is written, or a new one."""
         number = session.number(name)
         if (stack := session.stacks.get(name)) is None:
-            stack = self._read(lambda connection: self._rows(connection, name), None)
+            stack = self._rows(name, self._data_keys.for_use)
             if stack is None:
                 stack = StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))
             session.stacks[name] = stack

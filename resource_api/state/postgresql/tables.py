@@ -6,33 +6,60 @@ returns, and needs one journey to the server, whatever it writes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_left
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, Self
 
 from resource_api.model.values.errors import StateError
 from resource_api.state.postgresql.schema import SCHEMA
-from resource_api.state.stack_rows import are_intact
+from resource_api.state.stack_rows import SPAN, TABLES, are_intact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from resource_api.state.postgresql.connection import Connection
     from resource_api.state.stack_rows import Row
+    from resource_api.state.store import StackName
+
+_OF_STACK: Final = f"""
+WITH header AS (
+    SELECT number, body, checksum FROM {SCHEMA}.stack WHERE project = %s AND stack = %s AND body IS NOT NULL)
+SELECT 'stack', * FROM header""" + "".join(
+    f"""
+UNION ALL SELECT '{table}', id, {table}.body, {table}.checksum FROM header, {SCHEMA}.{table}
+    WHERE id >= number * {SPAN} AND id < (number + 1) * {SPAN}"""
+    for table in TABLES
+)
+_ALL: Final = f"SELECT 'stack', number, body, checksum FROM {SCHEMA}.stack WHERE body IS NOT NULL" + "".join(
+    f" UNION ALL SELECT '{table}', * FROM {SCHEMA}.{table}" for table in TABLES
+)
 
 
-class StoredRows:
-    """The rows in the tables, within a transaction of a connection."""
+class FetchedRows:
+    """Rows that were read by one statement, which shows the content of one moment. They cannot be written."""
 
-    def __init__(self, connection: Connection, place: str) -> None:
-        """Read by ``connection``; ``place`` begins the messages about damage."""
-        self._connection = connection
+    def __init__(self, rows: Iterable[tuple[str, int, bytes, int]], place: str) -> None:
+        """Take rows, each after the name of its table; ``place`` begins the messages about damage."""
         self._place = place
+        self._rows: dict[str, list[Row]] = {}
+        for table, row_id, body, checksum in sorted(rows, key=itemgetter(0, 1)):
+            self._rows.setdefault(table, []).append((row_id, body, checksum))
+
+    @classmethod
+    def of_stack(cls, connection: Connection, name: StackName, place: str) -> Self:
+        """Return all rows of a stack."""
+        return cls(connection.execute(_OF_STACK, name, binary=True), place)
+
+    @classmethod
+    def of_all(cls, connection: Connection, place: str) -> Self:
+        """Return all rows of all stacks."""
+        return cls(connection.execute(_ALL, binary=True), place)
 
     def read(self, table: str, low: int = 0, high: int = 2**62) -> list[Row]:
         """Return the verified rows of a table with ``low`` <= id < ``high``, ordered by id. Raise ``StateError``."""
-        key, condition = ("number", "AND body IS NOT NULL") if table == "stack" else ("id", "")
-        query = f"""SELECT {key}, body, checksum FROM {SCHEMA}.{table}
-            WHERE {key} >= %s AND {key} < %s {condition} ORDER BY {key}"""
-        rows: list[Any] = self._connection.execute(query, (low, high), binary=True).fetchall()
+        rows = self._rows.get(table, [])
+        first, end = (bisect_left(rows, limit, key=itemgetter(0)) for limit in (low, high))
+        rows = rows[first:end]
         if not are_intact(rows):
             msg = f"a row of table {table} was altered"
             raise self.damage(msg)
@@ -124,7 +151,7 @@ class CollectedRows:
         return "".join(parts), values
 
 
-_INSERT = """, w_{table} AS (
+_INSERT: Final = """, w_{table} AS (
     INSERT INTO {schema}.{table} SELECT rows.* FROM mine,
         unnest(%({table}_i)s::bigint[], %({table}_b)b::bytea[], %({table}_c)s::bigint[]) AS rows
     ON CONFLICT (id) DO UPDATE SET body = excluded.body, checksum = excluded.checksum)"""

@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -49,6 +50,13 @@ def expire(server: Server, url: str) -> None:
 def names(store: Store) -> list[object]:
     """Return the names of the recorded files."""
     return [name for _, name in store.load(WEB).records]
+
+
+def send(processes: list[int], number: signal.Signals) -> None:
+    """Send a signal to processes, some of which may have ended."""
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
 
 
 class TestLease:
@@ -299,6 +307,48 @@ class TestLostConnection:
                     break
         assert number > 12
 
+    def test_a_commit_is_one_journey(self, server: Server, url: str, wire: Wire) -> None:
+        """So are the intents before it, and the load of a stack; a run adds six for its connection and its lock."""
+        store = PostgresqlStore(url.replace(f":{server.port}/", f":{wire.port}/"))
+        with store.lock("first", 0):
+            store.commit(WEB, Commit([record(f"/{number}") for number in range(100)]))
+            wire.restore()
+            store.record_intents(WEB, [INTENT])
+            assert wire.count == 1
+            store.commit(WEB, Commit([record("/a")], drop=[record("/0").key], resolved=[INTENT.key]))
+            assert wire.count == 2
+        wire.restore()
+        store.load(WEB)
+        assert wire.count == 1
+        other = PostgresqlStore(url.replace(f":{server.port}/", f":{wire.port}/"))
+        wire.restore()
+        with other.lock("second", 0):
+            other.claim(WEB, 0)
+            other.load(WEB)
+            other.finish_run(WEB, {"run": "2"})
+        assert wire.count == 2 + 2 + 1 + 1 + 1 + 1
+
+    def test_a_reader_sees_whole_commits_while_another_writes(self, url: str) -> None:
+        """Rows that are written together are read together."""
+        store, reader = PostgresqlStore(url), PostgresqlStore(url)
+        ended = threading.Event()
+
+        def write() -> None:
+            with store.lock("test", 0):
+                for number in range(60):
+                    store.commit(WEB, Commit([record(f"/{number}/a"), record(f"/{number}/b")]))
+            ended.set()
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        counts = []
+        while not ended.is_set():
+            state = reader.load(WEB)
+            counts.append(len(state.records))
+            assert len(state.records) == 2 * state.serial
+        thread.join()
+        assert len(set(counts)) > 3
+
     def test_a_restarted_server_costs_nothing(self) -> None:
         """A run goes on where it was, with its lock."""
         server = Server("fsync=on")
@@ -318,6 +368,27 @@ class TestLostConnection:
                 assert names(store) == ["/a", "/b"]
                 assert store.holder() == ""
         finally:
+            server.remove()
+
+    def test_a_server_that_hangs_ends_the_run(self) -> None:
+        """A statement takes no longer than a lease."""
+        server = Server()
+        processes = [server.process.pid]
+        try:
+            with server.database() as url:
+                store = PostgresqlStore(f"{url}?connect_timeout=2", lease_seconds=SHORT)
+                with store.lock("test", 0):
+                    store.commit(WEB, Commit([record("/a")]))
+                    text = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text()
+                    processes += map(int, text.split())
+                    send(processes, signal.SIGSTOP)
+                    with pytest.raises(StateError, match="state cannot be used") as caught:
+                        store.commit(WEB, Commit([record("/b")]))
+                assert caught.value.exit_code == 74
+                send(processes, signal.SIGCONT)
+                assert names(store) in (["/a"], ["/a", "/b"])
+        finally:
+            send(processes, signal.SIGCONT)
             server.remove()
 
     def test_a_session_that_the_server_ends_costs_nothing(self, server: Server, url: str) -> None:
