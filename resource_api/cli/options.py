@@ -281,11 +281,11 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
         "Whether an unreachable host counts as a failed one.", type=Choice(["fail", "ignore"]), default="fail"
     ),
     "before": _on_hosts(
-        "Run this here before each batch, with its hosts as JSON on stdin; it stops the run unless it ends with 0.",
+        "Run this command here before each batch, with its hosts as JSON on stdin; a failure stops the run.",
         metavar="COMMAND",
     ),
     "between": _on_hosts(
-        "Run this here between batches, with outcomes as JSON on stdin; it stops the run unless it ends with 0.",
+        "Run this command here between batches, with outcomes as JSON on stdin; a failure stops the run.",
         metavar="COMMAND",
     ),
     "pause": _on_hosts("Ask between batches.", is_flag=True),
@@ -295,11 +295,9 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     "connect_timeout": _on_hosts(
         "Seconds to wait for a connection to a host; default: 10.", type=_POSITIVE, metavar="S"
     ),
-    "rerun": _on_hosts("Only the hosts that this run has left; last: the newest run.", metavar="RUN"),
+    "rerun": _on_hosts("Only the hosts that this run left undone; last: the newest run.", metavar="RUN"),
     "state": _state(
-        "Where state is kept: sqlite:PATH, postgresql://..., or memory: for none.",
-        variable="RESOURCE_API_STATE",
-        metavar="URL",
+        "State: sqlite:PATH, postgresql://..., or memory: for none.", variable="RESOURCE_API_STATE", metavar="URL"
     ),
     "stack": _state(
         "The stack; default: default.",
@@ -331,14 +329,14 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
         rare=True,
     ),
     "module_path": _state(
-        "A directory holding types/ and providers/; repeatable, first hit wins.",
+        "A directory with types/ and providers/; repeatable, the first match wins.",
         variable="RESOURCE_API_MODULE_PATH",
         multiple=True,
         type=_CODE,
         metavar="DIR",
     ),
     "trust_path": _state(
-        "Execute code beneath this directory although others can change it; repeatable.",
+        "Execute code below this directory although other users can change it; repeatable.",
         variable="RESOURCE_API_TRUST_PATH",
         multiple=True,
         type=_CODE,
@@ -362,14 +360,14 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
         "Write counts in Prometheus' text format.", metavar="FILE", callback=partial(_targets, "metrics"), rare=True
     ),
     "diff": _output(
-        "How much is shown of a text that changes: 40 lines, all, or how many lines.",
+        "Diff of a text that changes: short (40 lines), full, or none (the number of lines).",
         variable="RESOURCE_API_DIFF",
         type=click.Choice(["short", "full", "none"]),
         default="short",
         rare=True,
     ),
     "log_format": _output(
-        "How log lines look.",
+        "Format of log lines.",
         variable="RESOURCE_API_LOG_FORMAT",
         type=Choice(["console", "json"]),
         default="console",

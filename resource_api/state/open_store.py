@@ -51,7 +51,9 @@ def _invalid_url(url: str | None, scheme: str, colon: str) -> UsageError:
     else:
         suggestion = "" if colon or not url else f"sqlite:{url}"
     hint = f"; did you mean '{suggestion}'?" if suggestion else ""
-    return UsageError(f"--state {shown}: write sqlite:PATH, or memory: to keep nothing{hint}")
+    return UsageError(
+        f"--state {shown}: write sqlite:PATH, postgresql://HOST/DATABASE, or memory: to keep nothing{hint}"
+    )
 
 
 def _postgresql(url: str, key: Key | None) -> Store:

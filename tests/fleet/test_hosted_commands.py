@@ -410,7 +410,7 @@ def test_an_inventory_that_others_can_change_is_a_warning_and_with_programs_an_e
         ("apply site.yaml --on !web,!db1,!gone1", 64, "--on !web,!db1,!gone1: no host is left"),
         ("apply site.yaml --on @none.yaml", 65, "none.yaml: cannot be read: No such file or directory"),
         ("apply site.yaml --rerun=", 64, "--rerun is empty"),
-        ("apply site.yaml --on web --state here.db", 64, "--state here.db: write sqlite:PATH, or memory:"),
+        ("apply site.yaml --on web --state here.db", 64, "--state here.db: write sqlite:PATH, "),
         ("apply site.yaml --on web --batches=", 64, "--batches is empty"),
         ("apply site.yaml --on web --stop-after=", 64, "--stop-after is empty"),
         ("apply site.yaml --on web --between=", 64, "--between is empty"),

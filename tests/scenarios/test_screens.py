@@ -1,8 +1,12 @@
-"""Whole screens: on terminals of 60, 80 and 100 columns, and without a terminal."""
+"""Whole screens: on terminals of 60, 80 and 100 columns, and without a terminal.
+
+With ``SCREENS=write`` in the environment the files are written anew; read the difference then.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -94,10 +98,14 @@ def screen(bench: Bench, columns: str, *arguments: str) -> tuple[int, str]:
     return code, "\n".join(line.rstrip() for line in lines).strip("\n")
 
 
-def expected(name: str, columns: str) -> str:
-    """Return the screen of a command, as its file has it."""
-    text = SCREENS.joinpath(f"{name}.txt").read_text(encoding="utf-8")
-    sections = dict(section.split("\n", 1) for section in f"\n{text}".split("\n=== ")[1:])
+def expected(name: str, columns: str, text: str) -> str:
+    """Return the screen of a command, as its file has it; ``text``, which is written there, if that is requested."""
+    path = SCREENS / f"{name}.txt"
+    sections = dict(section.split("\n", 1) for section in f"\n{path.read_text(encoding='utf-8')}".split("\n=== ")[1:])
+    if os.environ.get("SCREENS") == "write":
+        sections[columns] = f"{text}\n"
+        written = "\n".join(f"=== {width}\n{screen.strip(chr(10))}\n" for width, screen in sections.items())
+        path.write_text(written, encoding="utf-8")
     return sections[columns].strip("\n")
 
 
@@ -126,7 +134,8 @@ def test_a_screen_is_whole_at_each_width(site: Bench, name: str, columns: str) -
     line, exit_code = COMMANDS[name]
     code, text = screen(site, columns, *line.split())
     assert code == exit_code, text
-    assert _VARIABLE.sub("...", text) == expected(name, columns)
+    text = _VARIABLE.sub("...", text)
+    assert text == expected(name, columns, text)
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
