@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from resource_api.model.values.errors import UsageError
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.system.filesystem import files
 from resource_api.terraform import lock_file
 from resource_api.terraform.family import Family
 from resource_api.terraform.lock_file import LockedProvider
-from resource_api.terraform.programs import ProgramFinder, find_all
+from resource_api.terraform.programs import find_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from resource_api.model.declaration import Manifest
     from resource_api.runtime.environment import RunEnvironment
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.terraform.messages import Message
@@ -25,17 +27,14 @@ if TYPE_CHECKING:
 _MODE = 0o644
 
 
-def programs(
-    environment: RunEnvironment, source: Source, inputs: Mapping[str, object], *, locked: bool = True
-) -> tuple[ProgramFinder, Sequence[ProviderProgram]]:
-    """Return the programs of a manifest's providers, and their finder. Raise ``ManifestError`` for one not found.
+def programs(environment: RunEnvironment, source: Source, inputs: Mapping[str, object]) -> Sequence[ProviderProgram]:
+    """Return the programs of a manifest's providers. Raise ``ManifestError`` for one not found."""
+    return find_all(_manifest(environment, source, inputs), environment.registry.trust.open, os.environ)
 
-    Unless ``locked`` the lock file does not matter.
-    """
+
+def _manifest(environment: RunEnvironment, source: Source, inputs: Mapping[str, object]) -> Manifest:
     with ProviderPool(environment.registry, environment.run) as providers:
-        manifest = environment.compiler.read_declarations(source, inputs, providers)
-    finder = ProgramFinder(os.path.dirname(manifest.file), environment.registry.trust.open, os.environ)
-    return finder, find_all(finder, manifest, locked=locked)
+        return environment.compiler.read_declarations(source, inputs, providers)
 
 
 def lock(
@@ -45,17 +44,21 @@ def lock(
 
     Hashes for other platforms are kept where the version stays the same.
     """
-    finder, declared = programs(environment, source, inputs, locked=False)
-    before = finder.lock or {}
+    manifest, open_trusted = _manifest(environment, source, inputs), environment.registry.trust.open
+    path = os.path.join(os.path.abspath(os.path.dirname(manifest.file)), lock_file.NAME)
+    try:
+        before = lock_file.read(path) or {}
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     providers: dict[ProviderAddress, LockedProvider] = {}
-    for program in declared:
+    for program in find_all(manifest, open_trusted, os.environ, locked=False):
         if program.address is not None:
             former = before.get(program.address, LockedProvider(""))
             hashes = {lock_file.package_hash(program.directory)}
             hashes |= set(former.hashes if former.version == program.version else ())
             providers[program.address] = LockedProvider(program.version, sorted(hashes))
-    files.write_output(finder.lock_path, lock_file.text(providers).encode(), _MODE)
-    return finder.lock_path, providers
+    files.write_output(path, lock_file.text(providers).encode(), _MODE)
+    return path, providers
 
 
 def schema(program: ProviderProgram) -> Message:

@@ -6,7 +6,6 @@ Source: gRPC over HTTP2 (grpc/doc/PROTOCOL-HTTP2.md). Requests are single messag
 from __future__ import annotations
 
 import socket
-import ssl
 import struct
 import tempfile
 import time
@@ -57,6 +56,8 @@ _WINDOW: Final = 1 << 30
 _LARGEST_FRAME: Final = (1 << 24) - 1
 #: The most bytes of one message, so that a program cannot fill the memory.
 _LARGEST_MESSAGE: Final = 1 << 28
+#: The most bytes that are read at once: more would be mapped and unmapped for each call.
+_PART: Final = 1 << 16
 #: The length of the prefix of a message: a flag and four bytes of length.
 _PREFIX: Final = 5
 
@@ -90,6 +91,8 @@ class PluginAddress(NamedTuple):
 
     def _encrypted(self, connection: socket.socket) -> socket.socket:
         """Encrypt a connection to the one certificate that the handshake named, whatever its key and its chain."""
+        import ssl  # programs on Linux listen on private sockets
+
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         context.set_ciphers("DEFAULT@SECLEVEL=0")
@@ -161,7 +164,7 @@ class Channel:
         """Return the next events. Raise ``CallError`` at the call's end time and at the end of the connection."""
         try:
             self._socket.settimeout(None if call.end is None else max(call.end - time.monotonic(), 0.001))
-            data = self._socket.recv(1 << 18)
+            data = self._socket.recv(_PART)
             if data:
                 return self._http.receive_data(data)
         except TimeoutError:

@@ -162,7 +162,15 @@ def _revealed(value: object) -> object:
 
 
 def without_nulls(value: object) -> Any:
-    """Return a value without the members of its mappings that have no value, as a manifest would declare it."""
+    """Return a value without the members of its mappings that have no value, as a manifest would declare it.
+
+    A part without such members is the same object.
+    """
     if isinstance(value, dict):
-        return {name: without_nulls(member) for name, member in value.items() if member is not None}
-    return [without_nulls(member) for member in value] if isinstance(value, list) else value
+        members = {name: without_nulls(member) for name, member in value.items() if member is not None}
+        same = len(members) == len(value) and all(member is value[name] for name, member in members.items())
+        return value if same else members
+    if isinstance(value, list):
+        items = [without_nulls(member) for member in value]
+        return value if all(item is member for item, member in zip(items, value, strict=True)) else items
+    return value

@@ -12,7 +12,7 @@ from resource_api.model.values.errors import DefinitionError, UnknownType, hint
 from resource_api.terraform import cty, types
 from resource_api.terraform import provider as providers
 from resource_api.terraform.plugin_process import PluginError, PluginProcess
-from resource_api.terraform.programs import ProgramFinder, find_all
+from resource_api.terraform.programs import find_all
 from resource_api.terraform.schema import fields_of_block, object_type
 
 if TYPE_CHECKING:
@@ -155,8 +155,7 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 def register_families(registry: Registry, manifest: Manifest, log: Log) -> None:
     """Make the types of the Terraform providers of a manifest known. Raise ``ManifestError`` for a wrong program."""
-    finder = ProgramFinder(os.path.dirname(manifest.file), registry.trust.open, os.environ)
-    for program in find_all(finder, manifest):
+    for program in find_all(manifest, registry.trust.open, os.environ):
         registry.register_family(
             program.name, Family(program.name, program.path, partial(_log_line, log, program.name))
         )

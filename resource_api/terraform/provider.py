@@ -13,7 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 from resource_api.model.provider_functions import Planned
 from resource_api.model.sealed_secrets import Sealed, conceal_like
@@ -25,7 +25,7 @@ from resource_api.terraform.plugin_process import PluginError
 from resource_api.terraform.types import NAMEVAR, attribute_name, parameters, with_field_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Resource
@@ -233,9 +233,30 @@ def function_method(name: str) -> Callable[..., Any]:
 class _State:
     """The last state of a resource: its values, and the private bytes of the program."""
 
+    __slots__ = ("private", "values")
+
     def __init__(self, values: dict[str, Any] | None = None, private: bytes = b"") -> None:
         self.values = values
         self.private = private
+
+
+class _Plan(NamedTuple):
+    """The program's plan of a resource."""
+
+    #: The hash of the question, which is asked twice.
+    question: int
+    prior: Mapping[str, Any] | None
+    planned: Mapping[str, Any]
+    #: The attributes whose change needs a replacement.
+    replace: Sequence[str]
+    private: bytes
+    tolerant: bool
+
+    @property
+    def changed(self) -> set[str]:
+        """The attributes that the program would change."""
+        prior = self.prior or {}
+        return {attribute_name(key) for key, value in self.planned.items() if value != prior.get(key)}
 
 
 class Resources(_Session):
@@ -252,8 +273,8 @@ class Resources(_Session):
         self._version: int = declared.get("version", 0)
         #: Name → the state that was read or made last in this run.
         self._states: dict[str, _State] = {}
-        #: Name → the question of the last plan, and its answer: ``insync`` and ``plan`` ask the same one.
-        self._plans: dict[str, tuple[str, Message]] = {}
+        #: Name → the last plan: ``insync`` and ``plan`` ask for the same one.
+        self._plans: dict[str, _Plan] = {}
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Yield the resources whose state is recorded and that still exist."""
@@ -269,7 +290,8 @@ class Resources(_Session):
                 continue
             self._plans.pop(name, None)
             if state.values is not None:
-                self._store(context, name, state)
+                if (kept := self._private_data(state, None, data)) != data:
+                    context.store_private(name, kept)
                 yield self._row(name, state.values)
 
     def _read(self, context: Context, data: Mapping[str, Any]) -> _State:
@@ -288,19 +310,24 @@ class Resources(_Session):
 
     def _store(self, context: Context, name: str, state: _State, declared: Mapping[str, object] | None = None) -> None:
         """Keep the state as private data; secret is what its schema, a declared value or the former state calls so."""
-        former = (context.private(name) or {}).get("state")
-        raw = _sealed(self._fields, cty.to_json(self._kind, state.values))
-        raw = conceal_like(conceal_like(raw, declared), former if isinstance(former, dict) else None)
-        private = base64.b64encode(state.private).decode()
-        context.store_private(name, {"version": self._version, "state": raw, "private": private})
+        former = context.private(name)
+        data = self._private_data(state, declared, former)
+        if data != former:
+            context.store_private(name, data)
 
-    def _check_secrets(self, context: Context, name: str, declared: Mapping[str, object], state: _State) -> None:
+    def _private_data(self, state: _State, declared: Mapping[str, object] | None, former: Any) -> dict[str, object]:
+        raw = _sealed(self._fields, cty.to_json(self._kind, state.values))
+        raw = conceal_like(conceal_like(raw, declared), former.get("state") if isinstance(former, dict) else None)
+        private = base64.b64encode(state.private).decode()
+        return {"version": self._version, "state": raw, "private": private}
+
+    @staticmethod
+    def _check_secrets(context: Context, name: str, declared: Mapping[str, object]) -> None:
         """Raise ``ResourceError`` before anything is changed where the state could not keep a declared secret."""
         if is_secret(dict(declared)):
+            former = context.private(name)
             context.store_private(name, Sensitive(name))
-            context.store_private(name, None)
-            if state.values is not None:
-                self._store(context, name, state, declared)
+            context.store_private(name, former)
 
     def import_(self, context: Context, name: str, identifier: str) -> Resource:
         """Return the resource that has an id of the provider's own."""
@@ -346,13 +373,13 @@ class Resources(_Session):
             severity = "error" if row.get("severity") == _ERROR else "warning"
             yield Problem(name, diagnostic_text(row), severity)
 
-    def _plan(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> Message:
-        """Return the program's plan of a resource, with the values of its prior and its planned state."""
+    def _plan(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> _Plan:
+        """Return the program's plan of a resource."""
         state = _State() if creates else self._states.get(name, _State())
         config = self._config(should)
-        question = repr((creates, config))
-        if name in self._plans and self._plans[name][0] == question:
-            return self._plans[name][1]
+        question = hash(repr((creates, config)))
+        if name in self._plans and self._plans[name].question == question:
+            return self._plans[name]
         proposed = schema.propose(self._fields, state.values, config)
         answer = self._call(
             context,
@@ -364,10 +391,13 @@ class Resources(_Session):
             prior_private=state.private,
             client_capabilities=_CAPABILITIES,
         )
-        planned = cty.from_dynamic(self._kind, answer.get("planned_state"))
-        answer |= {"prior": state.values, "planned": planned}
-        self._plans[name] = question, answer
-        return answer
+        planned: dict[str, Any] = cty.from_dynamic(self._kind, answer.get("planned_state")) or {}
+        planned = state.values if state.values == planned else planned
+        paths = [path["steps"] for path in answer["requires_replace"] if path["steps"]]
+        replace = sorted({attribute_name(steps[0]["attribute_name"]) for steps in paths})
+        private, tolerant = answer.get("planned_private", b""), bool(answer.get("legacy_type_system"))
+        plan = self._plans[name] = _Plan(question, state.values, planned, replace, private, tolerant)
+        return plan
 
     def insync(
         self, context: Context, name: str, attribute: str, is_: Mapping[str, object], should: Mapping[str, object]
@@ -375,16 +405,16 @@ class Resources(_Session):
         """Return whether the program would leave a declared attribute as it is."""
         if is_.get("ensure") != "present" or should.get("ensure") != "present":
             return None
-        return attribute == "ensure" or attribute not in _changed(self._plan(context, name, should, creates=False))
+        return attribute == "ensure" or attribute not in self._plan(context, name, should, creates=False).changed
 
     def plan(
         self, context: Context, name: str, is_: Mapping[str, object] | None, should: Mapping[str, object]
     ) -> Planned:
         """Return the planned values, the unknown ones, and the attributes whose change needs a replacement."""
         creates = is_ is None or is_.get("ensure") != "present"
-        answer = self._plan(context, name, should, creates=creates)
-        changed, state, unknown = set() if creates else _changed(answer), {}, []
-        for key, value in answer["planned"].items():
+        plan = self._plan(context, name, should, creates=creates)
+        changed, state, unknown = set() if creates else plan.changed, {}, []
+        for key, value in plan.planned.items():
             attribute, field = attribute_name(key), self._fields[key]
             if attribute in should:
                 if is_ and not creates and attribute not in changed and attribute in is_:
@@ -395,10 +425,8 @@ class Resources(_Session):
                 unknown.append(attribute)
             elif (field.computed or not creates) and not field.write_only and value is not None:
                 state[attribute] = _sealed_value(field, cty.without_nulls(value))
-        paths = [path["steps"] for path in answer["requires_replace"] if path["steps"] and not creates]
-        replace = sorted({attribute_name(steps[0]["attribute_name"]) for steps in paths})
-        tolerant = bool(answer.get("legacy_type_system"))
-        return Planned(state, unknown, replace, changes=self._undeclared(changed, should), tolerant=tolerant)
+        replace, changes = () if creates else plan.replace, self._undeclared(changed, should)
+        return Planned(state, unknown, replace, changes=changes, tolerant=plan.tolerant)
 
     def _undeclared(self, changed: Collection[str], should: Mapping[str, object]) -> list[str]:
         """Return the undeclared attributes that a change alters; the computed ones only where nothing else differs."""
@@ -420,13 +448,13 @@ class Resources(_Session):
     def _apply(self, context: Context, name: str, should: Mapping[str, object] | None, *, creates: bool) -> None:
         state = _State() if creates else self._states[name]
         declared = with_field_names(should or {})
-        self._check_secrets(context, name, declared, state)
+        self._check_secrets(context, name, declared)
         if should is None:
             config, planned, private = None, None, self._planned_destruction(context, state)
         else:
             self._plans.pop(name, None)
-            answer = self._plan(context, name, should, creates=creates)
-            config, planned, private = self._config(should), answer["planned"], answer.get("planned_private", b"")
+            plan = self._plan(context, name, should, creates=creates)
+            config, planned, private = self._config(should), plan.planned, plan.private
         answer = self._answer(
             context,
             "apply",
@@ -461,12 +489,6 @@ class Resources(_Session):
         )
         private: bytes = answer.get("planned_private", b"")
         return private
-
-
-def _changed(answer: Message) -> set[str]:
-    """Return the attributes that the program would change."""
-    prior, planned = answer["prior"] or {}, answer["planned"]
-    return {attribute_name(key) for key in planned if planned[key] != prior.get(key)}
 
 
 def _report(context: Context, answer: Message) -> None:

@@ -3,8 +3,9 @@
 Its resource ``odd_thing`` is a file in the configured directory; each creation adds a line to the file ``created``
 there. The variable ``ODD`` has it misbehave: ``garbage`` (before the handshake), ``silent`` (no handshake), ``crash``
 and ``hang`` (in apply), ``slow`` (in apply, until it is asked to stop), ``kill`` (of its caller, after a creation),
-``inexact`` (a plan that does not come true) and ``legacy`` (the same, by an older SDK). ``default`` is a later version,
-with another default, and ``upgraded`` one with another schema, in which ``size`` is ``amount``.
+``inexact`` (a plan that does not come true), ``legacy`` (the same, by an older SDK), ``logged`` (no misbehaviour: its
+calls are in the file ``calls`` of the home directory). ``default`` is a later version, with another default, and
+``upgraded`` one with another schema, in which ``size`` is ``amount``.
 """
 
 from __future__ import annotations
@@ -269,6 +270,9 @@ def answer(provider: Provider, http: H2Connection, stream: int, path: str, body:
         http.send_headers(stream, [("grpc-status", "12")], end_stream=True)
         return
     number = str(next(CALLS))
+    if ODD == "logged":
+        with Path(os.environ["HOME"], "calls").open("a") as log:
+            log.write(f"{name}\n")
     kill_caller("before", number)
     message = encode(METHODS[name].response, call(decode(METHODS[name].request, body)))
     kill_caller("after", number)

@@ -727,6 +727,20 @@ def test_a_wrong_program_is_refused_at_its_line(account: Account, mode: int | No
         assert message in refused.err
 
 
+def test_each_question_is_asked_once(account: Account) -> None:
+    """Four calls for a resource that does not change; seven for a creation, the last three verify it."""
+    account.write("  Odd_thing[a]: {name: a}\n")
+    calls = account.home / "calls"
+    for expected in (
+        ["validate", "plan", "plan", "apply", "upgrade", "read", "plan"],
+        ["validate", "upgrade", "read", "plan"],
+    ):
+        calls.write_text("")
+        assert account.run("apply", "site.yaml", ODD="logged").code == 0
+        asked = [name for name in calls.read_text().split() if name not in {"schema", "check_config", "configure"}]
+        assert asked == expected
+
+
 def test_without_such_a_provider_nothing_of_it_is_imported(account: Account) -> None:
     """A manifest of other types pays nothing."""
     (account.home / "site.yaml").write_text("resources:\n  File[/tmp]: {ensure: directory}\n")

@@ -55,8 +55,10 @@ def _runtime() -> ModuleType:
 
 
 def _programs(session: Session, manifest: str) -> Sequence[ProviderProgram]:
-    _, declared = _runtime().programs(session.runtime, session.source(manifest), session.inputs.values)
-    programs: Sequence[ProviderProgram] = declared
+    runtime = _runtime()
+    programs: Sequence[ProviderProgram] = runtime.programs(
+        session.runtime, session.source(manifest), session.inputs.values
+    )
     return programs
 
 
