@@ -6,7 +6,6 @@ contradict it. Nodes are numbers. Pure and iterative: the length of a chain is n
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from resource_api.model.values.start_up import NamedTuple
@@ -57,13 +56,14 @@ def order(count: int, edges: Iterable[Edge]) -> Order:
 
 def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
     """Return a topological sequence (Kahn), in the manifest's order where possible, and the indices in cycles."""
+    from heapq import heappop, heappush  # a library in C that only edges against the manifest's order need
+
     after: dict[int, list[int]] = {}
     waiting = [0] * count
     for first, then in {(edge.first, edge.then) for edge in edges}:
         after.setdefault(first, []).append(then)
         waiting[then] += 1
     ready = [index for index in range(count) if not waiting[index]]
-    heapify(ready)
     sequence = []
     while ready:
         index = heappop(ready)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from resource_api.cli import progress, source_lines
 from resource_api.manifest.sections import MAPPING
 from resource_api.model.report import Diagnosed, RunReport, Summary
 from resource_api.model.values.errors import DefinitionError, Problem
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from resource_api.cli.output import Output
-    from resource_api.cli.progress import ProgressDisplay
-    from resource_api.cli.source_lines import SourceLines
     from resource_api.model.attribute import AttributeSet
     from resource_api.model.json_documents import ProblemJson
     from resource_api.model.options import Settings
@@ -138,11 +137,11 @@ class Console:
         self.show_problem(problem, cause)
 
     @cached_property
-    def source_lines(self) -> SourceLines:
+    def source_lines(self) -> source_lines.SourceLines:
         """The lines of files that problems are about."""
-        from resource_api.cli.source_lines import SourceLines
-
-        return SourceLines(self._settings, self._attributes_of, self._output.log, self.source_time, self.stdin)
+        return source_lines.SourceLines(
+            self._settings, self._attributes_of, self._output.log, self.source_time, self.stdin
+        )
 
     def end_json(self, problems: Sequence[Problem], code: int) -> None:
         """Write the last line of a stream, or the only document of a command that has failed."""
@@ -174,12 +173,10 @@ class Console:
         return list(map(documents.problem, self._warnings))
 
     @cached_property
-    def progress(self) -> ProgressDisplay:
+    def progress(self) -> progress.ProgressDisplay:
         """The display of the running calls of a run, loaded with the first of them."""
-        from resource_api.cli.progress import ProgressDisplay
-
         lines = None if self._output.streams else self._output.live_lines()
-        return ProgressDisplay(lines, self._output.log.mask)
+        return progress.ProgressDisplay(lines, self._output.log.mask)
 
     def end_progress(self, *, wait: bool = True) -> None:
         """Erase the display of running calls; ``wait`` for its thread, which a signal handler cannot."""

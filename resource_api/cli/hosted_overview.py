@@ -10,6 +10,7 @@ from resource_api.fleet import host_names
 from resource_api.model.values.version import __version__
 from resource_api.render import overview as text
 from resource_api.render.fleet import error, hosts_of
+from resource_api.render.html import overview as overview_page
 from resource_api.render.overview import HostOverview
 from resource_api.render.table import table
 from resource_api.system import document_schema
@@ -68,9 +69,7 @@ def of_this_machine(overview: OverviewJson) -> HostOverview:
 
 def page(hosts: Sequence[HostOverview], seconds: float) -> str:
     """Return the HTML page of machines; the modules of pages are loaded for it alone."""
-    from resource_api.render.html import overview
-
-    return overview.page(hosts, host_names.fold, time.time(), seconds, __version__).rstrip("\n")
+    return overview_page.page(hosts, host_names.fold, time.time(), seconds, __version__).rstrip("\n")
 
 
 def _folded(hosts: Iterable[HostOverview]) -> Iterable[dict[str, object]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from resource_api.cli import completion, reporting
 from resource_api.cli.help import (
     HOW_TO_RUN,
     MANY_HOSTS,
@@ -59,8 +60,6 @@ def complete(candidates: str) -> Callable[[click.Context, click.Parameter, str],
 
 
 def _candidates(name: str, context: click.Context, _parameter: click.Parameter, incomplete: str) -> object:
-    from resource_api.cli import completion
-
     return getattr(completion, name)(context, incomplete)
 
 
@@ -173,8 +172,6 @@ def _targets(kind: str, _context: click.Context, _option: click.Parameter, value
     """Return the targets of reports that values name, by the function ``kind`` of ``reporting``."""
     if not value:
         return []
-    from resource_api.cli import reporting
-
     try:
         return [getattr(reporting, kind)(text) for text in ([value] if isinstance(value, str) else value)]
     except UsageError as error:

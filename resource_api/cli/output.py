@@ -14,6 +14,7 @@ from contextlib import nullcontext, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Final, TextIO
 
+from resource_api.cli import progress
 from resource_api.model.report import LogEvent
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.start_up import regex
@@ -169,15 +170,13 @@ class Output:
             (sys.stdout if number == 1 else sys.stderr).flush()
         return _OwnStream(number, self._drain, self._cleared)
 
-    def live_lines(self) -> LiveLines | None:
+    def live_lines(self) -> progress.LiveLines | None:
         """Return lines that are replaced on stderr, above which all other output is written from now on.
 
         Return None unless stderr is an interactive terminal that can replace lines.
         """
         if not (self._json_log or _is_dumb() or os.environ.get("CI")) and self.stderr.isatty():
-            from resource_api.cli.progress import LiveLines
-
-            self._live = LiveLines(self.stderr.fileno())
+            self._live = progress.LiveLines(self.stderr.fileno())
         return self._live
 
     def _cleared(self) -> AbstractContextManager[None]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from resource_api.cli import exit_codes
+from resource_api.cli import console as consoles
+from resource_api.cli import exit_codes, reporting, tracing
 from resource_api.cli.given_inputs import CommandInputs, environment_inputs
 from resource_api.cli.output import Output
 from resource_api.model.values.document import MAX_BYTES, manifest_error
@@ -39,8 +40,6 @@ from resource_api.system.process import core_dumps
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.cli.console import Console
-    from resource_api.cli.reporting import Reporting
     from resource_api.cli.tracing import Tracing
     from resource_api.model.declaration import Manifest
     from resource_api.model.options import Settings
@@ -74,16 +73,12 @@ class Session:
         #: The trace of the command, or None.
         self.tracing: Tracing | None = None
         if "reports" in settings and any(map(os.environ.get, _TRACES)):
-            from resource_api.cli.tracing import tracing
-
-            self.tracing = tracing(os.environ)
+            self.tracing = tracing.tracing(os.environ)
         #: The reporters of ``--report`` and ``--metrics``, or None.
-        self.reporting: Reporting | None = None
+        self.reporting: reporting.Reporting | None = None
         targets = (*(settings.get("reports") or ()), *(settings.get("metrics") or ()))
         if targets or self.tracing is not None:
-            from resource_api.cli.reporting import Reporting
-
-            self.reporting = Reporting(targets)
+            self.reporting = reporting.Reporting(targets)
         file = settings.get("manifest")
         module_path = ModulePath.resolve(settings.get("module_path") or (), None if file == "-" else file)
         self.registry = Registry(module_path, settings.get("trust_path") or ())
@@ -101,11 +96,9 @@ class Session:
         return self.output.json
 
     @cached_property
-    def console(self) -> Console:
+    def console(self) -> consoles.Console:
         """The results, problems and progress of the command, loaded with the first of them."""
-        from resource_api.cli.console import Console
-
-        return Console(self.output, self.run, self.settings, self.registry.attributes_of, self._began)
+        return consoles.Console(self.output, self.run, self.settings, self.registry.attributes_of, self._began)
 
     def _end_progress(self, *, wait: bool = True) -> None:
         if "console" in self.__dict__:

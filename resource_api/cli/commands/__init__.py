@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resource_api.cli import options
+from resource_api.cli import hosted_run, options
 from resource_api.model.values.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ def run_on_hosts(session: Session, command: str, manifest: str | None = None, **
     """
     if not options.is_hosted(session.settings):
         return None
-    from resource_api.cli import hosted_run
-
     return hosted_run.run(session, command, manifest, **arguments)
 
 

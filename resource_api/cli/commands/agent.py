@@ -11,7 +11,7 @@ import click
 from resource_api.agent import converge, loop, sources
 from resource_api.agent import status as statuses
 from resource_api.agent.root_only_files import make_directory
-from resource_api.cli import options
+from resource_api.cli import options, reporting
 from resource_api.cli.help import CommandGroup
 from resource_api.model.values.errors import Problem, ResourceAPIError, ResourceError, UsageError
 from resource_api.model.values.text import escape, rough_duration
@@ -193,8 +193,6 @@ def once(**settings: Any) -> int:
 
 def _default_reports(settings: Settings) -> Sequence[Target]:
     """Return the directory of reports: in the option's directory of the agent, otherwise beside the default one."""
-    from resource_api.cli import reporting
-
     target = reporting.report_directory(f"{_directory(settings) if settings['directory'] else _base()}/reports")
 
     def report(document: Mapping[str, object]) -> None:
@@ -228,12 +226,10 @@ def _report_killed(agent: Agent, killed: loop.KilledRun, settings: Settings) -> 
     """Write the metrics of a run that a signal has ended. Raise ``OSError``, ``StateError``."""
     if not settings["metrics"]:
         return
-    from resource_api.cli.reporting import Reporting
-
     last = statuses.last_run(agent.directory)
     named = {**settings, "project": settings["project"] or (last["project"] if last else "")}
     problems = [Problem(None, str(killed))]
-    document = Reporting.failure_document(named, "apply", killed.began, 128 + killed.signal, problems)
+    document = reporting.Reporting.failure_document(named, "apply", killed.began, 128 + killed.signal, problems)
     for target in settings["metrics"]:
         _with_agent(target, agent, {}).reporter(document)
 
@@ -282,7 +278,6 @@ def _detach_reporters(session: Session) -> Sequence[Target]:
 
 def _apply(session: Session, version: SourceVersion, settings: Settings, keep: Callable[[Any], None]) -> int:
     """Apply a version as the command ``apply`` does, and return its exit code; ``keep`` receives its document."""
-    from resource_api.cli import reporting
     from resource_api.cli.commands.apply import apply
 
     if version.error is not None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from resource_api.cli import options
+from resource_api.cli import hosted_overview, options
 from resource_api.cli.commands import run_on_hosts, show_document
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
-from resource_api.render import run_text, text
+from resource_api.render import overview, run_text, text
 from resource_api.render.html import pages
 from resource_api.runtime import commands
 from resource_api.runtime.recorded_stack import Runs
@@ -169,9 +169,6 @@ def _report_since(session: Session, run: str | None, form: str, seconds: float) 
     if form == "json" and session.settings["on"]:
         msg = "--format json is for one machine; with --on the documents are those of --json"
         raise UsageError(msg)
-    from resource_api.cli import hosted_overview
-    from resource_api.render import overview
-
     if options.is_hosted(session.settings):
         answers = hosted_overview.Overviews(session, seconds, form)
         return run_on_hosts(session, "report", answers=answers, since=seconds) or 0

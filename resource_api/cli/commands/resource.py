@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from resource_api.cli import given_inputs, options
+from resource_api.cli import editor, given_inputs, options
 from resource_api.cli.commands import LocalCall, run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.datatypes import from_text
@@ -135,9 +135,7 @@ def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *
     """
     settings = session.settings
     if settings["edit"]:
-        from resource_api.cli.editor import edit_resources
-
-        return edit_resources(session, listed, selected.section if selected is not None else {})
+        return editor.edit_resources(session, listed, selected.section if selected is not None else {})
     if session.json or settings["form"] not in (None, "yaml"):
         _show_documents(session, listed, settings["form"] or "json")
         return 0

@@ -1,8 +1,1 @@
 """The durable store: one SQLite database for each machine or user."""
-
-from typing import TYPE_CHECKING
-
-from resource_api.model.values.start_up import late_modules
-
-if not TYPE_CHECKING:  # features that most runs do not need
-    __getattr__ = late_modules(__name__, "run_archive")

@@ -12,7 +12,6 @@ import json
 import os
 import time
 from contextlib import closing, suppress
-from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import StateDamaged, StateError, UsageError
@@ -151,6 +150,8 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
     """
     candidates = list(_intact(path, find_data_key))
     if not candidates:
+        from shlex import quote  # which every run with a state would load
+
         aside = _unused_name(path)
         names = (*databases.files_of(path), f"{path}.marker", *databases.generations_of(path))
         existing = [name for name in names if os.path.lexists(name)]
