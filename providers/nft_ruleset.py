@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from lib import file_parts, listing, prerequisites, program_checked_files
 from lib.sensitive import reveal
 from lib.whole_directory import WholeDirectory
-from resource_api import BaseProvider, Command, CommandError, ResourceError, files
+from resource_api import BaseProvider, Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from lib.whole_directory import Copy
-    from resource_api import Change, Context, Problem, Resource
+    from resource_api import Change, Context, Resource
 
 FILE = "/etc/nftables.conf"
 #: The first line of an error, with its file and line.
@@ -106,9 +106,19 @@ class Provider(BaseProvider):
                 files.replace(path, content.encode(), mode=None if is_ else 0o600)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that nft is missing."""
+        """Yield that nft is missing, or else the error of a text that it refuses."""
         missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
-        return prerequisites.of_files(changes, lambda _path, _should: missing)
+        return prerequisites.of_files(changes, lambda _path, should: missing or self._refusal(should))
+
+    def _refusal(self, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield the error of a text that nft refuses; nothing where this user cannot make an empty namespace."""
+        content = reveal(should.get("content"))
+        try:
+            if isinstance(content, str):
+                self._expected(content)
+        except CommandError as error:
+            if ERROR.match(error.stderr):
+                yield Problem("content", _reason(error))
 
     def _package(self, path: str) -> str | None:
         """Return the package that a file belongs to, or None where it belongs to none."""

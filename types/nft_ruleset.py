@@ -19,8 +19,8 @@ TYPE = TypeDefinition(
         }
 
 The tables of the file are replaced in one transaction. A file that the kernel refuses, or that conflicts with
-/etc/nftables.conf, is not written. Other tables, such as those of containers, stay, unless the file contains `flush
-ruleset`. The kernel's tables are compared with the file's, without counters: rules that were added or removed by hand
+/etc/nftables.conf, is not written; the plan warns of errors in its text. Other tables, such as those of containers,
+stay, unless the file contains `flush ruleset`. The kernel's tables are compared with the file's, without counters: rules that were added or removed by hand
 are drift, and the plan names them. So use `iifname` instead of `iif`, which needs the interface, and no sets whose
 elements other programs change.
 

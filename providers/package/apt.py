@@ -38,6 +38,8 @@ OPTIONS = (
 SIMULATED = ("--simulate", "-o", "Dir::Log::Planner=/dev/null")
 #: A line of apt, dpkg or a maintainer script that succeeded, and that is more than a report of progress.
 WARNING = re.compile(r"\b[EW]: |warn|fail|error", re.IGNORECASE)
+#: A line of an error about a name that is in no list.
+UNKNOWN = re.compile(r"^E: Unable to locate package ", re.MULTILINE)
 #: A line of a simulation: to be installed, with the version now and the new one, or removed.
 STEP = re.compile(r"(Inst|Remv|Purg) (\S+)(?: \[(\S+)\])?(?: \((\S+))?")
 #: Relations of packages that cannot be installed together.
@@ -274,10 +276,12 @@ def _below(heading: str, lines: Sequence[str]) -> Sequence[str]:
 
 
 def _explained(error: CommandError) -> Exception:
-    """Return the error of apt-get, with advice where it has no lists."""
-    if "Unable to locate" in error.stderr and not _lists():
-        return ResourceError(f"apt has no lists of packages, run 'apt-get update': {error}")
-    return error
+    """Return the error of apt-get; for unknown packages without its long command, with advice where it has no lists."""
+    if not UNKNOWN.search(error.stderr):
+        return error
+    reasons = [line.removeprefix("E: ") for line in error.stderr.splitlines() if line.startswith("E: ")]
+    advice = "" if _lists() else "; it has no lists of packages, run 'apt-get update'"
+    return ResourceError(f"apt: {'; '.join(reasons)}{advice}")
 
 
 def _lists() -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from resource_api import Runtime
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
-from tests.providers.applied import REGISTRY, reason, run
+from tests.providers.applied import REGISTRY, reason, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -126,11 +126,14 @@ def test_a_table_that_the_file_has_no_more_is_removed(path: Path) -> None:
     ],
 )
 def test_what_nft_refuses_is_neither_loaded_nor_written(path: Path, content: str, error: str) -> None:
-    """The old rules stay, in the kernel and in the file."""
+    """The old rules stay, in the kernel and in the file; the plan warns with the reason."""
+    assert warned({f"Nft_ruleset[{path}]": {"content": RULES}}) == []
     run({f"Nft_ruleset[{path}]": {"content": RULES}})
     before = nft("-s", "list", "ruleset")
+    (warning,) = warned({f"Nft_ruleset[{path}]": {"content": content}})
     report, lines = run({f"Nft_ruleset[{path}]": {"content": content}})
-    assert error in reason(report)
+    assert error in warning
+    assert reason(report).endswith(warning)
     assert [line for line in lines if line.startswith("warning")] == []
     assert (path.read_text(), nft("-s", "list", "ruleset")) == (RULES, before)
 
