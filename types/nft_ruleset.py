@@ -20,9 +20,9 @@ TYPE = TypeDefinition(
 
 The tables of the file are replaced in one transaction. A file that the kernel refuses, or that conflicts with
 /etc/nftables.conf, is not written; the plan warns of errors in its text. Other tables, such as those of containers,
-stay, unless the file contains `flush ruleset`. The kernel's tables are compared with the file's, without counters: rules that were added or removed by hand
-are drift, and the plan names them. So use `iifname` instead of `iif`, which needs the interface, and no sets whose
-elements other programs change.
+stay, unless the file contains `flush ruleset`. The kernel's tables are compared with the file's, without counters:
+rules that were added or removed by hand are drift, and the plan names them. So use `iifname` instead of `iif`, which
+needs the interface, and no sets whose elements other programs change.
 
 `ensure: absent` and `destroy` remove the file and its tables. `destroy` keeps a file and rules that existed before,
 unless a package of ours brought them. Enable `Service[nftables]` to load /etc/nftables.conf at boot.
