@@ -123,7 +123,11 @@ class Channel:
             {SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW, SettingCodes.MAX_FRAME_SIZE: _LARGEST_FRAME}
         )
         self._http.increment_flow_control_window(_WINDOW)
-        self._flush()
+        try:
+            self._flush()
+        except OSError:
+            self.close()
+            raise
 
     def call(self, path: str, message: bytes, timeout: float | None = None) -> bytes:
         """Return the message of a unary response. Raise ``CallError``."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values.errors import DefinitionError, UnknownType, hint
 from resource_api.terraform import cty, types
 from resource_api.terraform import provider as providers
-from resource_api.terraform.plugin_process import PluginError, PluginProcess
+from resource_api.terraform.plugin_process import PluginError, PluginProcess, start
 from resource_api.terraform.programs import find_all
 from resource_api.terraform.schema import fields_of_block, object_type
 
@@ -129,7 +129,7 @@ class Family:
             if key not in self._running:
                 # One that has answered questions about types so far takes the configuration.
                 answering = self._running.pop(None, None)
-                self._running[key] = answering or PluginProcess([self.path], self._log)
+                self._running[key] = answering or start([self.path], self._log)
             return self._running[key]
 
     def configure(self, key: str, call: Callable[[], object]) -> None:

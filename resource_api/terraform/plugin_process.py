@@ -26,6 +26,8 @@ from resource_api.terraform.messages import METHODS, Message, decode, encode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from resource_api.terraform.client_certificate import Certificate
+
 #: Not a secret: it tells a program that another program has started it, and not a person.
 _COOKIE: Final = {"TF_PLUGIN_MAGIC_COOKIE": "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2"}
 _VERSIONS: Final = (5, 6)
@@ -52,16 +54,21 @@ class PluginError(ResourceAPIError):
 
 
 class PluginProcess:
-    """A running program of a provider. object thread may call it, each on a connection of its own.
+    """A running program of a provider. Threads may call it side by side, each on a connection of its own.
 
-    ``log(level, text)`` receives each line of its output.
+    ``log(level, text)`` receives each line of its output. ``client`` is the certificate that it shall demand.
     """
 
     def __init__(
-        self, command: Sequence[str], log: Callable[[str, str], None], variables: Mapping[str, str] = os.environ
+        self,
+        command: Sequence[str],
+        log: Callable[[str, str], None],
+        variables: Mapping[str, str] = os.environ,
+        client: Certificate | None = None,
     ) -> None:
         """Start the program and read its handshake. Raise ``PluginError`` where there is none within 20 s."""
         self._log = log
+        self._client = client
         self._directory = tempfile.mkdtemp(prefix="resource-api-")  # mode 0700: no other user can connect
         self._tail: deque[str] = deque(maxlen=_LINES)
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -77,7 +84,8 @@ class PluginProcess:
         self._reader = threading.Thread(target=self._read_output, name="terraform-output", daemon=True)
         self._reader.start()
         try:
-            self._endpoint, self.version = self._await_handshake()
+            endpoint, self.version = self._await_handshake()
+            self._endpoint = endpoint if client is None else endpoint._replace(client=client.pem)
         except PluginError:
             self.close()
             raise
@@ -86,6 +94,8 @@ class PluginProcess:
         """Return the variables of the caller, with credentials, without ours, and the ones of go-plugin."""
         inherited = {name: value for name, value in variables.items() if not name.startswith(_OURS)}
         protocols = {"PLUGIN_PROTOCOL_VERSIONS": ",".join(map(str, _VERSIONS)), **_COOKIE}
+        if self._client is not None:
+            protocols["PLUGIN_CLIENT_CERT"] = self._client.certificate.decode()
         return {**inherited, **protocols, "TMPDIR": self._directory, "PLUGIN_UNIX_SOCKET_DIR": self._directory}
 
     def _read_output(self) -> None:
@@ -131,6 +141,11 @@ class PluginProcess:
         return f", and printed: {'; '.join(self._tail)}" if self._tail else ""
 
     @property
+    def is_open_to_others(self) -> bool:
+        """Whether any user of the machine can connect to it."""
+        return self._endpoint.network == "tcp" and not self._endpoint.certificate
+
+    @property
     def pid(self) -> int:
         """The process id of the program."""
         return self._process.pid
@@ -173,6 +188,25 @@ class PluginProcess:
             opened.close()
         self._process.__exit__(None, None, None)
         shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def start(command: Sequence[str], log: Callable[[str, str], None]) -> PluginProcess:
+    """Start a program; one that listens on TCP demands a certificate of ours. Raise ``PluginError``."""
+    process = PluginProcess(command, log)
+    if not process.is_open_to_others:
+        return process
+    process.close()
+    try:
+        from resource_api.terraform import client_certificate  # Linux programs listen on private sockets
+    except ImportError as error:
+        msg = f"listens on TCP, and a certificate against other users cannot be made here: {error}"
+        raise PluginError(msg) from error
+    process = PluginProcess(command, log, client=client_certificate.generate())
+    if process.is_open_to_others:
+        process.close()
+        msg = "listens on TCP without TLS, where any user of the machine could call it"
+        raise PluginError(msg)
+    return process
 
 
 class _Errors:

@@ -4,32 +4,40 @@ Its resource ``odd_thing`` is a file in the configured directory; each creation 
 there. The variable ``ODD`` has it misbehave: ``garbage`` (before the handshake), ``silent`` (no handshake), ``crash``
 and ``hang`` (in apply), ``slow`` (in apply, until it is asked to stop), ``kill`` (of its caller, after a creation),
 ``inexact`` (a plan that does not come true), ``legacy`` (the same, by an older SDK), ``logged`` (no misbehaviour: its
-calls are in the file ``calls`` of the home directory). ``default`` is a later version, with another default, and
-``upgraded`` one with another schema, in which ``size`` is ``amount``.
+calls are in the file ``calls`` of the home directory), ``tcp`` (it listens on TCP; ``tcp-plain``: without TLS).
+``default`` is a later version, with another default, and ``upgraded`` one with another schema, in which ``size`` is
+``amount``.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import itertools
 import json
 import os
 import signal
 import socket
+import ssl
 import struct
 import sys
+import tempfile
 import threading
 import time
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import ConnectionTerminated, DataReceived, RequestReceived, StreamEnded
 
 from resource_api.model.values.values import UNKNOWN
-from resource_api.terraform import cty, schema
+from resource_api.terraform import client_certificate, cty, schema
 from resource_api.terraform.messages import METHODS, decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Message = dict[str, Any]
 ODD = os.environ.get("ODD", "")
@@ -289,17 +297,45 @@ def main() -> None:
     if ODD == "garbage":
         sys.stdout.write("hello, world\n")
         sys.exit("I cannot work here")
-    address = str(Path(os.environ["PLUGIN_UNIX_SOCKET_DIR"], "socket"))
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(address)
+    listening, handshake, encrypt = on_tcp() if ODD.startswith("tcp") else on_socket()
     listening.listen()
     sys.stderr.write('{"@level": "warn", "@message": "an odd provider"}\n')
-    sys.stdout.write(f"1|6|unix|{address}|grpc\n")
+    sys.stdout.write(f"1|6|{handshake}\n")
     sys.stdout.flush()
     provider = Provider()
     while True:
         connection, _ = listening.accept()
-        threading.Thread(target=serve, args=(provider, connection), daemon=True).start()
+        with contextlib.suppress(ssl.SSLError):
+            arguments = provider, encrypt(connection)
+            threading.Thread(target=serve, args=arguments, daemon=True).start()
+
+
+def on_socket() -> tuple[socket.socket, str, Callable[[socket.socket], socket.socket]]:
+    """Return a socket in the directory of the caller, and the rest of the handshake."""
+    address = str(Path(os.environ["PLUGIN_UNIX_SOCKET_DIR"], "socket"))
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(address)
+    return listening, f"unix|{address}|grpc", lambda connection: connection
+
+
+def on_tcp() -> tuple[socket.socket, str, Callable[[socket.socket], socket.socket]]:
+    """Return a socket on TCP, the rest of the handshake, and the encryption if the caller has a certificate."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    handshake = f"tcp|127.0.0.1:{listening.getsockname()[1]}|grpc"
+    if "PLUGIN_CLIENT_CERT" not in os.environ or ODD == "tcp-plain":
+        return listening, handshake, lambda connection: connection
+    own = client_certificate.generate()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cadata=os.environ["PLUGIN_CLIENT_CERT"])
+    context.set_alpn_protocols(["h2"])
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(own.pem)
+        file.flush()
+        context.load_cert_chain(file.name)
+    der = base64.b64encode(ssl.PEM_cert_to_DER_cert(own.certificate.decode())).decode().rstrip("=")
+    Path(os.environ["HOME"], "port").write_text(handshake.split("|")[1].rpartition(":")[2])
+    return listening, f"{handshake}|{der}", lambda connection: context.wrap_socket(connection, server_side=True)
 
 
 if __name__ == "__main__":

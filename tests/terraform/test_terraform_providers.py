@@ -8,10 +8,12 @@ import re
 import shlex
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import time
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +22,8 @@ from jsonschema import Draft7Validator
 
 from resource_api import Registry, Runtime
 from resource_api.terraform import packages
+from resource_api.terraform.channel import CallError, Channel, PluginAddress
+from resource_api.terraform.plugin_process import start
 from tests import command
 from tests.waiting import wait_until
 
@@ -679,6 +683,27 @@ def test_a_time_limit_ends_a_call(account: Account) -> None:
     assert failed.code == 1
     assert "timed out after 1 s" in failed.err
     assert time.monotonic() - began < 20
+
+
+def test_a_program_on_tcp_answers_this_run_alone(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each end knows the certificate of the other; without TLS the program is not used."""
+    account.write("  Odd_thing[a]: {name: a}\n")
+    assert account.run("apply", "site.yaml", ODD="tcp").code == 0
+    assert account.created == ["a"]
+    refused = account.run("plan", "site.yaml", ODD="tcp-plain")
+    assert (refused.code, "listens on TCP without TLS" in refused.err) == (65, True), refused.err
+    monkeypatch.setenv("HOME", str(account.home))
+    monkeypatch.setenv("ODD", "tcp")
+    process = start([str(account.home / "terraform-provider-odd")], lambda _level, _text: None)
+    try:
+        assert "odd_thing" in process.call("schema")["resource_schemas"]
+        certificate = ssl.get_server_certificate(("127.0.0.1", int((account.home / "port").read_text())))
+        stranger = PluginAddress("tcp", f"127.0.0.1:{(account.home / 'port').read_text()}")
+        stranger = stranger._replace(certificate=ssl.PEM_cert_to_DER_cert(certificate))
+        with pytest.raises((CallError, OSError)), closing(Channel(stranger)) as channel:
+            channel.call("/tfplugin6.Provider/GetProviderSchema", b"", 5)
+    finally:
+        process.close()
 
 
 def test_a_program_that_stops_at_the_time_limit_returns_what_it_has_made(account: Account) -> None:
