@@ -36,10 +36,12 @@ COMMANDS: Final = dict(commands())
 ENDLESS: Final = ("resource-api watch ", "resource-api agent --from ")
 #: What needs hosts, or an archive with an interpreter; ``tests/fleet`` has both. A server of PostgreSQL has others.
 HOSTED: Final = ("resource-api hosts trust ", "resource-api hosts runtime add ")
+#: What needs a Terraform provider, or a state of Terraform; ``tests/terraform`` has both.
+TERRAFORM: Final = ("resource-api providers schema ", "resource-api import site.yaml --from-terraform ")
 EXAMPLES: Final = sorted(
     line
     for line in {line for command in COMMANDS.values() for line in getattr(command, "examples", ())}
-    if not line.startswith(ENDLESS + HOSTED) and " --on " not in line and " postgresql:" not in line
+    if not line.startswith(ENDLESS + HOSTED + TERRAFORM) and " --on " not in line and " postgresql:" not in line
 )
 
 #: Commands that need a run before them.
@@ -125,6 +127,7 @@ def test_an_example_works(bench: Bench, example: str) -> None:
     bench.environment["RESOURCE_API_BACKUPS"] = f"{bench.home}/copies"
     bench.write("site.yaml", manifest)
     bench.write("hosts.yaml", "hosts: {'web[1:2]': {}}")
+    bench.write("playbook.yml", "[{hosts: all, tasks: [{copy: {dest: /etc/motd, content: hi}}]}]")
     bench.write("stacks/production.yaml.age.recipients", str(x25519.Identity.generate().to_public()))
     bench.environment["EDITOR"] = "true"
     if APPLIED.intersection(example.split()):
