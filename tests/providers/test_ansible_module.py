@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from resource_api import ManifestError, Runtime
+from resource_api.system.process.trusted_path import SECURE_PATH
 from tests.bundled import execute
+from tests.namespaces import bind, private_mounts
 from tests.providers.applied import REGISTRY, reason, run
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 LINE: dict[str, Any] = {"module": "lineinfile", "args": {"path": "/tmp/x", "line": "hello"}}  # noqa: S108 - never made
 
 
+@pytest.fixture
+def _no_ansible() -> Iterator[None]:
+    """Hide the program from this thread, where the machine has one."""
+    programs = [path for directory in SECURE_PATH.split(":") if (path := Path(directory, "ansible")).exists()]
+    if not programs:
+        yield
+        return
+    with private_mounts():
+        for program in programs:
+            bind(Path("/dev/null"), str(program))
+        yield
+
+
+@pytest.mark.usefixtures("_no_ansible")
 def test_a_machine_without_ansible_is_told_what_to_install() -> None:
     """At its turn: an earlier resource may install it."""
     report, _ = run({"Ansible_module[x]": LINE})
@@ -64,6 +81,8 @@ def test_the_interpreter_of_a_script_is_found(text: str) -> None:
 def test_a_helper_that_ends_without_ansible_is_one_sentence(tmp_path: Path) -> None:
     """With the interpreter and its last words."""
     python = tmp_path / "python"
-    python.symlink_to("/usr/bin/python3")
+    # Without the packages of the system.
+    python.write_text('#!/bin/sh\nexec /usr/bin/python3 -S "$@"\n')
+    python.chmod(0o755)
     report, _ = run({"Ansible_module[x]": {**LINE, "python": str(python)}})
     assert reason(report) == f"'{python}' returned 1: No module named 'ansible'"
