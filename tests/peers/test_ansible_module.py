@@ -1,4 +1,4 @@
-"""Modules of the real ansible-core, which is installed into an environment of its own below ``.peers``."""
+"""Modules of the real Ansible, which is installed into an environment of its own."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from resource_api.testing import ProviderCompliance
 from tests import command
+from tests.peers.ansible_environment import program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,20 +22,13 @@ if TYPE_CHECKING:
 
     from resource_api import Resource
 
-ENVIRONMENT: Final = command.ROOT / ".peers" / "ansible"
 SECRET: Final = "swordfish-4217"
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
 
-@cache
 def interpreter() -> str:
-    """Return the Python of Ansible, installed at first."""
-    python = ENVIRONMENT / "bin" / "python"
-    if not (ENVIRONMENT / "bin" / "ansible").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
-        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q", "ansible-core"]
-        subprocess.run(pip, check=True, capture_output=True)
-    return str(python)
+    """Return the Python of Ansible."""
+    return str(program("python"))
 
 
 class TestAnsibleModule(ProviderCompliance):
