@@ -1,4 +1,4 @@
-"""Twenty modules of Ansible and its collections: plan, apply, a second run, a wrong argument, a secret, another host."""
+"""Twenty modules of Ansible and its collections: plan, apply, second run, a wrong argument, a secret, another host."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from tests import command
+from tests.fleet.ssh_fleet import SshFleet
+from tests.fleet.sshd import started_server
 from tests.namespaces import private_mounts
 from tests.peers.ansible_environment import program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from tests.fleet.sshd import Server
 
 SECRET: Final = "swordfish-4217"
 pytestmark = [
@@ -213,3 +217,39 @@ def test_a_secret_of_each_is_in_no_output_and_no_state(site: Site) -> None:
     states = [path for path in site.home.glob("state.db*") if path.is_file()]
     assert states
     assert [path for path in states if SECRET.encode() in path.read_bytes()] == []
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Yield a real sshd."""
+    with started_server(tmp_path_factory.mktemp("sshd"), tmp_path_factory.getbasetemp()) as result:
+        yield result
+
+
+def test_modules_run_on_another_host(tmp_path: Path, server: Server) -> None:
+    """By `--on`: with the plan's difference, a silent second run, and a secret in no output."""
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True, mode=0o700)
+    server.known_hosts(home / ".ssh" / "known_hosts")
+    fleet = SshFleet(tmp_path / "site", home, server, {"web1": "127.4.20.1"})
+    rows = {
+        "Ansible_module[line]": {
+            "module": "lineinfile",
+            "args": {"path": f"{tmp_path}/a", "line": "l ${inputs.secret}", "create": True},
+        },
+        "Ansible_module[copy]": {"module": "copy", "args": {"dest": f"{tmp_path}/b", "content": "hello"}},
+        "Ansible_module[ini]": {
+            "module": "community.general.ini_file",
+            "args": {"path": f"{tmp_path}/c", "section": "s", "option": "o", "value": "1"},
+        },
+    }
+    rows = {name: {**row, "python": str(program("python"))} for name, row in rows.items()}
+    inputs = {"secret": {"type": "Sensitive[String]", "default": SECRET}}
+    fleet.write(json.dumps({"project": "p", "inputs": inputs, "resources": rows}))
+    plan = fleet.run("plan", "site.yaml", "--on", "web1")
+    assert (plan.code, "section and option added" in plan.out, SECRET in plan.out + plan.err) == (0, True, False)
+    applied = fleet.run("apply", "site.yaml", "--on", "web1")
+    assert (applied.code, SECRET in applied.out + applied.err) == (0, False), applied.out + applied.err
+    assert (tmp_path / "a").read_text() == f"l {SECRET}\n"
+    again = fleet.run("apply", "site.yaml", "--on", "web1", "--detailed-exitcodes")
+    assert again.code == 0, again.out
