@@ -70,7 +70,7 @@ class ServiceProvider(BaseProvider):
                     (self.reload if reloads else self.restart)(name)
                     context.updated(name, message="Reloaded" if reloads else "Restarted")
                 else:
-                    context.unchanged(name, message="Does not run, and is not started")
+                    context.unchanged(name, message="Does not run: a refresh starts no service, 'ensure: running' does")
 
     def name_of(self, resource: Resource) -> Any:
         """Return the identity of a service."""

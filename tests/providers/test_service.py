@@ -328,12 +328,13 @@ def test_a_refresh_reloads_where_that_is_declared(machine: Machine) -> None:
 
 
 def test_a_refresh_does_not_start_what_is_stopped(machine: Machine) -> None:
-    """A notification restarts only what runs."""
+    """A notification restarts only what runs; the log says what starts it."""
     resources = {
         "File[/run/conf2]": {"content": "x"},
         "Service[ra-a]": {"ensure": "stopped", "subscribe": "File[/run/conf2]"},
     }
-    machine.apply(json.dumps({"resources": resources}))
+    outcome = machine.apply(json.dumps({"resources": resources}))
+    assert "Does not run: a refresh starts no service, 'ensure: running' does" in outcome.stderr
     assert state(machine, "ra-a")[0] == "inactive"
 
 
