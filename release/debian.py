@@ -11,7 +11,7 @@ import sys
 from textwrap import dedent
 from typing import TYPE_CHECKING, Final
 
-from resource_api.agent.loop import units
+from resource_api.agent.systemd_units import units
 from resource_api.model.values.version import __version__
 
 if TYPE_CHECKING:

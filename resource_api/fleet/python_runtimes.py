@@ -1,7 +1,8 @@
 """Runtimes: archives with a Python interpreter for hosts without one, added once and sent on request.
 
 The platform of an archive is read from its files: the machine and the C library from the interpreter's ELF header, the
-version of glibc from the required symbols. The archive is repacked, so that a host needs only tar and gzip.
+version of glibc from the required symbols. The archive is repacked, so that a host needs only tar and gzip. ``launch``
+searches the interpreters of a host, and sends a runtime where none is recent enough.
 """
 
 from __future__ import annotations

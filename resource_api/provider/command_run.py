@@ -1,7 +1,8 @@
 """One run of a program for a provider: its time limit, its log lines, its error messages.
 
-Which programs are trusted, and with which environment, is in ``trusted_path``; how a program is started, read and
-stopped, in ``process``. ``command`` imports this module when the first program is started.
+Which programs are trusted is in ``trusted_path``, which environment and arguments they get in ``invocation_checks``,
+how a program is started, read and stopped in ``process``. ``command`` imports this module when the first program is
+started.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from resource_api.model.values.errors import CommandError
 from resource_api.model.values.masking import Mask
 from resource_api.system.foreign_lines import LineSplitter, decode
-from resource_api.system.process import identity, trusted_path
+from resource_api.system.process import identity, invocation_checks, trusted_path
 from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
 
 if TYPE_CHECKING:
@@ -40,11 +41,12 @@ def invocation(
     user: str | None,
 ) -> Invocation:
     """Return the arguments, environment and input of a run. Raise ``CommandError`` for values that are refused."""
-    argv = tuple(trusted_path.argument(name, value) for value in arguments)
+    argv = tuple(invocation_checks.argument(name, value) for value in arguments)
     account = None if user is None else _account(name, user)
-    environment = trusted_path.environment(name, {**(account.variables if account else {}), **variables})
+    environment = invocation_checks.environment(name, {**(account.variables if account else {}), **variables})
     directory, another = "/" if cwd is None else os.fspath(cwd), None if account is None or account.is_own else account
-    return Invocation("", argv, environment, cwd=directory, input=trusted_path.stdin(name, stdin), identity=another)
+    content = invocation_checks.stdin(name, stdin)
+    return Invocation("", argv, environment, cwd=directory, input=content, identity=another)
 
 
 def _account(name: str, user: str) -> identity.Identity:
@@ -175,7 +177,7 @@ class ProgramRun:
         if self.context is not None and self.context.stopping and not self.context.reading:
             self.fail("was not started: the run is being stopped")
         directory = self._invocation.cwd
-        if reason := trusted_path.directory_error(directory):
+        if reason := invocation_checks.directory_error(directory):
             self.fail(f"was not started: directory '{directory}' {reason}")
         try:
             return Process(self._invocation._replace(path=self._locate()))

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.provider_call import StepPositions
     from resource_api.transaction.recorder import Recorder
-    from resource_api.transaction.results import Refreshes, Results
+    from resource_api.transaction.refreshes import Refreshes
+    from resource_api.transaction.results import Results
 
 
 class TransactionContext(NamedTuple):

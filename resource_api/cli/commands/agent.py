@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from resource_api.agent import converge, loop, sources
+from resource_api.agent import converge, loop, sources, systemd_units
 from resource_api.agent import status as statuses
 from resource_api.agent.root_only_files import make_directory
 from resource_api.cli import options, reporting
@@ -398,7 +398,7 @@ def unit(context: click.Context, /, **settings: object) -> None:
         if context.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.ENVIRONMENT
     }
     try:
-        texts = loop.units(arguments, settings, variables, _base())
+        texts = systemd_units.units(arguments, settings, variables, _base())
     except UsageError as error:
         raise click.UsageError(str(error)) from error
     for name, text in texts.items():

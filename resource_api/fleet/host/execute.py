@@ -421,10 +421,10 @@ def _resource(run: HostRun) -> int:
 
 def _run(run: HostRun) -> int:
     """Run the program of the job; nothing is recorded, and no lock is held."""
-    from resource_api.fleet.host import program
+    from resource_api.fleet.host import shell_command
 
     run.began = True
-    result = program.run(run.options["words"], lambda: run.interrupts.came)
+    result = shell_command.run(run.options["words"], lambda: run.interrupts.came)
     run.result(result)
     return 1 if result["exit_code"] else 0
 

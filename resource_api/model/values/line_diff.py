@@ -4,6 +4,8 @@ The shortest edit script (Myers, "An O(ND) Difference Algorithm", 1986), found a
 out: a large file with few changes, and two wholly different ones, take milliseconds. The search ends after a fixed
 number of edits; the diff is then still correct, but not the shortest. (``difflib`` takes more than three minutes for
 5,000 lines of two kinds; with ``autojunk`` it finds no common line of them.)
+
+``render.changes`` limits the lines that are shown.
 """
 
 from __future__ import annotations

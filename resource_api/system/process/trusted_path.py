@@ -1,24 +1,21 @@
-"""Find programs that only root and the caller can change; check their arguments, standard input and environment.
+"""Find programs that only root and the caller can change.
 
-A program runs with the rights of this process, often root. Therefore its environment has a fixed set of variables, and
-its arguments are texts without secrets.
+A program runs with the rights of this process, often root.
 """
 
 from __future__ import annotations
 
 import os
-import pwd
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import CommandError
-from resource_api.model.values.values import Sensitive
 from resource_api.system.filesystem.code_trust import CodeTrust
 from resource_api.system.filesystem.directories import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
 #: The two ways to execute code that other users can change.
 _WAYS: Final = (
@@ -35,17 +32,17 @@ def locate(name: str, user: int = 0) -> str:
     not executable, or that another user could change.
     """
     if "/" in name and not name.startswith("/"):
-        raise _refused(name, "is a relative path; give a full path or a bare name")
+        raise refused(name, "is a relative path; give a full path or a bare name")
     paths = [Path(name)] if name.startswith("/") else [Path(directory, name) for directory in SECURE_PATH.split(":")]
     programs = [path for path in paths if path.is_file()]
     usable = next((path for path in programs if os.access(path, os.X_OK, effective_ids=True)), None)
     if usable is None and programs:
-        raise _refused(name, f"is not executable: {programs[0]}")
+        raise refused(name, f"is not executable: {programs[0]}")
     if usable is None:
         hint = "; its arguments are given in each call" if " " in name and _exists(name.partition(" ")[0]) else ""
-        raise _refused(name, ("not found" if name.startswith("/") else f"not found in {SECURE_PATH}") + hint)
+        raise refused(name, ("not found" if name.startswith("/") else f"not found in {SECURE_PATH}") + hint)
     if reason := CodeTrust(users={*ROOT, os.geteuid(), user}).check_file(str(usable)):
-        raise _refused(name, f"is refused: {reason}")
+        raise refused(name, f"is refused: {reason}")
     return str(usable)
 
 
@@ -65,74 +62,13 @@ def check_code(name: str, trees: Iterable[str], directories: Iterable[str], trus
             reason = f"'{error.filename or path}' cannot be checked: {error.strerror}"
         if reason:
             msg = f"is refused: it executes what is in '{path}', and others could have changed it: {reason}; or {_WAYS}"
-            raise _refused(name, msg)
+            raise refused(name, msg)
 
 
 def _exists(name: str) -> bool:
     return any(Path(directory, name).is_file() for directory in SECURE_PATH.split(":"))
 
 
-def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a program: a fixed set of variables, and the ``added`` ones.
-
-    Raise ``CommandError`` for a variable that is sensitive or not text.
-    """
-    for variable, value in added.items():
-        if not _text(name, "the name of a variable", variable) or "=" in variable:
-            raise _refused(name, f"cannot be given a variable called '{variable}'")
-        _text(name, f"the variable {variable}", value)
-    try:
-        home = pwd.getpwuid(os.geteuid()).pw_dir
-    except KeyError:
-        home = "/"
-    base = {"PATH": SECURE_PATH, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "HOME": home}
-    zone = {"TZ": os.environ["TZ"]} if "TZ" in os.environ else {}
-    return {**base, **zone, "DEBIAN_FRONTEND": "noninteractive", **added}
-
-
-def argument(name: str, value: object) -> str:
-    """Return an argument as text, bytes as surrogate escapes. Raise ``CommandError`` for a secret or another type."""
-    plain = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if isinstance(plain, bytes):
-        plain = plain.decode("utf-8", "surrogateescape")
-    return _text(name, "an argument", str(plain) if type(plain) is int else plain)
-
-
-def stdin(name: str, value: object) -> bytes | None:
-    """Return the bytes for stdin, also of a secret, or None. Raise ``CommandError`` for other types."""
-    plain = value.reveal() if isinstance(value, Sensitive) else value
-    if plain is None or isinstance(plain, bytes):
-        return plain
-    if isinstance(plain, str):
-        return plain.encode("utf-8", "surrogateescape")
-    raise _refused(name, f"cannot be given input of type {type(plain).__name__}; it takes text or bytes")
-
-
-def directory_error(directory: str) -> str:
-    """Return the reason why a program cannot run in ``directory``, or ""."""
-    path = Path(directory)
-    if not path.is_absolute():
-        return "is not a full path"
-    if not path.is_dir():
-        return "is not a directory" if path.exists() else "does not exist"
-    return "" if os.access(path, os.X_OK, effective_ids=True) else "cannot be entered"
-
-
-def _text(name: str, role: str, value: object) -> str:
-    """Return ``value``. Raise ``CommandError``, which names the ``role`` of the value, unless it is a plain text."""
-    if isinstance(value, Sensitive):
-        raise _refused(name, f"cannot be given {role} that is sensitive: others would see it; pass it by input=")
-    if not isinstance(value, str):
-        hint = "; give each one by itself" if isinstance(value, (list, tuple)) else ""
-        raise _refused(name, f"cannot be given {role} of type {type(value).__name__}{hint}")
-    if "\0" in value:
-        raise _refused(name, f"cannot be given {role} with a NUL character")
-    try:
-        value.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise _refused(name, f"cannot be given {role} with half a surrogate pair") from None
-    return value
-
-
-def _refused(name: str, reason: str) -> CommandError:
+def refused(name: str, reason: str) -> CommandError:
+    """Return the error of a program that is not executed."""
     return CommandError(f"command '{name}' {reason}", (name,))

@@ -11,7 +11,8 @@ from resource_api.model.report import StepEnd, StepStart
 from resource_api.system.log import ForwardedLog, line
 from resource_api.transaction.events import Events
 from resource_api.transaction.operation_run import OperationRun, Status
-from resource_api.transaction.results import HALTED, INTERRUPTED, Refreshes, Results
+from resource_api.transaction.refreshes import Refreshes
+from resource_api.transaction.results import HALTED, INTERRUPTED, Results
 from tests.unit.transaction.plans import plan
 
 if TYPE_CHECKING:
