@@ -11,7 +11,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.system.process import core_dumps, identity, process_tree
+from resource_api.system.process import identity, process_tree
+
+# Imported whole: a module loaded late would be loaded in the forked child, when it cannot read our files any more.
+from resource_api.system.process.core_dumps import restore_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
@@ -94,7 +97,7 @@ def enter(parent: int, handled: Sequence[int]) -> None:
     process_tree.end_with(parent)
     process_tree.adopt_orphans()
     os.umask(0o022)
-    core_dumps.restore_limit()
+    restore_limit()
     for number in handled:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
