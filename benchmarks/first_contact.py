@@ -51,13 +51,13 @@ def _job(directory: Path, digest: str) -> HostJob:
     fields = [jobs.document_fields(each) for each in job_inputs.read_documents(str(site))]
     host = {"name": "bench", "groups": [], "address": "127.0.0.1"}
     options = {"state": f"sqlite:{directory}/state/state.db"}
-    return with_id(HostJob("apply", 1, payload=digest, documents=fields, host=host, options=options))
+    return with_id(HostJob("apply", "1", payload=digest, documents=fields, host=host, options=options))
 
 
 def _carry(payloads: archives.Archives, job: HostJob, cache: Path) -> tuple[float, float]:
     """Return the processor seconds and the MiB of memory of the process that carries a job out."""
     connections = PipeConnections(payloads, cache=str(cache))
-    connections.start(Host("bench"), job._replace(generation=time.time_ns(), id=os.urandom(32).hex()))
+    connections.start(Host("bench"), job._replace(run=os.urandom(8).hex(), id=os.urandom(32).hex()))
     pid = connections.pid("bench")
     while (event := connections.next_event(60)) is not None and event.document["type"] != "end":
         pass

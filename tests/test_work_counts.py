@@ -508,7 +508,7 @@ def test_a_further_host_costs_few_calls_and_little_memory(tmp_path: Path) -> Non
 
     def run(count: int) -> None:
         names = [f"web{number}" for number in range(count)]
-        shared = with_id(HostJob("apply", 1, payload="digest", options={"noop": False}))
+        shared = with_id(HostJob("apply", "1", payload="digest", options={"noop": False}))
         ledger = Ledger(str(tmp_path / str(count)))
         record = ledger, ledger.begin({}, "digest", [(name, b"inputs") for name in names])
         merge = Merge()

@@ -34,6 +34,7 @@ from resource_api.runtime.signals import SIGNALS
 from resource_api.state.open_store import open_store
 from resource_api.system.filesystem import directories
 from resource_api.system.filesystem.directories import state_directory
+from resource_api.system.filesystem.permissions import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -128,14 +129,13 @@ class HostedRun:
         """
         session, settings = self._session, self._session.settings
         rollout_plan = _rollout(settings, len(work.hosts))
-        generation = record[0].next_generation(work.project) if record else int(time.time() * 1000)
         run_id, key = self._begin(work, record)
         merge = Merge(threshold(settings), session.log.mask, counted=work.command != "report")
         started = time.time()
         if session.tracing is not None:
             session.tracing.begin_run()
         display = Display(session, work, run_id, merge, out, on_result=on_result, answers=answers)
-        job_for = partial(self._job, work, with_id(self._shared_job(work, generation), key), key)
+        job_for = partial(self._job, work, with_id(self._shared_job(work, run_id), key), key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
         transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
         self._check_limit(min(settings["at_once"], len(work.hosts)), transports)
@@ -182,17 +182,18 @@ class HostedRun:
             text = f"only {limit} hosts side by side: this process may not open more files; see ulimit -n"
             self._session.console.show_problem(Problem(None, text, "warning"))
 
-    def _shared_job(self, work: Work, generation: int) -> HostJob:
+    def _shared_job(self, work: Work, run_id: str) -> HostJob:
         """Return the part of the job that all hosts have in common."""
         return HostJob(
             work.command,
-            generation,
+            run_id,
             payload=self._package.digest,
             modules=self._modules.digest if self._modules is not None else None,
             documents=[document_fields(document) for document in work.documents],
             files=work.files,
             options=work.options,
             traceparent=_traceparent(),
+            operator=f"{os.environ.get('SUDO_USER') or user_name(os.getuid())}@{os.uname().nodename}",
         )
 
     def _job(self, work: Work, shared: HostJob, key: bytes, name: str) -> tuple[Host, HostJob]:

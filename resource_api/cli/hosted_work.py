@@ -53,7 +53,7 @@ class Work(NamedTuple):
     options: Mapping[str, object]
     #: Host → its saved plan, where one is applied.
     plans: Mapping[str, Mapping[str, object]]
-    #: The project for which generations are counted; for a program without one, its last file.
+    #: The project; of a program without one, its last file.
     project: str
     #: Whether the manifest is a program, which only the hosts execute.
     is_program: bool = False

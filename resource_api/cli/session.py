@@ -29,6 +29,7 @@ from resource_api.model.values.errors import (
     unexpected,
 )
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
+from resource_api.model.values.text import command_options
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext
@@ -274,11 +275,8 @@ class Session:
 
     def _store_options(self) -> str:
         """Return the options of this call that select the store, as they are written after a command."""
-        from shlex import quote
-
         url, store_key = self.settings.get("state"), self.settings.get("key")
-        options = (("--state", url), ("--key", store_key.url if store_key is not None else None))
-        return "".join(f" {option} {quote(value)}" for option, value in options if value)
+        return command_options((("--state", url), ("--key", store_key.url if store_key is not None else None)))
 
     def _report(self, code: int) -> int:
         """Send the document to the reporters; return the exit code, which a run keeps if one of them fails."""

@@ -45,8 +45,8 @@ class HostJob(NamedTuple):
 
     #: One of ``COMMANDS``.
     command: str
-    #: Increases per project on the controller; a host refuses older jobs than its newest.
-    generation: int
+    #: The random id of the run: equal commands of two runs are two jobs.
+    run: str
     #: SHA-256 of the archive with this package.
     payload: str
     #: SHA-256 of the archive with the user's module path, or None.
@@ -63,6 +63,8 @@ class HostJob(NamedTuple):
     options: Mapping[str, Any] = {}
     #: The trace of this run (W3C Trace Context), or None.
     traceparent: str | None = None
+    #: The user and the machine of the controller, for messages on the host.
+    operator: str = ""
     #: The digest of all other fields, with keyed digests of secrets; equal jobs have equal ids. "" before `with_id`.
     id: str = ""
 
@@ -90,7 +92,7 @@ def for_host(
     The shared part is digested once, which makes the id of each host cheap. ``key`` as for ``with_id``.
     """
     encoded = {name: _encoded_input(value) for name, value in inputs.items()}
-    part = HostJob(command="", generation=0, payload="", inputs=encoded, host=host, options=options, id=shared.id)
+    part = HostJob(command="", run="", payload="", inputs=encoded, host=host, options=options, id=shared.id)
     return shared._replace(id=_digest(part, key), inputs=encoded, host=host, options={**shared.options, **options})
 
 

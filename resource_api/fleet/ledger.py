@@ -32,7 +32,6 @@ _VERSION: Final = 1
 MAX_RUNS: Final = 100
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS own (key BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS generation (project TEXT PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS run (
   id TEXT PRIMARY KEY, started REAL NOT NULL, ended REAL, about TEXT NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS host (
@@ -96,14 +95,6 @@ class Ledger:
                 self._connection.execute("INSERT INTO own VALUES (?)", row)
             key: bytes = row[0]
             return key
-
-    def next_generation(self, project: str) -> int:
-        """Return a number above all earlier ones of a project, also of other controllers with the same time."""
-        with self._transaction():
-            row = self._connection.execute("SELECT number FROM generation WHERE project = ?", (project,)).fetchone()
-            number = max((row or (0,))[0] + 1, int(time.time() * 1000))
-            self._connection.execute("INSERT OR REPLACE INTO generation VALUES (?, ?)", (project, number))
-        return number
 
     def begin(self, request: Mapping[str, object], digest: str, hosts: Iterable[tuple[str, bytes]]) -> str:
         """Record a new run with hosts and the digests of their inputs; return its id."""

@@ -337,7 +337,7 @@ class Trial(NamedTuple):
         resources: Mapping[str, Mapping[str, object]],
         *,
         host: str = "web1",
-        generation: int = 1,
+        run: str = "1",
         command: str = "apply",
         **options: object,
     ) -> HostJob:
@@ -348,7 +348,7 @@ class Trial(NamedTuple):
         document = read_mapping({"project": "trial", "resources": declared}, "trial.yaml")
         job = HostJob(
             command,
-            generation,
+            run,
             payload=self.package.digest,
             modules=self.modules.digest,
             documents=[jobs.document_fields(document)],

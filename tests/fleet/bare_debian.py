@@ -73,7 +73,7 @@ class Bare:
         """Keep everything that is not in the tree beneath ``directory``."""
         self.suite, self._directory = suite, directory
         self._archive = package_archive(str(directory / "made"))
-        self._generation = 0
+        self._runs = 0
         for name in ("mounts", "kept", "kept/state", "kept/cache"):
             (directory / name).mkdir(mode=0o700)
         self.state = directory / "kept" / "state"
@@ -97,10 +97,10 @@ class Bare:
         if manifest is not None:
             (self._directory / "site.yaml").write_text(manifest)
             read = job_inputs.read_documents(str(self._directory / "site.yaml"))
-        self._generation += 1
+        self._runs += 1
         job = HostJob(
             command,
-            self._generation,
+            str(self._runs),
             payload=self._archive.digest,
             documents=[jobs.document_fields(item) for item in read],
             files=job_inputs.file_contents(read, {}),

@@ -45,7 +45,7 @@ class Rounds:
         self.trial = prepared
         self.home = home
         self.random = random.Random(seed)  # noqa: S311 - no secret
-        self.generation = 0
+        self.runs = 0
         #: Seconds that a run takes there.
         self.usual = 1.0
         #: What was killed, and how often there was nothing to kill any more.
@@ -81,9 +81,9 @@ class Rounds:
 
     def _start(self, names: list[str]) -> Controller:
         """Start a process that takes a job to the host and says how it has ended."""
-        self.generation += 1
+        self.runs += 1
         resources: Mapping[str, Mapping[str, Any]] = {name: {} for name in names}
-        job = self.trial.job(resources, generation=self.generation, lock_timeout=_PATIENCE)
+        job = self.trial.job(resources, run=str(self.runs), lock_timeout=_PATIENCE)
         identity = str(self.server.identity)
         host = Host("web1", _ADDRESS, self.server.port, "root", identity=identity, transport=self.transport)
         return Controller(lambda: _ended(self.trial.payloads, host, job, self.home))

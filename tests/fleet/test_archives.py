@@ -221,7 +221,7 @@ def test_half_of_a_standard_library_is_not_enough(
     without = f"import sys; sys.modules['{missing}'] = None; "
     result = start(python, arguments, b"%d\n%b" % (len(sent.raw), sent.raw), before=without)
     assert (result.returncode, b'"have"' in result.stdout) == (1, False)
-    channel = HostChannel("web1", with_id(HostJob("plan", 1, payload=sent.digest)), lambda _: b"")
+    channel = HostChannel("web1", with_id(HostJob("plan", "1", payload=sent.digest)), lambda _: b"")
     (end,) = channel.close(result.stderr.decode().splitlines()[-1])
     message = r"needs all of Python's standard library \(Debian: the package python3\): [^\n]+"
     assert re.fullmatch(message, end.document["error"])

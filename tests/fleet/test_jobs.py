@@ -64,7 +64,7 @@ class Machine:
         return str(self.directory / name)
 
     def job(
-        self, command: str = "apply", *, site: str | None = "site.yaml", generation: int = 1, **arguments: Any
+        self, command: str = "apply", *, site: str | None = "site.yaml", run: str = "1", **arguments: Any
     ) -> HostJob:
         """Return a job for the manifest."""
         read = [] if site is None else job_inputs.read_documents(str(self.directory / site))
@@ -72,13 +72,14 @@ class Machine:
         options = {"state": f"sqlite:{self.directory}/state/state.db", **arguments}
         job = HostJob(
             command,
-            generation,
+            run,
             payload=self.archive.digest,
             documents=[jobs.document_fields(item) for item in read],
             files=job_inputs.file_contents(read, inputs),
             inputs=inputs,
             host=HOST,
             options=options,
+            operator="ops@laptop",
         )
         return with_id(job)
 
@@ -137,8 +138,8 @@ def test_every_command_answers_as_it_does_here(machine: Machine) -> None:
     wrong = machine.job("state", site=None, subcommand="mv")
     assert machine.refusal(wrong) == (64, "'state mv' cannot be asked of other hosts")
     machine.motd.unlink()
-    assert machine.result("refresh", inputs=inputs, generation=2)["refreshed"] == ["File[good day]"]
-    gone = machine.documents(machine.job("destroy", inputs=inputs, generation=3))
+    assert machine.result("refresh", inputs=inputs, run="2")["refreshed"] == ["File[good day]"]
+    gone = machine.documents(machine.job("destroy", inputs=inputs, run="3"))
     assert (summary(gone)["forgotten"], gone[-1]["code"]) == (1, 0)
 
 
@@ -193,8 +194,8 @@ def test_resources_are_listed_selected_and_changed(machine: Machine) -> None:
 
 
 def test_a_job_is_done_once(machine: Machine) -> None:
-    """Delivered again, its report is sent again and nothing is done; an older or another one is superseded."""
-    job = machine.job(generation=5)
+    """Delivered again, its report is sent again; after a newer one it is superseded, and so is another of its run."""
+    job = machine.job(run="5")
     first = machine.documents(job)
     machine.motd.unlink()
     again = machine.documents(job)
@@ -202,27 +203,28 @@ def test_a_job_is_done_once(machine: Machine) -> None:
     assert [item for item in again if item["type"] in {"step_end", "summary"}] == [
         value for value in first if value["type"] in {"step_end", "summary"}
     ]
-    older = "a newer job was given to this host: generation 5, and this one has 4; nothing was done"
-    assert machine.refusal(machine.job(generation=4)) == (75, older)
-    second = "another job of this generation was given to this host, as where two names select it; nothing was done"
-    assert machine.refusal(machine.job(generation=5, inputs={"greeting": "bye"})) == (75, second)
+    second = "another job of this run was given to this host, as where two names select it; nothing was done"
+    assert machine.refusal(machine.job(run="5", inputs={"greeting": "bye"})) == (75, second)
     assert not machine.motd.exists()
-    assert machine.documents(machine.job(generation=6))[-1]["code"] == 0
+    assert machine.documents(machine.job(run="6"))[-1]["code"] == 0
     assert machine.motd.exists()
+    code, message = machine.refusal(job)
+    assert (code, message.startswith("ops@laptop has given this host a newer job at 2")) == (75, True), message
+    assert message.endswith(" UTC; nothing was done; give the command again to go on")
 
 
 def test_a_job_waits_for_another_one_of_its_stack(machine: Machine) -> None:
     """Or is refused, naming who runs; one of another stack is not concerned."""
-    machine.documents(machine.job(generation=1))
+    machine.documents(machine.job(run="1"))
     lock = Lock(f"{machine.directory}/state/jobs/web--default")
     with lock.held(0):
         lock.write_holder("apply of another machine")
-        code, message = machine.refusal(machine.job(generation=2))
+        code, message = machine.refusal(machine.job(run="2"))
         assert code == 75
         assert message.startswith(f"state is locked: pid {os.getpid()} (")
         assert "has been running 'apply of another machine' since" in message
-        assert machine.documents(machine.job(generation=2, stack="blue"))[-1]["code"] == 0
-    assert machine.documents(machine.job(generation=2))[-1]["code"] == 0
+        assert machine.documents(machine.job(run="2", stack="blue"))[-1]["code"] == 0
+    assert machine.documents(machine.job(run="2"))[-1]["code"] == 0
 
 
 @pytest.mark.parametrize(
@@ -237,18 +239,18 @@ def test_a_job_waits_for_another_one_of_its_stack(machine: Machine) -> None:
 )
 def test_a_damaged_journal_is_not_guessed(machine: Machine, content: str, reason: str) -> None:
     """Nothing is done; the message names the remedy."""
-    machine.documents(machine.job(generation=1))
+    machine.documents(machine.job(run="1"))
     journal = machine.directory / "state" / "jobs" / "web--default.json"
     journal.write_text(content)
-    assert machine.refusal(machine.job(generation=2)) == (74, f"{journal}: {reason}")
+    assert machine.refusal(machine.job(run="2")) == (74, f"{journal}: {reason}")
 
 
 def test_a_journal_that_others_can_open_is_refused(machine: Machine) -> None:
     """Its directory must be this user's alone."""
-    machine.documents(machine.job(generation=1))
+    machine.documents(machine.job(run="1"))
     jobs = machine.directory / "state" / "jobs"
     jobs.chmod(0o755)
-    assert machine.refusal(machine.job(generation=2)) == (
+    assert machine.refusal(machine.job(run="2")) == (
         74,
         f"{jobs}: must be a directory that only its owner can open, and no link",
     )
@@ -308,7 +310,7 @@ def test_assets_and_archives_come_from_where_the_job_does(machine: Machine) -> N
     assert machine.documents(job)[-1]["code"] == 0
     assert machine.motd.read_text() == "mine\n"
     assert (machine.directory / "out" / "bin" / "run").stat().st_mode & 0o777 == 0o755
-    code, message = machine.refusal(machine.job(generation=2))
+    code, message = machine.refusal(machine.job(run="2"))
     assert (code, message) == (
         65,
         "web1.conf is not among the files that were sent with the manifest; is it there, and readable?",
@@ -339,7 +341,7 @@ def test_a_run_goes_on_when_nobody_reads_it(machine: Machine) -> None:
     os.kill(connections.pid("web1"), signal.SIGHUP)
     connections.close()
     go.touch()
-    assert summary(machine.documents(machine.job(generation=2, lock_timeout=60.0)))["exit_code"] == 0
+    assert summary(machine.documents(machine.job(run="2", lock_timeout=60.0)))["exit_code"] == 0
     assert machine.motd.read_text() == "hi"
 
 
@@ -358,7 +360,7 @@ def test_types_use_the_libraries_of_the_host(machine: Machine) -> None:
     documents = machine.documents(machine.job(), str(environment / "bin" / "python"))
     assert "needs the Python module tomlkit (pip install 'resource-api[settings]'): " in str(documents)
     libraries.chmod(0o755)
-    documents = machine.documents(machine.job(generation=2), str(environment / "bin" / "python"))
+    documents = machine.documents(machine.job(run="2"), str(environment / "bin" / "python"))
     assert (summary(documents)["updated"], path.read_text()) == (1, "# kept\na = 2\n"), documents
 
 

@@ -77,7 +77,7 @@ def run_to_end(trial: Trial, cache: str, job: HostJob) -> Mapping[str, object]:
 def check(trial: Trial, cache: str, job: HostJob) -> None:
     """Deliver the same job again, and then a newer one: all is there, and no effect was done twice."""
     assert run_to_end(trial, cache, job)["code"] == 0
-    later = trial.job(RESOURCES, generation=2, lock_timeout=60.0)
+    later = trial.job(RESOURCES, run="2", lock_timeout=60.0)
     assert run_to_end(trial, cache, later)["code"] == 0
     path = Path(trial.place("web1"))
     assert all((path / name).exists() for name in RESOURCES)

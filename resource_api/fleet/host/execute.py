@@ -5,8 +5,8 @@ interrupt arrives as a frame. Each command takes a ``HostRun``, sends its docume
 ``--detailed-exitcodes``, which the machine of the command derives from the documents.
 
 The job journal of a stack, a file beside the state, has its newest job and its final report. A job that is delivered
-twice runs once: the second time its report is sent again. A job is superseded if it is older than the newest, or
-another job of the same generation; the order of arrival decides nothing.
+twice runs once: the second time its report is sent again. The journal numbers jobs under its lock, in the order in
+which they get it; no clock decides. A job is superseded if it was given before the newest, or if that has the same run.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import signal
 import site
 import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib.util import find_spec
@@ -32,6 +33,7 @@ from resource_api.model.values.errors import (
     ManifestError,
     Problem,
     ResourceAPIError,
+    StateDamaged,
     StateError,
     StateLocked,
     UsageError,
@@ -40,6 +42,7 @@ from resource_api.model.values.errors import (
     unexpected,
 )
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import command_options, escape
 from resource_api.model.values.values import map_leaves
 from resource_api.model.values.version import __version__
 from resource_api.plugins.module_path import BUNDLED, ModulePath
@@ -77,10 +80,12 @@ if TYPE_CHECKING:
 
 #: Largest report in bytes; of a larger one only the summary is recorded.
 MAX_REPORT: Final = 4 << 20
+#: The number of earlier jobs whose ids are kept.
+_EARLIER: Final = 50
 
 
 class Superseded(ResourceAPIError):  # noqa: N818 - reads as what it says
-    """The host received a newer job before, or another job of the same generation."""
+    """The host did the job, and a newer one since, or another job of the same run."""
 
     exit_code = StateLocked.exit_code
 
@@ -101,6 +106,8 @@ class Journal:
         self._directory = f"{os.path.dirname(state)}/jobs"
         self._path = f"{self._directory}/{name.project}--{name.stack}.json"
         self._lock = Lock(f"{self._directory}/{name.project}--{name.stack}")
+        #: The job that was begun, without its report.
+        self._entry: Mapping[str, object] = {}
 
     @contextmanager
     def held(self, command: str, timeout: float) -> Iterator[None]:
@@ -122,20 +129,27 @@ class Journal:
     def begin(self, job: HostJob) -> JobReport | None:
         """Return the report of a finished job; otherwise record the job as the newest and return None.
 
-        Raise ``Superseded`` for an older job or another one of the same generation, and ``StateError``.
+        Raise ``Superseded`` for an earlier job or another one of the same run, and ``StateError``.
         """
-        newest = self._read()
-        if newest is not None and newest["id"] == job.id:
-            if newest["report"] is not None:
-                return JobReport(*newest["report"])
-        elif newest is not None and job.generation <= newest["generation"]:
-            raise Superseded(_superseded(job.generation, newest["generation"]))
-        self._write(job, None)
+        newest = self._read() or {"id": "", "generation": 0, "report": None}
+        number, earlier = newest["generation"], newest.get("earlier", [])
+        if newest["id"] != job.id:
+            if job.id in earlier:
+                raise Superseded(_superseded(newest))
+            if newest.get("run") == job.run:
+                msg = "another job of this run was given to this host, as where two names select it; nothing was done"
+                raise Superseded(msg)
+            number, earlier = number + 1, [newest["id"], *earlier][:_EARLIER]
+        elif newest["report"] is not None:
+            return JobReport(*newest["report"])
+        fields = {"id": job.id, "generation": number, "run": job.run, "operator": job.operator, "started": time.time()}
+        self._entry = {**fields, "earlier": earlier}
+        self._write(None)
         return None
 
-    def finish(self, job: HostJob, report: JobReport) -> None:
+    def finish(self, report: JobReport) -> None:
         """Record the report of the job that was begun."""
-        self._write(job, report)
+        self._write(report)
 
     def _read(self) -> dict[str, Any] | None:
         try:
@@ -153,8 +167,8 @@ class Journal:
         msg = f"{self._path}: it is damaged, or others can write to it; remove it, and every job is taken as a new one"
         raise StateError(msg)
 
-    def _write(self, job: HostJob, report: JobReport | None) -> None:
-        entry = {"id": job.id, "generation": job.generation, "report": report}
+    def _write(self, report: JobReport | None) -> None:
+        entry = {**self._entry, "report": report}
         raw = json.dumps(entry, separators=(",", ":")).encode()
         if report is not None and len(raw) > MAX_REPORT:
             summary = [document for document in report.documents if document.get("type") == "summary"]
@@ -166,10 +180,12 @@ class Journal:
             raise StateError(msg) from error
 
 
-def _superseded(generation: int, newest: int) -> str:
-    if generation == newest:
-        return "another job of this generation was given to this host, as where two names select it; nothing was done"
-    return f"a newer job was given to this host: generation {newest}, and this one has {generation}; nothing was done"
+def _superseded(newest: Mapping[str, Any]) -> str:
+    """Return the message about an earlier job: the operator and the time of the newest, and the remedy."""
+    started = newest.get("started")
+    moment = time.strftime(" at %Y-%m-%d %H:%M:%S UTC", time.gmtime(started)) if isinstance(started, float) else ""
+    operator = escape(str(newest.get("operator") or "another machine"))
+    return f"{operator} has given this host a newer job{moment}; nothing was done; give the command again to go on"
 
 
 #: The types of documents in a job's report.
@@ -345,19 +361,21 @@ _DESTROYING: Final = run_option_names("execution", "strictness", "selection")
 def run_job(run: HostRun) -> int:
     """Run the command of a job and return its exit code; a job that ended before is answered from the journal.
 
-    Raise as ``Runtime`` does, ``Superseded`` after a newer job, ``StateLocked`` while another job runs.
+    Raise as ``Runtime`` does, ``Superseded`` for an earlier job, ``StateLocked`` while another job runs.
     """
     command = _COMMANDS.get(run.job.command, _read)
     if (journal := run.journal()) is None:
         return command(run)
-    with journal.held(f"{run.job.command} of another machine", run.options.get("lock_timeout") or 0.0):
+    with journal.held(
+        f"{run.job.command} of {run.job.operator or 'another machine'}", run.options.get("lock_timeout") or 0.0
+    ):
         if (report := journal.begin(run.job)) is not None:
             for document in report.documents:
                 run.send_again(document)
             return report.code
         code = command(run)
         if not run.interrupts.came:
-            journal.finish(run.job, JobReport(code, run.report_documents))
+            journal.finish(JobReport(code, run.report_documents))
         return code
 
 
@@ -536,13 +554,20 @@ def execute(job: HostJob, sender: Sender, directories: Sequence[str], listen: Ca
     except ManifestError as error:
         return _fail(run, error.problems, error.exit_code)
     except ResourceAPIError as error:
-        return _fail(run, [Problem(error.attribute, str(error), code=diagnostic_code(error))], error.exit_code)
+        message = error.with_options(_recovery_options(job)) if isinstance(error, StateDamaged) else str(error)
+        return _fail(run, [Problem(error.attribute, message, code=diagnostic_code(error))], error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort
         problem, code = unexpected(error)
         return _fail(run, [problem._replace(hint="")], code)
     except BaseException as error:  # noqa: BLE001 - an interrupt, or an exit of a provider
         text = "interrupted" if interrupts.came else f"a provider ended the run: {reason(error)}"
         return _fail(run, [Problem(None, text, code="interrupted")], interrupts.exit_code)
+
+
+def _recovery_options(job: HostJob) -> str:
+    """Return the options of a command on the controller that select the state of this host."""
+    named = ((f"--{name}", job.options.get(name)) for name in ("state", "key"))
+    return command_options((("--on", job.host.get("name")), *named))
 
 
 def hello(cache: str) -> dict[str, object]:

@@ -66,7 +66,7 @@ FRAMES: Final = st.one_of(
 def host_answers(data: bytes) -> None:
     """Whatever a host says to a run over many hosts: taken, merged, shown."""
     host = Host("web1", "10.0.0.1")
-    channel, merge = HostChannel(host.name, with_id(HostJob("apply", 1, payload="0" * 64)), lambda _: b""), Merge()
+    channel, merge = HostChannel(host.name, with_id(HostJob("apply", "1", payload="0" * 64)), lambda _: b""), Merge()
     channel.receive(_frame("have", {}))
     merge.begin(host)
     body = data if data.startswith(b"RApi") else b"RApi " + data + b"\n"

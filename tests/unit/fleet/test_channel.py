@@ -22,7 +22,7 @@ from tests.sampling import times
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-JOB: Final = with_id(HostJob("apply", 1, payload="a" * 64, modules="b" * 64))
+JOB: Final = with_id(HostJob("apply", "1", payload="a" * 64, modules="b" * 64))
 HAVE: Final = b'RApi {"kind":"have","digests":""}\n'
 
 

@@ -15,7 +15,7 @@ KEY = b"k" * 32
 def job(*, key: bytes = KEY, **arguments: object) -> HostJob:
     """Return a job with every field, some of them replaced."""
     fields = {
-        "generation": 3,
+        "run": "3",
         "payload": "p",
         "modules": "m",
         "documents": ({"file": "site.yaml", "data": {"resources": {}}},),
@@ -55,7 +55,7 @@ def test_the_id_is_that_of_the_whole_content() -> None:
     inputs = {"size": 3, "password": Sensitive("hunter2")}
     assert job(inputs=inputs).id == job().id
     rest = [
-        job(generation=4),
+        job(run="4"),
         job(payload="q"),
         job(modules=None),
         job(documents=()),

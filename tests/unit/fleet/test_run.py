@@ -468,11 +468,8 @@ def test_an_unknown_run_is_refused(ledger: Ledger) -> None:
         ledger.find("")
 
 
-def test_generations_grow_and_old_runs_are_forgotten(ledger: Ledger) -> None:
-    """Each project counts by itself; the last hundred runs are kept."""
-    numbers = [ledger.next_generation("web") for _ in range(3)]
-    assert numbers == sorted(set(numbers))
-    assert ledger.next_generation("db") > 0
+def test_old_runs_are_forgotten(ledger: Ledger) -> None:
+    """The last hundred runs are kept."""
     first = begin(ledger, ["a"])
     runs = [begin(ledger, ["a"]) for _ in range(100)]
     assert ledger.find(runs[0]).id == runs[0]
