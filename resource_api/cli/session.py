@@ -29,7 +29,6 @@ from resource_api.model.values.errors import (
     unexpected,
 )
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
-from resource_api.model.values.text import command_options
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext
@@ -275,6 +274,8 @@ class Session:
 
     def _store_options(self) -> str:
         """Return the options of this call that select the store, as they are written after a command."""
+        from resource_api.state.open_store import command_options
+
         url, store_key = self.settings.get("state"), self.settings.get("key")
         return command_options((("--state", url), ("--key", store_key.url if store_key is not None else None)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import UsageError
@@ -10,7 +11,7 @@ from resource_api.state.store import MEMORY, MemoryStore
 from resource_api.system.filesystem.directories import state_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from resource_api.state.encryption.keys import Key
     from resource_api.state.store import Store
@@ -72,3 +73,11 @@ def _postgresql(url: str, key: Key | None) -> Store:
 def default_path(environment: Mapping[str, str]) -> str:
     """Return the default path: for root that of the machine, for any other user their own. Raise ``UsageError``."""
     return f"{state_directory(environment)}/state.db"
+
+
+def command_options(values: Iterable[tuple[str, object]]) -> str:
+    """Return options as they are written after a command, each with a space before it; those without a value are not.
+
+    ``values``: each option, such as ``--state``, and its value.
+    """
+    return "".join(f" {option} {quote(str(value))}" for option, value in values if value)

@@ -42,7 +42,7 @@ from resource_api.model.values.errors import (
     unexpected,
 )
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.text import command_options, escape
+from resource_api.model.values.text import escape
 from resource_api.model.values.values import map_leaves
 from resource_api.model.values.version import __version__
 from resource_api.plugins.module_path import BUNDLED, ModulePath
@@ -54,7 +54,7 @@ from resource_api.runtime import commands, refresh, resource_selection, saved_pl
 from resource_api.runtime.runtime import Runtime, state_settings
 from resource_api.runtime.signals import Interrupts, exit_despite_threads
 from resource_api.state.lock import Lock
-from resource_api.state.open_store import default_path
+from resource_api.state.open_store import command_options, default_path
 from resource_api.state.sqlite.database import prepare_directory
 from resource_api.state.store import MEMORY, StackName
 from resource_api.system.facts import Facts

@@ -12,7 +12,6 @@ from resource_api.model.values.start_up import regex
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable
 
 #: C0, DEL, C1, line and paragraph separators, bidirectional controls, invisible characters, lone surrogates.
 _UNSAFE: Final = regex(
@@ -34,16 +33,6 @@ def rough_duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{round(seconds / size)} {unit}"
     return f"{round(seconds)} s"
-
-
-def command_options(values: Iterable[tuple[str, object]]) -> str:
-    """Return options as they are written after a command, each with a space before it; those without a value are not.
-
-    ``values``: each option, such as ``--state``, and its value.
-    """
-    from shlex import quote
-
-    return "".join(f" {option} {quote(str(value))}" for option, value in values if value)
 
 
 def escape_lines(text: str) -> str:
