@@ -174,8 +174,8 @@ class ServerConnection:
 class _ConnectionLostError(StateError):
     """The connection could not be opened, or the server or the network ended it after it ``was_open``."""
 
-    def __init__(self, message: str, *, was_open: bool) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, was_open: bool = False) -> None:
+        super().__init__(message)  # a copy is made of the message alone, then gets the fields
         self.was_open = was_open
 
 

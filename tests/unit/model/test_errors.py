@@ -15,6 +15,7 @@ from resource_api.model.values import errors
 from resource_api.plugins.worker import process
 from resource_api.rehearse import result
 from resource_api.runtime import purging
+from resource_api.state.postgresql import connection
 from resource_api.state.sqlite import database
 from resource_api.system.overlay import isolated_run, written_files
 
@@ -30,6 +31,7 @@ MODULES: Final = (
     process,
     result,
     purging,
+    connection,
     database,
     isolated_run,
     written_files,
