@@ -68,6 +68,8 @@ def build_instances(
     for name, call in calls.items():
         if call is not None:
             callers[call.instance] = diagnostics.manifest.place(("values", name)), f"value '{name}'"
+    if manifest.selected:
+        callers[manifest.selected] = manifest.place(("providers",)), f"provider '{manifest.selected}'"
     called = [name for name in callers if table.provider(name).definition.config.attributes]
     builder = _InstanceBuilder(table, evaluator, diagnostics, callers)
     instances = {

@@ -105,6 +105,8 @@ def _refusal(definition: TypeDefinition) -> str:
         return "its type has functions and no resources"
     if "imperative" in definition.features:
         return "what it does cannot be listed"
+    if definition.identity is not None:
+        return "a listing does not tell which ones the manifest declares: their names are in manifests only"
     return "" if definition.ensurable else "resources of this type are configured, not deleted"
 
 

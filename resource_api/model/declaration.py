@@ -270,6 +270,8 @@ class Manifest(NamedTuple):
     with_includes: Callable[[Callable[[Manifest, Any], str]], Manifest] | None = None
     #: The references of its resources in the initial order; empty means the order of the files.
     order: tuple[str, ...] = ()
+    #: The provider instance that is needed although no resource uses it, or "".
+    selected: str = ""
 
     def __repr__(self) -> str:
         """Show the file and the number of resources."""

@@ -126,9 +126,12 @@ class ProviderSelector:
         needed_inputs = {
             name: value for name, value in inputs.items() if name in needed.inputs or name not in manifest.inputs
         }
+        needed = needed._replace(selected=instance)
         catalog = self._compiler.compile(needed, needed_inputs, pool, from_file=not isinstance(source, Mapping))
         for warning in catalog.warnings:
             self._run.log.write("warning", "", f"{warning.file}: {warning.message}")
+        if instance not in catalog.instances:  # without a configuration
+            return SelectedProvider(instance, {})
         selected = catalog.instances[instance]
         config = _Configurations(catalog, pool).config(selected)
         declared = _declared_members(manifest, self._registry.type(type_name, selected.version), provider)

@@ -131,6 +131,8 @@ class ResourceReader:
         """
         if not definition.features & {"custom_insync", "validate"} or not rows:
             return {}
+        if definition.identity is not None:
+            return {}  # declared under these names they would be other resources
         defaults = {name: attribute.fresh_default() for name, attribute in definition.defaults}
         declared = [defaults | {key: row[key] for key in row.keys() - definition.read_only} for row in rows]
         compared = [[name for name in definition.compared if name in should] for should in declared]

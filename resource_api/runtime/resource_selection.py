@@ -374,6 +374,9 @@ def find_resources(call: ResourceCall) -> ShownResources:
     identity, code = partial(canonical_identity, definition, name, attributes), 0
     read = partial(reader.read_all, definition.name, identity, strict=strict, selected=selected)
     if not attributes.keys() <= set(definition.namevars):
+        if definition.identity is not None:
+            msg = f"a {capitalize_type(definition.name)} has a name in a manifest only; declare it there to change it"
+            raise UsageError(msg)
         _refuse_with_changes(options)
         flags: dict[str, Any] = {"noop": bool(options.get("noop")), "strict": strict, "selected": selected}
         target = Reference(definition.name, name)

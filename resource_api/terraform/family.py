@@ -71,6 +71,15 @@ class Family:
         """The fields of the provider's configuration."""
         return fields_of_block(self.schema.get("provider", {}).get("block", {}))
 
+    @cached_property
+    def identities(self) -> Mapping[str, Message]:
+        """The schemas of identities by type; empty for a program without them."""
+        try:
+            schemas: Mapping[str, Message] = self.process().call("identities")["identity_schemas"]
+        except PluginError:
+            return {}
+        return schemas
+
     @property
     def plans_destruction(self) -> bool:
         """Whether the provider is to plan deletions too."""

@@ -44,6 +44,8 @@ _UNCONFIGURED: Final = frozenset(
 )
 #: Seconds for a request to stop, and for the answer of the call that is stopped.
 _STOP_LIMIT: Final = 5.0
+#: The most resources of a listing.
+_LONGEST_LIST: Final = 1_000_000
 #: Seconds for a call that begins at the end of its time.
 _SHORTEST_LIMIT: Final = 0.1
 
@@ -68,6 +70,10 @@ class Program(Protocol):
     @property
     def config_fields(self) -> Mapping[str, SchemaField]:
         """The fields of the provider's configuration."""
+
+    @property
+    def identities(self) -> Mapping[str, Message]:
+        """The schemas of identities by type; empty for a program without them."""
 
     @property
     def plans_destruction(self) -> bool:
@@ -122,6 +128,9 @@ class _Session(BaseProvider):
 
     def _configure(self, context: Context) -> None:
         """Configure the program, unless this was done: another run in this process may have ended it since."""
+        if self._configuration is None and self.family.config_fields:
+            msg = f"the Terraform provider {self.family.name} is asked before it is configured"
+            raise ResourceError(msg)
         if self._key is None:
             self._key = config_key(self._configuration or {})
         self.family.configure(self._key, partial(self._send_configuration, context))
@@ -130,6 +139,17 @@ class _Session(BaseProvider):
         value = _config_value(self.family.config_fields, self._configuration or {})
         fields = {"terraform_version": _TERRAFORM_VERSION, "config": value, "client_capabilities": _CAPABILITIES}
         self._call(context, "configure", **fields)
+
+    def _events(self, context: Context, method: str, **fields: object) -> Iterator[Message]:
+        """Yield the answers of a program; log their warnings, and raise ``ResourceError`` with their errors."""
+        self._configure(context)
+        try:
+            for event in self.family.process(self._key).stream(method, None, **fields):
+                _report(context, {"diagnostics": event.pop("diagnostic", ())})
+                yield event
+        except PluginError as error:
+            msg = f"the Terraform provider {self.family.name}: {error}"
+            raise ResourceError(msg) from error
 
     def cancel(self) -> None:
         """Ask the program to give up its work; one that cannot, or has ended, is no error."""
@@ -279,9 +299,8 @@ class Resources(_Session):
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Yield the resources whose state is recorded and that still exist."""
         if names is None:
-            msg = "a Terraform provider reads single resources, by what was recorded of them"
-            raise CannotList(msg)
-        for name in names:
+            yield from self._listed(context)
+        for name in names or ():
             try:
                 data = context.private(name)
                 state = self._states[name] = _State() if data is None else self._read(context, data)
@@ -293,6 +312,23 @@ class Resources(_Session):
                 if (kept := self._private_data(state, None, data)) != data:
                     context.store_private(name, kept)
                 yield self._row(name, state.values)
+
+    def _listed(self, context: Context) -> Iterator[Resource]:
+        """Yield what the program lists, named by its id, or else as it is displayed."""
+        declared = self.family.schema["list_resource_schemas"].get(self.type_name)
+        if declared is None:
+            msg = "a Terraform provider reads single resources, by what was recorded of them"
+            raise CannotList(msg)
+        fields = schema.fields_of_block(declared["block"])
+        if required := [name for name, field in fields.items() if field.required]:
+            msg = f"its provider lists only what {', '.join(required)} selects"
+            raise CannotList(msg)
+        request = {"type_name": self.type_name, "include_resource_object": True, "limit": _LONGEST_LIST}
+        for event in self._events(context, "list", config=_config_value(fields, {}), **request):
+            values = cty.from_dynamic(self._kind, event.get("resource_object"))
+            if values is not None:
+                identifier = values.get("id")
+                yield self._row(identifier if isinstance(identifier, str) else event["display_name"], values)
 
     def _read(self, context: Context, data: Mapping[str, Any]) -> _State:
         """Return the present state of a resource, whose recorded one may be of an older schema."""
@@ -330,8 +366,8 @@ class Resources(_Session):
             context.store_private(name, former)
 
     def import_(self, context: Context, name: str, identifier: str) -> Resource:
-        """Return the resource that has an id of the provider's own."""
-        answer = self._call(context, "import", type_name=self.type_name, id=identifier)
+        """Return the resource that has an id of the provider's own, or an identity, in JSON."""
+        answer = self._call(context, "import", type_name=self.type_name, **self._identified(identifier))
         imported = [row for row in answer["imported_resources"] if row["type_name"] == self.type_name]
         if not imported:
             msg = f"the provider has imported nothing of the type {self.type_name}"
@@ -347,6 +383,22 @@ class Resources(_Session):
         self._states[name] = state
         self._store(context, name, state)
         return self._row(name, state.values)
+
+    def _identified(self, identifier: str) -> dict[str, object]:
+        """Return the fields of a request that identify a resource. Raise ``ResourceError`` for another identity."""
+        declared = self.family.identities.get(self.type_name)
+        if declared is None or not identifier.startswith("{"):
+            return {"id": identifier}
+        kinds = {item["name"]: cty.parse_type(item["type"]) for item in declared["identity_attributes"]}
+        try:
+            values = json.loads(identifier)
+            if unknown := values.keys() - kinds.keys():
+                msg = f"its identity has {', '.join(kinds)}, not {', '.join(sorted(unknown))}"
+                raise ResourceError(msg)
+            return {"identity": {"identity_data": cty.to_dynamic(("object", kinds), values)}}
+        except (ValueError, TypeError) as error:
+            msg = f"'{identifier}' is no identity in JSON: {error}"
+            raise ResourceError(msg) from error
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write the elements of sets in one order, each once."""

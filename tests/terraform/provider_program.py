@@ -82,6 +82,7 @@ COUNT = {
         ]
     }
 }
+LIST = {"block": {"attributes": [attribute("prefix", "string", optional=True)]}}
 #: An ephemeral resource: a file that exists while it is open.
 LEASE = {
     "block": {"attributes": [attribute("name", "string", required=True), attribute("token", "string", computed=True)]}
@@ -127,6 +128,7 @@ class Provider:
             **schemas,
             "functions": {"add": ADD},
             "ephemeral_resource_schemas": {"odd_lease": LEASE},
+            "list_resource_schemas": {"odd_thing": LIST},
         }
 
     def check_config(self, request: Message) -> Message:
@@ -199,12 +201,26 @@ class Provider:
         half = error("Only half of it was made") if stopped or planned.get("size") == 99 else []
         return {"new_state": cty.to_dynamic(KIND, planned), "private": b"p", "diagnostics": half}
 
+    def identities(self, _request: Message) -> Message:
+        return {"identity_schemas": {"odd_thing": {"identity_attributes": [{"name": "number", "type": b'"number"'}]}}}
+
     def import_(self, request: Message) -> Message:
+        if "identity" in request:
+            kind = ("object", {"number": "number"})
+            request["id"] = f"t-{cty.from_dynamic(kind, request['identity']['identity_data'])['number']}"
         path = self.directory / request["id"]
         if not path.exists():
             return {"diagnostics": error(f"there is no thing {request['id']}")}
         state = cty.to_dynamic(KIND, json.loads(path.read_text()))
         return {"imported_resources": [{"type_name": "odd_thing", "state": state}]}
+
+    def list(self, _request: Message) -> list[Message]:
+        paths = sorted(self.directory.glob("t-*"))
+        rows = [
+            {"display_name": path.name, "resource_object": cty.to_dynamic(KIND, json.loads(path.read_text()))}
+            for path in paths
+        ]
+        return [*rows, {"display_name": "", "diagnostic": [{"severity": 2, "summary": "The list may be incomplete"}]}]
 
     def validate_data(self, _request: Message) -> Message:
         return {}
@@ -282,9 +298,11 @@ def answer(provider: Provider, http: H2Connection, stream: int, path: str, body:
         with Path(os.environ["HOME"], "calls").open("a") as log:
             log.write(f"{name}\n")
     kill_caller("before", number)
-    message = encode(METHODS[name].response, call(decode(METHODS[name].request, body)))
+    responses = call(decode(METHODS[name].request, body))
     kill_caller("after", number)
-    http.send_data(stream, struct.pack(">BI", 0, len(message)) + message)
+    for response in responses if name == "list" else [responses]:
+        message = encode(METHODS[name].response, response)
+        http.send_data(stream, struct.pack(">BI", 0, len(message)) + message)
     http.send_headers(stream, [("grpc-status", "0")], end_stream=True)
 
 

@@ -222,7 +222,7 @@ def test_an_attribute_called_like_a_metaparameter_has_an_underscore(account: Acc
 
 
 def test_a_resource_is_imported_by_the_providers_id(account: Account) -> None:
-    """By the command and by ``lifecycle.import``; an unknown id fails with the provider's words."""
+    """Or by its identity; by the command and ``lifecycle.import``; an unknown id fails with the provider's words."""
     item = {"name": "old", "size": 3, "owner": "me", "secret": None, "tags": None, "any": None, "timeout": None}
     (account.things / "t-1").write_text(json.dumps({**item, "rule": [], "id": "t-1"}))
     account.write("  Odd_thing[a]: {name: old, size: 3, owner: me}\n")
@@ -235,6 +235,13 @@ def test_a_resource_is_imported_by_the_providers_id(account: Account) -> None:
     (account.things / "t-2").write_text(json.dumps({**item, "name": "other", "rule": [], "id": "t-2"}))
     imported = account.apply("  Odd_thing[b]: {name: other, size: 4, owner: me, lifecycle: {import: t-2}}\n")
     assert "1 imported" in imported.out, imported.err
+    (account.things / "t-3").write_text(json.dumps({**item, "name": "third", "rule": [], "id": "t-3"}))
+    account.write("  Odd_thing[c]: {name: third, size: 3, owner: me}\n")
+    assert account.run("import", "site.yaml", "Odd_thing[c]", '{"number": 3}').code == 0
+    assert "1 unchanged" in account.run("apply", "site.yaml").out
+    assert account.run("state", "rm", "Odd_thing[c]", "--project", "site").code == 0
+    for wrong in ('{"id": 3}', "{"):
+        assert account.run("import", "site.yaml", "Odd_thing[c]", wrong).code == 1
     assert (account.world["other"]["size"], account.created) == (4, [])
 
 
@@ -396,6 +403,23 @@ def test_an_ephemeral_resource_is_open_during_the_run(account: Account) -> None:
         assert account.world["a"]["secret"] == "hunter2-token"
         assert ((account.things / "closed").exists(), (account.things / "lease").exists()) == (True, False)
         (account.things / "closed").unlink()
+
+
+def test_resources_are_listed_by_a_provider_that_can(account: Account) -> None:
+    """As a manifest, with the ids as titles; a change and a purge are refused: the names are in manifests only."""
+    account.apply("  Odd_thing[a]: {name: a, size: 1}\n  Odd_thing[b]: {name: b, secret: hunter2-secret}\n")
+    listed = account.run("resource", "odd_thing", "--manifest", "site.yaml", "--provider", "odd")
+    assert listed.code == 0, listed.err
+    first, second = sorted(account.world.values(), key=lambda thing: thing["id"])
+    assert f"  Odd_thing[{first['id']}]:\n    ensure: present\n    name: {first['name']}\n" in listed.out
+    assert f"  Odd_thing[{second['id']}]:\n" in listed.out
+    assert "hunter2" not in listed.text
+    assert "The list may be incomplete" in listed.err
+    one = ("resource", "odd_thing", first["id"], "size=2", "--manifest", "site.yaml", "--provider", "odd")
+    assert (account.run(*one).code, account.world[first["name"]]["size"]) == (64, first["size"])
+    account.write("  Odd_thing[a]: {name: a, size: 1}\n", "purge: [{type: Odd_thing, at_most: 9}]\n")
+    refused = account.run("apply", "site.yaml")
+    assert (refused.code, "Odd_thing cannot be purged" in refused.err, len(account.world)) == (65, True, 2)
 
 
 def test_types_of_a_provider_are_described_listed_and_in_the_schema_of_editors(account: Account) -> None:

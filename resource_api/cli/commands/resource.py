@@ -74,7 +74,9 @@ def resource(
     if (code := run_on_hosts(session, "resource", type_name=type_name, name=name, changes=changes)) is not None:
         return code
     call = _Call(session, {"type_name": type_name, "name": name, "changes": changes, **settings})
-    shown = resource_selection.find_resources(call)
+    manifest = str(settings["manifest"] or "") or None
+    with session.providers_of(None if manifest == "-" else manifest):
+        shown = resource_selection.find_resources(call)
     code = 0
     if shown.listed is not None:
         code = _show(session, shown.listed, shown.selected, listing=shown.is_listing)
