@@ -164,12 +164,18 @@ class Wire:
         """Forward everything from now on, and count from 0."""
         with self._lock:
             self.count, self._cut_at, self._answered, self._stays, self._down = 0, 0, False, False, False
+            self._frozen = False
 
     def cut(self, number: int, *, answered: bool, stays: bool = False) -> None:
         """Cut at the message with this number, counted from 1; ``stays``: and refuse connections from then on."""
         self.restore()
         with self._lock:
             self._cut_at, self._answered, self._stays = number, answered, stays
+
+    def freeze(self, number: int) -> None:
+        """Forward nothing from the answer to the message with this number on, and leave the connections open."""
+        self.cut(number, answered=True)
+        self._frozen = True
 
     def close(self) -> None:
         """Stop listening."""
@@ -206,4 +212,6 @@ class Wire:
         if self._answered:
             server.sendall(data)
             server.recv(1 << 20)
+        while self._frozen and not self._ended:
+            time.sleep(0.05)
         return True

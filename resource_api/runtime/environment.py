@@ -67,9 +67,9 @@ class RunEnvironment(ResourceReader):
     ) -> None:
         """Use ``registry`` for every run; nothing is read or opened yet.
 
-        ``state``: ``memory:`` for as long as this object exists, ``sqlite:PATH``, None for the default state of the
-        machine or user, or a store. ``project`` overrides the manifest's. ``key`` encrypts secrets, a URL as for
-        ``--key``. ``log``: by default the program's structlog if that is configured, otherwise standard ``logging``.
+        ``state``: ``memory:`` for as long as this object exists, ``sqlite:PATH``, ``postgresql://...``, None for the
+        default state of the machine or user, or a store. ``project`` overrides the manifest's. ``key`` encrypts
+        secrets, a URL as for ``--key``. ``log``: by default the program's structlog if that is configured, otherwise standard ``logging``.
         ``on_event`` receives every event of a run; without ``step_events`` only diagnostics and the final report, which
         is faster. ``lock_timeout``: seconds to wait for the state's lock. ``isolate``: run every provider in its own
         process. ``run``: an existing context, which can be cancelled; it replaces ``log`` and ``isolate``. ``facts``:

@@ -41,6 +41,7 @@ WITH mine AS (
     RETURNING number, project, stack)"""
 _HEADER: Final = ", body = %(body)s, checksum = %(checksum)s, lineage = %(lineage)s, serial = %(serial)s"
 _DELETE: Final = f"DELETE FROM {SCHEMA}.{{}} WHERE id >= %s AND id < %s"
+_LIMIT: Final = "SET LOCAL idle_in_transaction_session_timeout = {}"
 _LOCK: Final = f"SELECT FROM {SCHEMA}.stack WHERE number = %s AND fence = %s AND write <> %s FOR UPDATE"
 _REMOVE_FREE: Final = f"DELETE FROM {SCHEMA}.stack WHERE number = %s AND body IS NULL"
 _RENAME: Final = f"UPDATE {SCHEMA}.stack SET project = %s, stack = %s WHERE number = %s"
@@ -185,6 +186,8 @@ class WriteSession:
             if not before:
                 return connection.execute(statement, arguments).fetchone() == (1,)
             with connection.transaction():
+                # A client that is frozen now would keep the rows locked.
+                connection.execute(_LIMIT.format(round(1000 * self._seconds)))
                 if connection.execute(_LOCK, (*lease, self._write)).fetchone() is None:
                     return False  # lost, or an attempt before was successful
                 for text, limits in before:

@@ -349,6 +349,31 @@ class TestLostConnection:
         thread.join()
         assert len(set(counts)) > 3
 
+    def test_a_client_that_freezes_in_a_transaction_is_overtaken(self, server: Server, wire: Wire) -> None:
+        """The server ends its transaction, so that its rows are not locked for ever; nothing of it was written."""
+        for number in range(1, 6):
+            with server.database() as url:
+                store = PostgresqlStore(url.replace(f":{server.port}/", f":{wire.port}/"), lease_seconds=SHORT)
+                other = PostgresqlStore(url)
+
+                def overwrite(store: Store = store, number: int = number) -> None:
+                    with suppress(StateError), store.lock("frozen", 0):
+                        store.commit(WEB, Commit([record("/a")]))
+                        state = store.load(WEB)
+                        wire.freeze(number)
+                        store.overwrite(WEB, state._replace(records={}))
+
+                frozen = threading.Thread(target=overwrite)
+                frozen.start()
+                wait_until(lambda number=number: wire.count >= number)
+                with other.lock("other", 0):
+                    other.claim(WEB, 20)
+                    assert names(other) in (["/a"], [])
+                    other.commit(WEB, Commit([record("/b")]))
+                wire.restore()
+                frozen.join()
+                assert names(other) in (["/a", "/b"], ["/b"])
+
     def test_a_restarted_server_costs_nothing(self) -> None:
         """A run goes on where it was, with its lock."""
         server = Server("fsync=on")
