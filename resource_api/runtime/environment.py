@@ -69,11 +69,12 @@ class RunEnvironment(ResourceReader):
 
         ``state``: ``memory:`` for as long as this object exists, ``sqlite:PATH``, ``postgresql://...``, None for the
         default state of the machine or user, or a store. ``project`` overrides the manifest's. ``key`` encrypts
-        secrets, a URL as for ``--key``. ``log``: by default the program's structlog if that is configured, otherwise standard ``logging``.
-        ``on_event`` receives every event of a run; without ``step_events`` only diagnostics and the final report, which
-        is faster. ``lock_timeout``: seconds to wait for the state's lock. ``isolate``: run every provider in its own
-        process. ``run``: an existing context, which can be cancelled; it replaces ``log`` and ``isolate``. ``facts``:
-        by default this machine's. ``contents`` reads the assets and archives of manifests, by default from files.
+        secrets, a URL as for ``--key``. ``log``: by default the program's structlog if that is configured, otherwise
+        standard ``logging``. ``on_event`` receives every event of a run; without ``step_events`` only diagnostics and
+        the final report, which is faster. ``lock_timeout``: seconds to wait for the state's lock. ``isolate``: run
+        every provider in its own process. ``run``: an existing context, which can be cancelled; it replaces ``log``
+        and ``isolate``. ``facts``: by default this machine's. ``contents`` reads the assets and archives of
+        manifests, by default from files.
         """
         if run is None:
             run = RunContext(log or EmbeddedLog())
