@@ -36,7 +36,7 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
         return code
 
     def on_plan(plan: Plan) -> None:
-        # The values of a plan stay until the end: the collector, off until here, need not look through them.
+        # The values of a plan live until the end of the run: frozen, they cost the collector, off until here, no time.
         gc.freeze()
         gc.enable()
         if settings["noop"]:

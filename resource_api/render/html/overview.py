@@ -246,16 +246,17 @@ def _host(host: HostOverview, id_: str) -> str:
     name, *values = map(e, cells)
     text = f'<span class="reference">{name}</span>' + "".join(f"<span>{value}</span>" for value in values)
     head = f'<span class="sign">{_SIGNS[host.status]}</span>{text}'
-    body = _details(host) if overview is None else _overview(overview)
+    body = _error(host) if overview is None else _details(overview)
     return f'<details id="{id_}" class="row{bad}"><summary>{head}</summary><div class="body">{body}</div></details>'
 
 
-def _details(host: HostOverview) -> str:
+def _error(host: HostOverview) -> str:
+    """Return the reason why a host has no overview."""
     return f'<p class="error">{e(host.error or STATUSES[host.status])}</p>'
 
 
-def _overview(overview: OverviewJson) -> str:
-    """Return the details of a host."""
+def _details(overview: OverviewJson) -> str:
+    """Return the details of a host: errors, counts, its last run and change, drift and slow calls."""
     parts = [
         f'<p class="error">{e(item["reference"])}{": " if item["reference"] else ""}{e(item["error"])}</p>'
         for item in overview["failing"][:_NAMED]
