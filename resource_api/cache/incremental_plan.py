@@ -384,7 +384,8 @@ def _stands_alone(step: Step) -> bool:
         return False
     if not (is_flat(should) or all(row_digests([should]))):
         return False
-    names = [name for name in definition.compared if name in should]
+    compared = definition.compared
+    names = [name for name in should if name in compared]
     actual, expected = [row.get(name) for name in names], [should[name] for name in names]
     return actual == expected and all(map(same_value, actual, expected))
 

@@ -132,9 +132,15 @@ def _not_in_sync(
         if isinstance(answers, Exception):
             yield None
             continue
-        verdicts = dict(zip(names or (), answers, strict=True))
-        differs = any(verdict is not True and verdict is not None for verdict in verdicts.values())
-        yield None if differs else [name for name, verdict in verdicts.items() if verdict is None]
+        remaining = []
+        for name, verdict in zip(names or (), answers, strict=True):
+            if verdict is None:
+                remaining.append(name)
+            elif verdict is not True:
+                yield None
+                break
+        else:
+            yield remaining
 
 
 def _compared_attributes(resources: Sequence[Resource], compared: Sequence[str]) -> Iterator[Sequence[str] | None]:

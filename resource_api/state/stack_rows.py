@@ -652,7 +652,7 @@ def _difference(values: Mapping[str, object], base: Mapping[str, object]) -> lis
 
 def _apply(base: Mapping[str, object], difference: list[Any]) -> Mapping[str, object]:
     """Return the values that differ so from ``base``; ``base`` itself without a difference, because neither changes."""
-    if difference == [{}]:
+    if len(difference) == 1 and not difference[0]:
         return base
     changed, *missing = difference
     values = {**base, **changed}
