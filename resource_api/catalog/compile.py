@@ -174,14 +174,18 @@ def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnost
         if source is not None and source is not target:
             message = f"{move.source} is still declared, so it has not moved to {move.target}"
             diagnostics.name_change_error(move, message)
-        elif (resource := table.find(move.target)) and split_component(move.source, resource.type)[
-            1
-        ].type != resource.type:
+        elif (resource := table.find(move.target)) and not _may_have_moved(move.source, resource):
             message = f"{move.source} cannot have moved to {move.target}: a resource keeps its type"
             diagnostics.name_change_error(move, message)
         if move.target in targets:
             diagnostics.name_change_error(move, f"two names have moved to {move.target}")
         targets.add(move.target)
+
+
+def _may_have_moved(source: Reference, entry: Entry) -> bool:
+    """Return whether a resource may have had a former name: it keeps its type, unless that takes others over."""
+    former_type = split_component(source, entry.type)[1].type
+    return former_type == entry.type or entry.definition.takes_over(former_type)
 
 
 def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:

@@ -57,6 +57,7 @@ FEATURES: Final = frozenset(
         "preflight_of_removals",
         "side_effects",
         "side_effects_of_removals",
+        "moved_from_types",
         "not_rehearsable",
         "private_secrets",
         "import",
@@ -219,6 +220,10 @@ class TypeDefinition(AttributeSet):
     def __repr__(self) -> str:
         """Show the name."""
         return f"TypeDefinition(name={self.name!r})"
+
+    def takes_over(self, type_name: str) -> bool:
+        """Return whether a resource of another type may move to this one: both names have the same first word."""
+        return "moved_from_types" in self.features and type_name.partition("_")[0] == self.name.partition("_")[0]
 
     def for_instance(self, name: str) -> TypeDefinition:
         """Return this type for the resources of one configured provider, ``vm_host@lab``."""

@@ -121,7 +121,8 @@ def claim_renamed(
     problems: list[Problem] = []
     for entry, names in renamed:
         matches = (by_reference[name] for name in names if name in by_reference)
-        candidates = {record.key: record for record in matches if record.type == entry.type}
+        taken = entry.definition.takes_over
+        candidates = {record.key: record for record in matches if record.type == entry.type or taken(record.type)}
         for key, record in candidates.items():
             claims[entry.index] = record
             if (first := claimed.setdefault(key, entry)) is not entry:
@@ -177,13 +178,25 @@ class Renames(NamedTuple):
         )
 
 
+def former_name(catalog: Catalog, entry: Entry, record: Record) -> str:
+    """Return the name under which a resource was recorded, if that is another one, or of another type; else "".
+
+    The record of a resource that is about to move from another type has no declared values (``match``).
+    """
+    for move in catalog.manifest.moved if not record.should else ():
+        if move.target == entry.reference and entry.definition.takes_over(move.source.type):
+            return str(move.source)
+    same = record.title == entry.title and record.parent == entry.parent
+    return "" if same else str(record.reference)
+
+
 def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
     """Return the renames between ``records``, by the index of their entry, and the catalog."""
     whole = {}
     for index, record in records.items():
         entry = catalog.entries[index]
-        if record.title != entry.title or record.parent != entry.parent:
-            whole[str(record.reference)] = str(entry.reference)
+        if former := former_name(catalog, entry, record):
+            whole[former] = str(entry.reference)
     return Renames(whole, FormerNames(catalog).of_components())
 
 

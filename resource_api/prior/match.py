@@ -157,7 +157,7 @@ def _unclaimed(
     if not moved_keys and len(records) == len(state.records):
         return {}
     claimed = {record.key for record in records.values()}
-    return {key: record for key, record in state.records.items() if key not in claimed}
+    return {key: record for key, record in state.records.items() if key not in claimed and key not in moved_keys}
 
 
 def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
@@ -267,7 +267,25 @@ def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list
         if not (record.is_replaced or record.key in declared or orphaned.is_removed(record, removed))
     ]
     claimed = former_names.claim_renamed(catalog, free, renamed)
-    return claims | claimed, [record.key for record in claimed.values()]
+    present = {index: _of_type(record, catalog.entries[index]) for index, record in claimed.items()}
+    return claims | present, [record.key for record in claimed.values()]
+
+
+def _of_type(record: Record, entry: Entry) -> Record:
+    """Return the record of a resource as one of the type that it has moved to, with nothing but its private data."""
+    if record.type == entry.type:
+        return record
+    row = {**entry.definition.absent_row(entry.name), "ensure": "present"}
+    return record._replace(
+        type=entry.type,
+        name=entry.name,
+        inputs={},
+        should={},
+        is_=row,
+        value_requires={},
+        provider=entry.provider,
+        schema_version=entry.definition.schema_version,
+    )
 
 
 def _predecessors(

@@ -49,6 +49,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "simple_get_filter": "reads only declared resources",
     "parallel": "changes several resources at the same time with --parallel",
     "upgrade": "converts records of older versions",
+    "moved_from_types": "takes over resources of other types, where `moved` names one",
     "not_rehearsable": "acts outside of the machine's files; `rehearse` leaves it out",
     "import": "imports existing resources by an id of their own system",
     "private_secrets": "stores secrets of its own in state, which needs a key",

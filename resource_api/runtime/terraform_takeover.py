@@ -112,7 +112,12 @@ def _declarations(
             definition = runtime.registry.type(resource.type)
             spelling = {name: definition.spelling(name) for name in named}
             declarations.append(state_file.declaration(reference, named, resource.alias, spelling))
-        raw = {"version": resource.version, "state": dict(resource.attributes), "private": resource.private}
+        raw = {
+            "type": resource.type,
+            "version": resource.version,
+            "state": dict(resource.attributes),
+            "private": resource.private,
+        }
         known[reference] = KnownResource(raw, "tainted" if resource.tainted else "ready")
     return declarations, known
 

@@ -34,9 +34,14 @@ _CALLED: Final = ("data_source_schemas", "functions", "ephemeral_resource_schema
 class Family:
     """The types of one program, which share configurations. Each configuration has a process of its own."""
 
-    def __init__(self, name: str, path: str, log: Callable[[str, str], None]) -> None:
-        """Use the program at ``path``, which is trusted, for types that begin with ``name``; start nothing yet."""
+    def __init__(self, name: str, path: str, log: Callable[[str, str], None], address: str = "") -> None:
+        """Use the program at ``path``, which is trusted, for types that begin with ``name``; start nothing yet.
+
+        ``address`` is the one of the provider, as a manifest declares it.
+        """
         self.name = name
+        whole = address or f"hashicorp/{name}"
+        self.address = whole if whole.count("/") > 1 else f"registry.terraform.io/{whole}"
         self.path = path
         self._identity = (name, path, *_stamp(path))
         self._log = log

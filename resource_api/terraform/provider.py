@@ -64,6 +64,10 @@ class Program(Protocol):
         """The name of the provider in the manifest."""
 
     @property
+    def address(self) -> str:
+        """The address of the provider, with a host; a guess where only the path of the program is declared."""
+
+    @property
     def schema(self) -> Message:
         """The schemas of the program. Raise ``DefinitionError`` where it cannot be asked."""
 
@@ -332,13 +336,30 @@ class Resources(_Session):
 
     def _read(self, context: Context, data: Mapping[str, Any]) -> _State:
         """Return the present state of a resource, whose recorded one may be of an older schema."""
-        raw = {"json": json.dumps(_revealed(data["state"])).encode()}
+        raw, private = {"json": json.dumps(_revealed(data["state"])).encode()}, base64.b64decode(data["private"])
+        if data.get("type", self.type_name) != self.type_name:
+            return self._moved(context, data, raw, private)
         answer = self._call(context, "upgrade", type_name=self.type_name, version=data["version"], raw_state=raw)
-        private = base64.b64decode(data["private"])
         answer = self._call(
             context, "read", type_name=self.type_name, current_state=answer["upgraded_state"], private=private
         )
         return _State(cty.from_dynamic(self._kind, answer.get("new_state")), answer.get("private", b""))
+
+    def _moved(self, context: Context, data: Mapping[str, Any], raw: Message, private: bytes) -> _State:
+        """Return the present state of a resource that was recorded as one of another type."""
+        answer = self._call(
+            context,
+            "move",
+            source_provider_address=self.family.address,
+            source_type_name=data["type"],
+            source_schema_version=data["version"],
+            source_state=raw,
+            source_private=private,
+            target_type_name=self.type_name,
+        )
+        state, private = answer["target_state"], answer.get("target_private", b"")
+        read = self._call(context, "read", type_name=self.type_name, current_state=state, private=private)
+        return _State(cty.from_dynamic(self._kind, read.get("new_state")), read.get("private", b""))
 
     def _row(self, name: str, values: Mapping[str, object]) -> Resource:
         read = {key: value for key, value in cty.without_nulls(values).items() if not self._fields[key].write_only}
@@ -355,7 +376,7 @@ class Resources(_Session):
         raw = _sealed(self._fields, cty.to_json(self._kind, state.values))
         raw = conceal_like(conceal_like(raw, declared), former.get("state") if isinstance(former, dict) else None)
         private = base64.b64encode(state.private).decode()
-        return {"version": self._version, "state": raw, "private": private}
+        return {"type": self.type_name, "version": self._version, "state": raw, "private": private}
 
     @staticmethod
     def _check_secrets(context: Context, name: str, declared: Mapping[str, object]) -> None:

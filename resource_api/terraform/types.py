@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 #: The namevar of each type: a resource of Terraform has no name before it is created.
 NAMEVAR: Final = "terraform_name"
 _FEATURES: Final = frozenset(
-    {"simple_get_filter", "validate", "canonicalize", "custom_insync", "plan", "import", "not_rehearsable"}
+    {
+        *("simple_get_filter", "validate", "canonicalize", "custom_insync", "plan", "import"),
+        *("moved_from_types", "not_rehearsable"),
+    }
 )
 _SCALARS: Final = {"string": "String", "number": "Numeric", "bool": "Boolean", "dynamic": "Data"}
 #: The data type of an object without members.

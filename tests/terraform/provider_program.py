@@ -122,7 +122,10 @@ class Provider:
     directory: Path
 
     def schema(self, _request: Message) -> Message:
-        schemas = {"resource_schemas": {"odd_thing": THING}, "data_source_schemas": {"odd_count": COUNT}}
+        schemas = {
+            "resource_schemas": {"odd_thing": THING, "odd_box": THING},
+            "data_source_schemas": {"odd_count": COUNT},
+        }
         return {
             "provider": CONFIG,
             **schemas,
@@ -148,6 +151,13 @@ class Provider:
         state = json.loads(request["raw_state"]["json"])
         state = renamed(state, "amount", "size") if request["version"] == 1 else state
         return {"upgraded_state": cty.to_dynamic(KIND, cty.from_json(KIND, state))}
+
+    def move(self, request: Message) -> Message:
+        if request["source_type_name"] != "odd_thing" or not request["source_provider_address"].endswith("/odd"):
+            return {
+                "diagnostics": error(f"a {request['source_type_name']} cannot become a {request['target_type_name']}")
+            }
+        return {"target_state": self.upgrade({"raw_state": request["source_state"], "version": 1})["upgraded_state"]}
 
     def read(self, request: Message) -> Message:
         state = cty.from_dynamic(KIND, request["current_state"])

@@ -367,6 +367,29 @@ def test_another_file_is_no_state_of_terraform(account: Account, content: str, m
     assert account.run("import", "site.yaml", "Odd_thing[one]", "--from-terraform", "x").code == 64
 
 
+def test_a_resource_moves_to_another_type_of_its_provider(account: Account) -> None:
+    """The object stays, under another type; what the provider refuses fails, and a bundled type never moves."""
+    account.apply("  Odd_thing[a]: {name: a, size: 1, secret: hunter2-secret}\n  Odd_thing[b]: {name: b}\n")
+    resources = "  Odd_box[c]: {name: a, size: 1, secret: hunter2-secret}\n  Odd_thing[b]: {name: b}\n"
+    moved = "moved: [{from: 'Odd_thing[a]', to: 'Odd_box[c]'}]\n"
+    account.write(resources, moved)
+    plan = account.run("plan", "site.yaml").out
+    assert plan == "  Odd_box[c] (was Odd_thing[a])\nPlan: nothing to do; 2 unchanged.\n"
+    assert account.run("apply", "site.yaml", "--prune").code == 0
+    assert account.created == ["a", "b"]
+    assert "2 unchanged" in account.apply(resources).out
+    assert "Odd_thing[a]" not in account.run("state", "list", "--project", "site").out
+    changed = account.apply(resources.replace("size: 1", "size: 2"))
+    assert (changed.code, account.world["a"]["size"]) == (0, 2)
+    back = "  Odd_thing[d]: {name: a, size: 2, secret: hunter2-secret}\n  Odd_thing[b]: {name: b}\n"
+    refused = account.apply(back, "moved: [{from: 'Odd_box[c]', to: 'Odd_thing[d]'}]\n")
+    assert (refused.code, "a odd_box cannot become a odd_thing" in refused.err, len(account.world)) == (1, True, 2)
+    assert account.run("destroy", "site.yaml", "--yes").code in {0, 1}
+    file = f"File[{account.home}/f]"
+    account.write("  Odd_box[e]: {name: e}\n", f"moved: [{{from: '{file}', to: 'Odd_box[e]'}}]\n")
+    assert "a resource keeps its type" in account.run("plan", "site.yaml").err
+
+
 def test_data_sources_and_functions_are_invoked(account: Account) -> None:
     """Both by the name of the provider."""
     (account.things / "x-1").touch()
