@@ -43,7 +43,7 @@ class ReplacementReason(Enum):
     #: A value comes from a resource that is replaced.
     SOURCE_REPLACED = "{} comes from {}, which is replaced"
     PROVIDER_CONFIGURATION = "{}"
-    PROVIDER_PLAN = "the provider replaces for {}"
+    PROVIDER_PLAN = "its provider cannot change {} in place"
     #: ``replace_on_changes`` names an attribute that differs.
     ATTRIBUTE_CHANGED = "{} changed"
 

@@ -165,7 +165,8 @@ def possible_failure(entry: Entry, differences: Sequence[Difference], planned: P
         return ()
     names = ", ".join(dict.fromkeys(change.attribute for change in undecided))
     reasons = [
-        _fixed(change) if change in fixed else f"the provider replaces for {change.attribute}" for change in undecided
+        _fixed(change) if change in fixed else f"its provider cannot change {change.attribute} in place"
+        for change in undecided
     ]
     condition = "only if" if len(undecided) == len(differences) else "if"
     return f"{condition} {names} changes", f"fails then: {_refusal(entry, reasons)}"

@@ -74,25 +74,23 @@ class ProviderSelector:
         inputs: Mapping[str, object],
         config: Mapping[str, object] | None,
     ) -> SelectedProvider:
-        """Return the provider of that name, or the default one of a type with the configuration ``config``.
+        """Return the provider of that name, or the default one of a type in the manifest or with ``config``.
 
         Raise ``UsageError`` for an unknown provider and for values that ``config`` cannot have, ``ManifestError`` for
         an invalid declaration, ``ProviderError`` where a function or ``check_config`` fails.
         """
-        if config is not None and provider is not None:
+        if config is not None and (provider is not None or manifest is not None):
             msg = "a provider has its configuration where it is declared: give its name, or a configuration"
-            raise UsageError(msg)
-        if manifest is not None and provider is None:
-            msg = "name the provider of the manifest: --provider NAME"
             raise UsageError(msg)
         if inputs and manifest is None and provider is None:
             msg = "inputs are those of a manifest, or of providers.yaml: name a provider"
             raise UsageError(msg)
         with ProviderPool(self._registry, self._run) as providers:
+            if manifest is not None:
+                return self._from_manifest(type_name, provider, manifest, inputs, providers)
             if provider is None:
                 return self._from_config(type_name, config, providers)
-            declared = manifest if manifest is not None else self._find(provider)
-            if declared is None:
+            if (declared := self._find(provider)) is None:
                 raise UsageError(self._unknown(provider))
             return self._from_manifest(type_name, provider, declared, inputs, providers)
 
@@ -113,9 +111,11 @@ class ProviderSelector:
         return SelectedProvider(type_name, provider_config.default_config(functions, values))
 
     def _from_manifest(
-        self, type_name: str, provider: str, source: Source, inputs: Mapping[str, object], pool: ProviderPool
+        self, type_name: str, provider: str | None, source: Source, inputs: Mapping[str, object], pool: ProviderPool
     ) -> SelectedProvider:
         manifest = self._compiler.read(source, inputs, pool)
+        if provider is None:
+            provider = _default_provider(type_name, manifest)
         try:
             instance = provider_config.select_instance(provider, type_name, manifest)
         except ValueError as error:
@@ -180,6 +180,16 @@ class _Configurations:
             self._providers.configure(call.instance, self.config(instance))
             self._begun.discard(call.instance)
         return invoke(call, inputs, self._providers.call_function)
+
+
+def _default_provider(type_name: str, manifest: Manifest) -> str:
+    """Return the name of the provider that resources of a type have by default in a manifest. Raise ``UsageError``."""
+    if type_name in manifest.providers:
+        return type_name
+    names = [name for name, declared in manifest.providers.items() if declared.type == type_name]
+    declares = f"; it declares {', '.join(names)}" if names else ""
+    msg = f"name the provider of the manifest: --provider NAME{declares}"
+    raise UsageError(msg)
 
 
 def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: str) -> dict[str, set[str]]:

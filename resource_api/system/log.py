@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from resource_api.model.codec import plain
 from resource_api.model.report import LogEvent
-from resource_api.model.values.errors import ResourceAPIError
+from resource_api.model.values.errors import ResourceAPIError, UsageError, hint
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import map_leaves
@@ -80,13 +80,18 @@ class Log:
         ``processors``, or the function that returns them with the first event, end in a renderer, whose result goes to
         the wrapped logger ``output``, such as ``structlog.WriteLogger()``. ``terse``: they get no fields.
         ``step_lines``: at ``info``, they also get an event at the beginning and the end of each step, as with ``-v``.
+        Without processors and output the events go to the log of the embedding program, see ``EmbeddedLog``. Raise
+        ``UsageError`` for an unknown level.
         """
+        if level not in LEVELS:
+            msg = f"unknown log level {level!r}; write {', '.join(LEVELS)}{hint(level, LEVELS)}"
+            raise UsageError(msg)
         self.level = level
         self.terse = terse
         self._step_lines = step_lines
         self.mask = Mask()
         self.output = output
-        self._processors = processors
+        self._processors = processors if processors or output is not None else [_to_program]
         #: Reentrant: lines come from several threads, and from a signal handler that has interrupted one of them.
         self._lock = RLock()
         self._failed = False
@@ -228,7 +233,7 @@ class EmbeddedLog(Log):
 
     def __init__(self) -> None:
         """Import nothing yet."""
-        super().__init__("debug", [_to_program])
+        super().__init__("debug")
         #: Type → its logger of standard ``logging``.
         self._loggers: dict[str, Any] = {}
 

@@ -7,6 +7,7 @@ Everything that a law changes is tracked before the change and restored by ``res
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -58,6 +59,8 @@ SHOWN_COLUMNS: Final = 160
 SHOWN_FAILURES: Final = 3
 #: More than one page of any service that lists by pages of a hundred or fewer.
 LISTING_OF_A_SERVICE: Final = 101
+#: Seconds between two listings of a service that lists changes late.
+LISTING_PAUSE: Final = 0.2
 
 
 class Harness:
@@ -229,6 +232,15 @@ class Harness:
             return self.get(None, provider)
         except CannotList:
             return None
+
+    def settled_listing(self, names: Collection[Name]) -> list[Resource] | None:
+        """Return the rows of all resources, as ``listing``, once they contain ``names`` or ``settle`` has passed."""
+        end = time.monotonic() + self._providers().settle(self.definition)
+        while (rows := self.listing()) is not None and time.monotonic() < end:
+            if {self.definition.name_of(row) for row in rows}.issuperset(names):
+                break
+            time.sleep(LISTING_PAUSE)
+        return rows
 
     def _get_arguments(self, names: Collection[Name] | None) -> list[object]:
         """Return the arguments of ``get`` after the context: ``names`` if the type promises to honour them."""

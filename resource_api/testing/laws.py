@@ -165,8 +165,7 @@ class GetLaws(FoundationLaws):
         harness.require("readable", "simple_get_filter")
         harness.apply(harness.examples.present)
         name = harness.names(harness.examples.present)[0]
-        rows = harness.listing()
-        if rows is None or not harness.listed(harness.examples.present):
+        if not harness.listed(harness.examples.present) or (rows := harness.settled_listing([name])) is None:
             return
         row_by_name = harness.existing([name])[name]
         listed = next((row for row in rows if harness.definition.name_of(row) == name), None)
@@ -186,11 +185,11 @@ class GetLaws(FoundationLaws):
             f"of {len(resources)} resources in one run {len(failed)} fail: {failed}; does get return only the first"
             " page, or fewer names than it is called for?"
         )
-        rows = harness.listing()
-        if rows is None or not all(map(harness.listed, resources)):
+        names = harness.names(*resources)
+        if not all(map(harness.listed, resources)) or (rows := harness.settled_listing(names)) is None:
             pytest.skip("these resources are not part of a listing")
         listed = {harness.definition.name_of(row) for row in rows}
-        lost = [name for name in harness.names(*resources) if name not in listed]
+        lost = [name for name in names if name not in listed]
         assert not lost, (
             f"'resource {harness.definition.name}' would show {len(resources) - len(lost)} of {len(resources)}:"
             f" get(None) leaves out {show(lost[0])} and others; are there further pages?"

@@ -185,7 +185,7 @@ def test_a_provider_can_require_a_replacement_unless_that_is_never(shelf: Shelf)
     never = {"size": 2, "lifecycle": {"replace": "never"}}
     assert "lifecycle.replace is never" in shelf.plan(a=never).steps[0].decision.error
     decision = shelf.plan(a={"size": 2}).steps[0].decision
-    assert decision.reasons == ("the provider replaces for size",)
+    assert decision.reasons == ("its provider cannot change size in place",)
     assert tuple(decision.replaces_because) == ("size",)
     assert acted(shelf.apply(a={"size": 2})) == {"Cup[a]": ("replace", "success")}
     first = {"size": 3, "lifecycle": {"replace": "create_first"}}

@@ -152,7 +152,10 @@ def test_an_unknown_part_alone_replaces_nothing_for_certain() -> None:
     late = {"region": "${Item[y].number}", "zone": "a"}
     plan = service.plan(y={}, x={"body": late})
     assert planned(plan) == {"Item[y]": "create", "Item[x]": "update"}
-    assert "if body.region changes; fails then: the provider replaces for body.region; lifecycle.replace" in str(plan)
+    assert (
+        "if body.region changes; fails then: its provider cannot change body.region in place; lifecycle.replace"
+        in str(plan)
+    )
     plan = service.plan(y={}, x={"body": {**late, "zone": "b"}})
     assert planned(plan) == {"Item[y]": "create", "Item[x]": "replace"}
     report = service.apply(y={}, x={"body": late})

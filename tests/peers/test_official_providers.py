@@ -54,7 +54,7 @@ def test_the_whole_life_of_null_resources(site: Site) -> None:
     assert "2 created" in site.run("apply", "site.yaml")[1]
     assert "2 unchanged" in site.run("apply", "site.yaml", "--parallel", "4")[1]
     site.write("null", resources.replace("a: x", "a: y"))
-    assert "(the provider replaces for triggers)" in site.run("plan", "site.yaml")[1]
+    assert "(its provider cannot change triggers in place)" in site.run("plan", "site.yaml")[1]
     assert "2 replaced" in site.run("apply", "site.yaml")[1]
     code, text = site.run("import", "site.yaml", "Null_resource[two]", "1")
     assert code == 0, text

@@ -51,7 +51,7 @@ def test_the_whole_life_of_notes(site: Site) -> None:
     assert "weight: 2 → 3" in plan
     assert "1 updated" in site.run("apply", "site.yaml")[1]
     site.write("jar", note.replace("kind: x", "kind: y"), config, more + "outputs: {n: '${values.n.number}'}\n")
-    assert "(the provider replaces for kind)" in site.run("plan", "site.yaml")[1]
+    assert "(its provider cannot change kind in place)" in site.run("plan", "site.yaml")[1]
     code, text = site.run("apply", "site.yaml")
     assert (code, "1 replaced" in text) == (0, True), text
     assert "n: 1" in text

@@ -91,6 +91,14 @@ def test_a_change_of_a_recorded_resource_is_a_warning(site: Site, server: Any) -
         assert (changed.code, "is recorded in stack" in changed.err) == (0, warned), changed.err
 
 
+def test_the_provider_with_the_name_of_the_type_is_the_default_of_a_manifest(site: Site, server: Any) -> None:
+    """As for resources of the manifest, the option is not needed."""
+    entry = f'{{config: {{url: "{server.url}", token: token-one}}}}'
+    site.write("site.yaml", f"project: p\nproviders: {{inventory_host: {entry}}}\nresources: {{}}\n")
+    listed = site.run("resource", "inventory_host", "--manifest", "site.yaml")
+    assert (listed.code, "Inventory_host[old]" in listed.out, "provider:" in listed.out) == (0, True, False), listed.err
+
+
 def test_providers_yaml_declares_providers_for_all_commands(site: Site, server: Any) -> None:
     """Its entries are used by ``resource`` and ``Runtime.resources``, and by no manifest."""
     entry = f'{{type: inventory_host, config: {{url: "{server.url}", token: token-one}}}}'
@@ -201,7 +209,8 @@ def test_a_configuration_may_need_functions_and_no_resources(site: Site, server:
         (("--config", "timeout=soon"), "--config timeout: "),
         (("--config", "url=ftp://x", "--config", "token=@token"), "--config url: must be a string that matches"),
         (("--config", "url=http://x", "--provider", "lab"), "give its name, or a configuration"),
-        (("--manifest", str(SITE)), "name the provider of the manifest: --provider NAME"),
+        (("--manifest", str(SITE)), "name the provider of the manifest: --provider NAME; it declares lab"),
+        (("--manifest", str(SITE), "--config", "url=http://x"), "give its name, or a configuration"),
         (("--manifest", str(SITE), "--provider", "lba"), "unknown provider 'lba'; name it under providers:; did you"),
         (("-i", "a=b"), "inputs are those of a manifest"),
     ],

@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from resource_api import Log, Registry, Runtime
+from resource_api.model.values.errors import UsageError
 from resource_api.model.values.values import Sensitive
 from resource_api.system.log import EmbeddedLog
 
@@ -57,12 +58,28 @@ def configured() -> Iterator[list[dict[str, Any]]]:
     structlog.contextvars.clear_contextvars()
 
 
-def write(log: EmbeddedLog, name: str) -> list[int]:
+def write(log: Log, name: str) -> list[int]:
     """Write a line of each level; return for which of them its fields were asked for."""
     requested: list[int] = []
     for number, level in enumerate(LEVELS):
         log.write(level, name, "text", name, lambda number=number: {"seconds": requested.append(number)})  # type: ignore[misc]
     return requested
+
+
+@pytest.mark.parametrize("first", range(len(LEVELS)))
+def test_a_log_of_a_level_alone_writes_to_the_log_of_the_program(
+    name: str, configured: list[dict[str, Any]], first: int
+) -> None:
+    """An event of the level or above it reaches the program, and a lower one does not."""
+    write(Log(LEVELS[first]), name)
+    assert [event["level_name"] for event in configured] == LEVELS[max(first, 1) :]
+
+
+@pytest.mark.parametrize(("level", "expected"), [("warn", "did you mean 'warning'"), ("OFF", "debug, info, notice, ")])
+def test_an_unknown_level_is_refused(level: str, expected: str) -> None:
+    """The error names the levels."""
+    with pytest.raises(UsageError, match=expected):
+        Log(level)
 
 
 @pytest.mark.parametrize(("level", "first"), [("DEBUG", 0), (25, 2), ("WARNING", 3), ("CRITICAL", 5)])

@@ -163,6 +163,20 @@ class Unlisted(Memory):
         return super().get(context, names or [])
 
 
+class ListedLate(Memory):
+    """``get`` returns a new resource by its name at once, and lists it 0.3 s later."""
+
+    listed_at = 0.0
+
+    def set(self, context: Context, changes: Mapping[str, Change], *, noop: bool = False) -> None:
+        super().set(context, changes, noop=noop)
+        type(self).listed_at = time.monotonic() + 0.3
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        is_late = names is None and time.monotonic() < self.listed_at
+        return super().get(context, [] if is_late else names)
+
+
 class Growing(Memory):
     """``canonicalize`` changes its own result."""
 
@@ -668,6 +682,18 @@ def test_every_law_holds_without_a_fault(law: str, request: pytest.FixtureReques
     except pytest.skip.Exception:
         if law not in OF_EXAMPLES:
             run_law(law, harness(MemoryRun), request)
+
+
+@pytest.mark.parametrize("law", ["test_get_lists_what_it_returns_by_name", "test_a_listing_is_complete"])
+@pytest.mark.parametrize("settle", [0, 5])
+def test_a_listing_may_be_as_late_as_the_type_settles(law: str, settle: int, request: pytest.FixtureRequest) -> None:
+    """Without ``settle`` the law fails, because a user would miss the resource."""
+    tested = harness(ListedLate)
+    tested.definition.settle = settle
+    if settle:
+        run_law(law, tested, request)
+    else:
+        assert "get(None) leaves" in failure_of(law, tested, request)
 
 
 def test_insync_is_asked_with_what_is_declared(request: pytest.FixtureRequest) -> None:
