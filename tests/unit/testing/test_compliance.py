@@ -815,7 +815,7 @@ def test_the_example_of_the_guide_obeys_every_law(pytester: pytest.Pytester) -> 
     guide(pytester)
     result = run(pytester, "--basetemp=left")
     result.assert_outcomes(passed=24, skipped=18)
-    assert "as a separate test, 24 for this type" in GUIDE.read_text(encoding="utf-8")
+    assert "`pytest` runs 24 laws for this type" in GUIDE.read_text(encoding="utf-8")
     assert list(pytester.path.glob("left/**/ra-test*")) == []
 
 
@@ -893,7 +893,7 @@ def test_a_type_with_isolation_obeys_every_law(pytester: pytest.Pytester) -> Non
 def test_after_a_failed_foundation_the_other_laws_are_not_checked(pytester: pytest.Pytester) -> None:
     """One failure is reported instead of many; the others name the law to mend first."""
     provider = guide(pytester) / "providers" / "greeting.py"
-    provider.write_text(provider.read_text().replace('"path": name, ', ""))
+    provider.write_text(provider.read_text().replace('"path": str(path), ', ""))
     result = run(pytester, "-rs")
     result.assert_outcomes(failed=1, passed=2, errors=1, skipped=39)
     result.stdout.fnmatch_lines(["*not checked: mend test_get_honours_the_declaration first*"])
