@@ -503,6 +503,13 @@ def test_a_command_without_other_hosts_imports_nothing_for_them(command: tuple[s
     assert not [name for name in result if name.startswith(_MANY_HOSTS)]
 
 
+@pytest.mark.usefixtures("_unmeasured")
+def test_a_run_with_state_on_this_machine_imports_nothing_for_a_server(tmp_path: Path) -> None:
+    """Neither the library nor the store."""
+    result = imported("apply", str(files(tmp_path, 3)), "--state", f"sqlite:{tmp_path}/state/state.db")
+    assert not [name for name in result if name.startswith(("psycopg", "resource_api.state.postgresql"))]
+
+
 def test_a_further_host_costs_few_calls_and_little_memory(tmp_path: Path) -> None:
     """Bound the function calls and the bytes for each further host of a run, with jobs, folding and the ledger."""
 

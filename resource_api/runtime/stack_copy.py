@@ -30,13 +30,13 @@ class CopiedStack(NamedTuple):
 
 
 def copy_stacks(
-    source: Store, target: Store, names: Sequence[StackName], place: str, timeout: float
+    source: Store, target: Store, names: Sequence[StackName], url: str, timeout: float
 ) -> list[CopiedStack]:
     """Copy stacks with lineage, serial, resources, outputs, owed refreshes and open intents; return them.
 
     The history of the target gets a line for each that was copied.
 
-    ``place`` is the target, for messages. ``timeout``: seconds to wait for each lock. Raise ``ManifestError`` where the
+    ``url`` is the target's, for messages. ``timeout``: seconds to wait for each lock. Raise ``ManifestError`` where the
     target has a stack of another lineage or a newer one, before anything is copied, and ``StateError``.
     """
     source.check()
@@ -46,18 +46,18 @@ def copy_stacks(
                 store.claim(name, timeout)
         states = {name: source.load(name) for name in names}
         problems = [
-            Problem(None, f"{name} {reason}; nothing was copied", file=place, code="stale")
+            Problem(None, f"{name} {reason}; nothing was copied", file=url, code="stale")
             for name, state in states.items()
             if (reason := export.replacement_problem(target.load(name), state))
         ]
         if problems:
             raise ManifestError(problems)
-        copied = [_copy(target, name, state, place) for name, state in states.items()]
+        copied = [_copy(target, name, state, url) for name, state in states.items()]
     target.check()
     return copied
 
 
-def _copy(target: Store, name: StackName, state: StackState, place: str) -> CopiedStack:
+def _copy(target: Store, name: StackName, state: StackState, url: str) -> CopiedStack:
     """Copy a stack unless it is there, and read it again. Raise ``StateError`` if it differs then."""
     status = "unchanged"
     if not _are_equal(target.load(name), state):
@@ -65,7 +65,7 @@ def _copy(target: Store, name: StackName, state: StackState, place: str) -> Copi
             target.overwrite(name, state)
         status = "copied"
         if not _are_equal(target.load(name), state):
-            msg = f"{place}: {name} is not as it was copied"
+            msg = f"{url}: {name} is not as it was copied"
             raise StateError(msg)
     return CopiedStack(*name, state.serial, len(state.records), status)
 

@@ -488,10 +488,10 @@ def verify(database: RowTables, find_data_key: FindDataKey) -> dict[StackName, S
 
 
 def describe_stacks(
-    place: str, states: Mapping[StackName, StackState], holder: Callable[[StackName], str]
+    location: str, states: Mapping[StackName, StackState], holder: Callable[[StackName], str]
 ) -> Iterator[str]:
-    """Yield lines about the content of a verified store at ``place``; ``holder`` returns who holds a stack's lock."""
-    yield f"{place}: every row is intact"
+    """Yield lines about the content of a verified store at ``location``; ``holder`` returns that of a stack."""
+    yield f"{location}: every row is intact"
     for name, state in sorted(states.items()):
         owed = f", {len(state.owed)} refreshes owed" if state.owed else ""
         running = holder(name) if state.intents else ""

@@ -157,10 +157,10 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
         msg = "FROM and TO are the same store" if source == target else "in memory: nothing is kept between runs"
         raise UsageError(msg)
     origin, destination = open_store(source, settings["key"]), open_store(target, settings["key"])
-    wanted = (project, stack if _is_stack_named() else None)
-    names = [name for name in origin.stacks() if all(map(_matches, wanted, name))]
+    selection = (project, stack if _is_stack_named() else None)
+    names = [name for name in origin.stacks() if all(map(_matches, selection, name))]
     if not names:
-        msg = f"{source}: nothing is recorded" + (" of this project or stack" if any(wanted) else "")
+        msg = f"{source}: nothing is recorded" + (" of this project or stack" if any(selection) else "")
         raise UsageError(msg)
     copied = stack_copy.copy_stacks(origin, destination, names, target, settings["lock_timeout"] or 0.0)
     session.console.show(
@@ -174,8 +174,8 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
     )
 
 
-def _matches(wanted: str | None, text: str) -> bool:
-    return wanted in {None, text}
+def _matches(selected: str | None, name: str) -> bool:
+    return selected in {None, name}
 
 
 def _is_stack_named() -> bool:

@@ -50,7 +50,7 @@ class ServerConnection:
     def __init__(self, url: str) -> None:
         """Open nothing yet. Raise ``UsageError`` for a URL that libpq cannot read."""
         logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # every error is raised
-        self.place = url
+        self.url = url
         try:
             parameters: dict[str, Any] = conninfo.conninfo_to_dict(url)
         except psycopg.Error:
@@ -119,7 +119,7 @@ class ServerConnection:
     def has_tables(self, exist: Callable[[Connection, str], bool]) -> bool:
         """Return whether ``exist`` finds tables, which the open connection is asked until it does."""
         if not self._has_tables:
-            self._has_tables = exist(self._opened(), self.place)
+            self._has_tables = exist(self._opened(), self.url)
         return self._has_tables
 
     def wait_for(self, channel: str, payload: str, seconds: float) -> None:
@@ -157,17 +157,17 @@ class ServerConnection:
         try:
             yield
         except errors.InsufficientPrivilege as error:
-            msg = f"{self.place}: the role '{self.role}' may not do that: {_message(error)}; docs/teams.md lists rights"
+            msg = f"{self.url}: the role '{self.role}' may not do that: {_message(error)}; docs/teams.md lists rights"
             raise StateError(msg) from error
         except psycopg.Error as error:
-            failure = f"{self.place}: state cannot be used: {_message(error)}"
+            failure = f"{self.url}: state cannot be used: {_message(error)}"
             was_open = self._connection is not None
             if self._connection is not None and not self._connection.closed and not isinstance(error, _ENDED):
                 raise StateError(failure) from error
             self.close()
             raise _ConnectionLostError(failure, was_open=was_open) from error
         except UnicodeEncodeError as error:
-            msg = f"{self.place}: state cannot be used: the encoding of the connection is not UTF-8"
+            msg = f"{self.url}: state cannot be used: the encoding of the connection is not UTF-8"
             raise StateError(msg) from error
 
 

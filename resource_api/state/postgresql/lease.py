@@ -118,14 +118,14 @@ def take(connection: Connection, name: StackName, run: Holder, seconds: float) -
     that has taken the lease without knowing it, because its connection was cut, takes it again.
     """
     values = {**name._asdict(), "seconds": seconds, "holder": json.dumps(run._asdict())}
-    ended: int | None = None
+    ended_fence: int | None = None
     for _ in range(3):
-        if (row := connection.execute(_TAKE, {**values, "ended": ended}).fetchone()) is not None:
+        if (row := connection.execute(_TAKE, {**values, "ended": ended_fence}).fetchone()) is not None:
             return Lease(*row)
         if (locked := connection.execute(_HOLDER, name).fetchone()) is None:
             connection.execute(_INSERT, name)  # unless it has ended since
             continue
-        row, ended, remaining = locked
+        row, ended_fence, remaining = locked
         holder = Holder.read(row)
         if holder.run != run.run and not holder.has_ended:
             return _locked(name, holder, remaining)
@@ -166,7 +166,7 @@ def lost(connection: Connection, name: StackName) -> StateLost:
     return error
 
 
-def other_holders(connection: Connection) -> dict[tuple[str, str], str]:
+def foreign_holders(connection: Connection) -> dict[tuple[str, str], str]:
     """Return the holder of each stack that another process has locked, for messages."""
     rows = connection.execute(_HOLDERS).fetchall()
     holders = {(project, stack): Holder.read(holder) for project, stack, holder in rows}

@@ -54,7 +54,7 @@ _TABLES: Final = (
 )
 
 
-def exists(connection: Connection, place: str) -> bool:
+def exists(connection: Connection, url: str) -> bool:
     """Return whether the tables exist, in a format that this version reads; an empty schema has none.
 
     Raise ``StateError`` for a schema of another program, and for another format.
@@ -72,31 +72,31 @@ def exists(connection: Connection, place: str) -> bool:
             versions = connection.execute(f"SELECT version FROM {SCHEMA}.format").fetchall()
         except errors.UndefinedColumn:
             versions = []
-    _check_format([version for (version,) in versions], place)
+    _check_format([version for (version,) in versions], url)
     return True
 
 
-def _check_format(versions: list[object], place: str) -> None:
+def _check_format(versions: list[object], url: str) -> None:
     if len(versions) != 1 or not isinstance(versions[0], int):
-        msg = f"{place}: the schema {SCHEMA} is not one of resource-api; name another database"
+        msg = f"{url}: the schema {SCHEMA} is not one of resource-api; name another database"
     elif versions[0] > VERSION:
-        msg = f"{place}: written by a newer resource-api: format {versions[0]}, this one reads up to {VERSION}"
+        msg = f"{url}: written by a newer resource-api: format {versions[0]}, this one reads up to {VERSION}"
     elif versions[0] < 1:
-        msg = f"{place}: state is damaged: there is no format {versions[0]}"
+        msg = f"{url}: state is damaged: there is no format {versions[0]}"
     else:
         return
     raise StateError(msg)
 
 
-def create(connection: Connection, place: str) -> None:
+def create(connection: Connection, url: str) -> None:
     """Create the tables unless they exist, all or none. Raise ``StateError``."""
     if connection.info.parameter_status("server_encoding") != "UTF8":
         encoding = connection.info.parameter_status("server_encoding")
-        msg = f"{place}: the database has the encoding {encoding}; state needs one with ENCODING 'UTF8'"
+        msg = f"{url}: the database has the encoding {encoding}; state needs one with ENCODING 'UTF8'"
         raise StateError(msg)
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATION,))
-        if exists(connection, place):
+        if exists(connection, url):
             return
         has_schema = connection.execute("SELECT to_regnamespace(%s) IS NOT NULL", (SCHEMA,)).fetchone()
         for statement in ((f"CREATE SCHEMA {SCHEMA}",) if has_schema == (False,) else ()) + _TABLES:

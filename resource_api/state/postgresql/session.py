@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     #: A statement and its values.
     _Statement = tuple[str, Sequence[object]]
 
-#: Seconds between two looks at a lease that another run holds.
+#: Seconds between two attempts to take a lease that another run holds.
 PAUSE: Final = 2.0
 #: Renewals in the time of a lease.
 _RENEWALS: Final = 3
@@ -36,7 +36,7 @@ _RENEWALS: Final = 3
 _MINE: Final = f"""
 WITH mine AS (
     UPDATE {SCHEMA}.stack SET write = %(write)s, expires = clock_timestamp() + make_interval(secs => %(seconds)s)
-        {{more}}
+        {{columns}}
     WHERE number = %(number)s AND fence = %(fence)s AND write <> %(write)s
     RETURNING number, project, stack)"""
 _HEADER: Final = ", body = %(body)s, checksum = %(checksum)s, lineage = %(lineage)s, serial = %(serial)s"
@@ -107,7 +107,7 @@ class WriteSession:
 
     def _take(self, connection: Connection, name: StackName) -> Lease | StateLocked:
         if not self._server.has_tables(schema.exists):
-            schema.create(connection, self._server.place)
+            schema.create(connection, self._server.url)
         return leases.take(connection, name, self._holder, self._seconds)
 
     def _lease(self, name: StackName) -> Lease:
@@ -121,7 +121,7 @@ class WriteSession:
         After an error the stack is read again before its next use: the object may differ from the tables.
         """
         try:
-            rows = CollectedRows(self._server.place)
+            rows = CollectedRows(self._server.url)
             change(rows)
             self._write_rows(name, stack.state, rows)
         except BaseException:
@@ -135,7 +135,7 @@ class WriteSession:
         """Apply ``change``, which moves a stack to a free name that is claimed too, and move its runs."""
         lease, free = self._lease(name), self._lease(new)
         self.stacks.pop(name, None)
-        rows = CollectedRows(self._server.place)
+        rows = CollectedRows(self._server.url)
         change(rows)
         moves = [
             (_REMOVE_FREE, (free.number,)),
@@ -152,7 +152,7 @@ class WriteSession:
         limits = stack_rows.limits(self._lease(name).number)
         deletions = [(_DELETE.format(table), limits) for table in stack_rows.TABLES]
         values = {"body": None, "checksum": None, "lineage": "", "serial": 0}
-        self.write(name, "", values, header=_HEADER, before=[*deletions, (runs.REMOVE, name)])
+        self.write(name, "", values, header=_HEADER, preceding=[*deletions, (runs.REMOVE, name)])
 
     def _write_rows(
         self, name: StackName, state: StackState, rows: CollectedRows, moves: Sequence[_Statement] = ()
@@ -161,7 +161,7 @@ class WriteSession:
         parts, values = rows.statement()
         values |= {"body": body, "checksum": checksum, "lineage": state.lineage, "serial": state.serial}
         deletions = [(_DELETE.format(table), limits) for table, limits in rows.ranges.items()]
-        self.write(name, parts, values, header=_HEADER, before=[*deletions, *moves])
+        self.write(name, parts, values, header=_HEADER, preceding=[*deletions, *moves])
 
     def write(
         self,
@@ -170,27 +170,27 @@ class WriteSession:
         values: Mapping[str, object],
         *,
         header: str = "",
-        before: Sequence[_Statement] = (),
+        preceding: Sequence[_Statement] = (),
     ) -> None:
         """Execute the ``parts`` of a statement that has a part ``mine``, if the lease of the stack is still held.
 
-        ``before``: statements and values that are executed in the same transaction. Where the connection is lost, the
-        server is tried for the time of a lease. Raise ``StateLost``, ``StateError``.
+        ``preceding``: statements and values that are executed before, in the same transaction. Where the connection is
+        lost, the server is tried for the time of a lease. Raise ``StateLost``, ``StateError``.
         """
         lease = self._lease(name)
         self._write += 1
         arguments = {**values, **lease._asdict(), "write": self._write, "seconds": self._seconds}
-        statement = f"{_MINE.format(more=header)}{parts} SELECT count(*) FROM mine"
+        statement = f"{_MINE.format(columns=header)}{parts} SELECT count(*) FROM mine"
 
         def work(connection: Connection) -> bool:
-            if not before:
+            if not preceding:
                 return connection.execute(statement, arguments).fetchone() == (1,)
             with connection.transaction():
                 # A client that is frozen now would keep the rows locked.
                 connection.execute(_LIMIT.format(round(1000 * self._seconds)))
                 if connection.execute(_LOCK, (*lease, self._write)).fetchone() is None:
                     return False  # lost, or an attempt before was successful
-                for text, limits in before:
+                for text, limits in preceding:
                     connection.execute(text, limits)
                 return connection.execute(statement, arguments).fetchone() == (1,)
 

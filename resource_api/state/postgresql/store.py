@@ -53,11 +53,6 @@ class PostgresqlStore:
         self._session: WriteSession | None = None
         self._salts: dict[StackName, bytes] = {}
 
-    @property
-    def place(self) -> str:
-        """The URL of the database, for messages."""
-        return self._server.place
-
     # Reading
 
     def load(self, name: StackName) -> StackState:
@@ -79,7 +74,7 @@ class PostgresqlStore:
 
     def holder(self, name: StackName | None = None) -> str:
         """Return another process that holds the lock of a stack, or of any, or an empty text."""
-        holders: dict[tuple[str, str], str] = self._read(leases.other_holders, {})
+        holders: dict[tuple[str, str], str] = self._read(leases.foreign_holders, {})
         return next((holder for stack, holder in holders.items() if name in {None, stack}), "")
 
     def load_run(self, run: str) -> bytes | None:
@@ -100,13 +95,13 @@ class PostgresqlStore:
 
         def verify(connection: Connection) -> list[str]:
             with snapshot(connection):
-                rows = FetchedRows.of_all(connection, self.place)
+                rows = FetchedRows.of_all(connection, self._server.url)
                 runs.history(connection, None)
-                holders = leases.other_holders(connection)
+                holders = leases.foreign_holders(connection)
             states = stack_rows.verify(rows, self._data_keys.for_check)
-            return list(describe_stacks(self.place, states, lambda name: holders.get(name, "")))
+            return list(describe_stacks(self._server.url, states, lambda name: holders.get(name, "")))
 
-        return self._read(verify, [f"{self.place}: nothing is recorded yet"])
+        return self._read(verify, [f"{self._server.url}: nothing is recorded yet"])
 
     def recover(self, timeout: float) -> Sequence[str]:  # noqa: ARG002 - nothing is written
         """Verify everything; damage is repaired by a backup of the server. Raises ``StateError`` for it."""
@@ -127,13 +122,13 @@ class PostgresqlStore:
         try:
             yield
         except StateDamaged as error:
-            raise damage(self.place, error.message) from error
+            raise damage(self._server.url, error.message) from error
 
     def _rows(self, name: StackName, find_data_key: FindDataKey) -> StackRows | None:
         """Return the rows of a stack, or None where nothing is recorded of it."""
 
         def read(connection: Connection) -> StackRows | None:
-            rows = FetchedRows.of_stack(connection, name, self.place)
+            rows = FetchedRows.of_stack(connection, name, self._server.url)
             for header in stack_rows.headers(rows).values():
                 if header.name != name:
                     msg = f"the header of {name} is that of {header.name}"

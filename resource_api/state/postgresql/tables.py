@@ -38,22 +38,22 @@ _ALL: Final = f"SELECT 'stack', number, body, checksum FROM {SCHEMA}.stack WHERE
 class FetchedRows:
     """Rows that were read by one statement, which shows the content of one moment. They cannot be written."""
 
-    def __init__(self, rows: Iterable[tuple[str, int, bytes, int]], place: str) -> None:
-        """Take rows, each after the name of its table; ``place`` begins the messages about damage."""
-        self._place = place
+    def __init__(self, rows: Iterable[tuple[str, int, bytes, int]], url: str) -> None:
+        """Take rows, each after the name of its table; ``url`` is in messages about damage."""
+        self._url = url
         self._rows: dict[str, list[Row]] = {}
         for table, row_id, body, checksum in sorted(rows, key=itemgetter(0, 1)):
             self._rows.setdefault(table, []).append((row_id, body, checksum))
 
     @classmethod
-    def of_stack(cls, connection: Connection, name: StackName, place: str) -> Self:
+    def of_stack(cls, connection: Connection, name: StackName, url: str) -> Self:
         """Return all rows of a stack."""
-        return cls(connection.execute(_OF_STACK, name, binary=True), place)
+        return cls(connection.execute(_OF_STACK, name, binary=True), url)
 
     @classmethod
-    def of_all(cls, connection: Connection, place: str) -> Self:
+    def of_all(cls, connection: Connection, url: str) -> Self:
         """Return all rows of all stacks."""
-        return cls(connection.execute(_ALL, binary=True), place)
+        return cls(connection.execute(_ALL, binary=True), url)
 
     def read(self, table: str, low: int = 0, high: int = 2**62) -> list[Row]:
         """Return the verified rows of a table with ``low`` <= id < ``high``, ordered by id. Raise ``StateError``."""
@@ -67,7 +67,7 @@ class FetchedRows:
 
     def damage(self, message: str) -> StateError:
         """Return the error for damaged rows."""
-        return damage(self._place, message)
+        return damage(self._url, message)
 
     def check(self) -> None:
         """Do nothing: the server verifies its own files."""
@@ -85,18 +85,18 @@ class FetchedRows:
         raise RuntimeError(table, low, high)
 
 
-def damage(place: str, message: str) -> StateError:
+def damage(url: str, message: str) -> StateError:
     """Return the error for damage, which names the remedies."""
     remedy = "restore the database from a backup of the server, or the stack with 'state import --force'"
-    return StateError(f"{place}: state is damaged: {message}; {remedy}")
+    return StateError(f"{url}: state is damaged: {message}; {remedy}")
 
 
 class CollectedRows:
     """The writes of one change, collected for one statement."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, url: str) -> None:
         """Start without any."""
-        self._place = place
+        self._url = url
         #: The header of the stack, which every change writes.
         self.header: Row = (0, b"", 0)
         self.ranges: dict[str, tuple[int, int]] = {}
@@ -131,7 +131,7 @@ class CollectedRows:
 
     def damage(self, message: str) -> StateError:
         """Return the error for damaged rows."""
-        return damage(self._place, message)
+        return damage(self._url, message)
 
     def statement(self) -> tuple[str, dict[str, object]]:
         """Return parts of a statement that write the rows of the stack in its part ``mine``, and their values."""
