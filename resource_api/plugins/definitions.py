@@ -1,7 +1,7 @@
 """Load and check the definitions in files of the module path: types, providers, components and policies.
 
 A file defines ``TYPE``, ``Provider``, ``COMPONENT`` and ``build``, or the functions of a policy. ``registry`` decides
-when each file is loaded.
+when each file is loaded. The parts of a type are checked by ``TypeDefinition``, wherever it is created.
 """
 
 from __future__ import annotations
