@@ -304,24 +304,12 @@ class Display:
 
     def _lines(self, document: Mapping[str, object], *, color: bool = False) -> Iterable[str]:
         """Return the lines of a document, or an error for another form: hosts may send anything."""
+        if document["type"] == "result":
+            return answer_lines(self._session, self._work, document)
         try:
-            return list(self._lines_of(document, color=color))
-        except (*UNEXPECTED, OSError) as error:  # that of a time which the system cannot show
-            return [text.error(f"it sent what cannot be shown: {describe_unexpected(error)}")]
-
-    def _lines_of(self, document: Mapping[str, object], *, color: bool) -> Iterable[str]:
-        if document["type"] != "result":
-            return text.document_lines(document, color=color)
-        result = document.get("document")
-        style = self._session.output.style
-        if self._command == "plan" and isinstance(result, dict):
-            return plan_lines(result, self._session.registry, style)
-        if self._command == "refresh" and isinstance(result, dict):
-            noop = bool(self._session.settings.get("noop"))
-            return plan_text.refreshed_lines(*saved_plan.refreshed(result), style, noop=noop)
-        if self._command == "facts":
-            return text.fact_lines(result, str(self._work.options.get("name") or ""))
-        return text.result_lines(self._command, result)
+            return list(text.document_lines(document, color=color))
+        except UNEXPECTED as error:
+            return [_unshown(error)]
 
     def _show_table(self, reports: Sequence[HostReport]) -> None:
         """Show the resources of all hosts as one table, with equal rows folded; errors go to stderr."""
@@ -357,6 +345,30 @@ class Display:
         except OSError as error:
             msg = f"cannot save the plan to {path}: {error.strerror}"
             raise ResourceAPIError(msg) from error
+
+
+def answer_lines(session: Session, work: Work, answer: Mapping[str, object]) -> list[str]:
+    """Return the lines of the answer of a host, or an error for one of another form: hosts may send anything."""
+    try:
+        return list(_answer_lines(session, work, answer.get("document")))
+    except (*UNEXPECTED, OSError) as error:  # that of a time which the system cannot show
+        return [_unshown(error)]
+
+
+def _unshown(error: Exception) -> str:
+    return text.error(f"it sent what cannot be shown: {describe_unexpected(error)}")
+
+
+def _answer_lines(session: Session, work: Work, result: object) -> Iterable[str]:
+    style = session.output.style
+    if work.command == "plan" and isinstance(result, dict):
+        return plan_lines(result, session.registry, style)
+    if work.command == "refresh" and isinstance(result, dict):
+        noop = bool(session.settings.get("noop"))
+        return plan_text.refreshed_lines(*saved_plan.refreshed(result), style, noop=noop)
+    if work.command == "facts":
+        return text.fact_lines(result, str(work.options.get("name") or ""))
+    return text.result_lines(work.command, result)
 
 
 def plan_lines(document: Mapping[str, object], registry: Registry, style: Style) -> Iterable[str]:

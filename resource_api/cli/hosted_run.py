@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.cli import exit_codes, hosted_work
-from resource_api.cli.hosted_display import Display
+from resource_api.cli.hosted_display import Display, answer_lines
 from resource_api.cli.output import threshold
 from resource_api.fleet import archives, python_runtimes
 from resource_api.fleet.archives import Archives
@@ -130,7 +130,9 @@ class HostedRun:
         session, settings = self._session, self._session.settings
         rollout_plan = _rollout(settings, len(work.hosts))
         run_id, key = self._begin(work, record)
-        merge = Merge(threshold(settings), session.log.mask, counted=work.command != "report")
+        # The table of resources is made of documents.
+        shown = partial(answer_lines, session, work) if work.command != "resource" and answers is None else None
+        merge = Merge(threshold(settings), session.log.mask, shown, counted=work.command != "report")
         started = time.time()
         if session.tracing is not None:
             session.tracing.begin_run()

@@ -2,7 +2,7 @@
 
 Results are untrusted data: malformed parts are ignored. Times, durations and a host's own name are ignored in the
 comparison. Since a name may also be a word, hosts with literally equal results are grouped first; the names are ignored
-only among the others.
+only among the others. The answer of a command that reads is compared by its lines: what is not shown may differ.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from resource_api.render.json import acts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    #: Returns the lines that are shown of a document.
+    Shown = Callable[[Mapping[str, object]], Iterable[str]]
 
 #: The exceptions that malformed documents of hosts raise.
 UNEXPECTED: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -155,9 +158,10 @@ class _Groups:
 class _HostResult:
     """The documents of one host so far."""
 
-    def __init__(self, host: Host, lowest: str, *, counted: bool) -> None:
-        """Print log lines of the level ``lowest`` and above; ``counted`` as for ``Merge``."""
+    def __init__(self, host: Host, lowest: str, shown: Shown | None, *, counted: bool) -> None:
+        """Print log lines of the level ``lowest`` and above; ``shown`` and ``counted`` as for ``Merge``."""
         self._host = host
+        self._shown = shown
         self._counted = counted
         self._lowest = _LEVELS.index(lowest)
         #: The digests of all documents, literally and without the host's name.
@@ -185,10 +189,12 @@ class _HostResult:
         elif kind == "refused":
             self.problem = "; ".join(_messages(document.get("problems")))
         elif kind in _PRINTED and self._is_printed(kind, document):
+            shown = None
             if kind == "result":
                 self._add_result(document.get("document"))
+                shown = None if self._shown is None else "\n".join(self._shown(document))
                 document = {"type": kind, "document": _comparable(document.get("document"))}
-            self._store({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS})
+            self._store({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS}, shown)
 
     def _is_printed(self, kind: str, document: Mapping[str, object]) -> bool:
         level = document.get("level")
@@ -206,9 +212,13 @@ class _HostResult:
             self.add({**counts, "type": "summary"})
         self.changed = self.changed or any(map(result.get, ("refreshed", "output_changes", "forgotten")))
 
-    def _store(self, document: Mapping[str, object]) -> None:
-        exact, text = self._texts(document)
-        for digest, form in ((self._exact, exact), (self._nameless, text)):
+    def _store(self, document: Mapping[str, object], shown: str | None) -> None:
+        """Store a document, and compare it by the text that is ``shown`` of it, or None: by all that it has."""
+        compared = self._texts(document)
+        text = compared[1]
+        if shown is not None:
+            compared = shown, _replaced(shown, self._host.name, _OWN_NAME)
+        for digest, form in zip((self._exact, self._nameless), compared, strict=True):
             digest.update(f"{form}\n".encode(errors="surrogatepass"))
         if len(self.texts) < _MAX_DOCUMENTS and len(text) <= self._room:
             self._room -= len(text)
@@ -264,14 +274,23 @@ class _HostResult:
 class Merge:
     """The reports of all hosts of a run, and their groups, batch by batch."""
 
-    def __init__(self, lowest: str = "notice", mask: Callable[[str], str] = str, *, counted: bool = True) -> None:
+    def __init__(
+        self,
+        lowest: str = "notice",
+        mask: Callable[[str], str] = str,
+        shown: Shown | None = None,
+        *,
+        counted: bool = True,
+    ) -> None:
         """Print log lines of the level ``lowest`` and above; ``mask`` masks the controller's secrets.
 
-        ``counted``: whether the counts in the document of a command are those of its run, and not of an earlier one.
+        ``shown`` returns the lines of an answer, by which it is compared; None: by its document. ``counted``: whether
+        the counts in the document of a command are those of its run, and not of an earlier one.
         """
         self._counted = counted
         self._lowest = lowest
         self._mask = mask
+        self._shown = shown
         self._results: dict[str, _HostResult] = {}
         #: Host → its index in the selection.
         self._indices: dict[str, int] = {}
@@ -297,7 +316,7 @@ class Merge:
 
     def begin(self, host: Host) -> None:
         """Expect documents of a host."""
-        self._results[host.name] = _HostResult(host, self._lowest, counted=self._counted)
+        self._results[host.name] = _HostResult(host, self._lowest, self._shown, counted=self._counted)
         self._indices[host.name] = len(self._indices)
 
     def add(self, host: str, document: Mapping[str, object]) -> None:

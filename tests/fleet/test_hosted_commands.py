@@ -755,3 +755,14 @@ def test_two_inventories_beside_a_manifest_are_refused(fleet: Fleet, key: x25519
     assert result.code == 65
     assert "hosts.yaml.age: stands beside hosts.yaml" in result.err
     assert fleet.run("apply", "site.yaml", "--on", "web1", "--hosts", "hosts.yaml").code == 0
+
+
+def test_plans_that_look_alike_are_shown_once(fleet: Fleet) -> None:
+    """Where only values differ that are not shown, such as digests of contents with the name of each host."""
+    assert fleet.run("apply", "site.yaml", "--on", "web").code == 0
+    result = fleet.run("plan", "site.yaml", "--on", "web", "-i", "role=back")
+    lines = result.out.splitlines()
+    assert lines[0] == "web[1:3] (3 hosts):"
+    assert [line for line in lines if line.endswith(":") and not line.startswith(" ")] == lines[:1]
+    assert f"  ~ File[{fleet.place}/${{host.name}}.conf]" in lines
+    assert sum("Plan: 1 to update" in line for line in lines) == 1
