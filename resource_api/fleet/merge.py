@@ -59,6 +59,8 @@ _LINE_ENDS: Final = ("\\n", "\\r", "\\t")
 _MAX_DOCUMENTS: Final = 2000
 _MAX_OF_HOST: Final = 256 * 1024
 _MAX_OF_ALL: Final = 32 * 1024 * 1024
+#: Largest number of shown texts that are kept.
+_MAX_TEXTS: Final = 500
 #: Number of stored documents of a group beyond the limit.
 _TRUNCATED_DOCUMENTS: Final = 5
 
@@ -155,10 +157,28 @@ class _Groups:
         return joined
 
 
+class _ShownTexts:
+    """The texts that are shown of answers; equal answers are rendered once."""
+
+    def __init__(self, lines: Shown) -> None:
+        """Render answers with ``lines``."""
+        self._lines = lines
+        self._texts: dict[bytes, str] = {}
+
+    def find(self, exact: str, answer: Mapping[str, object]) -> str:
+        """Return the text of an answer, whose compared form as JSON is ``exact``."""
+        digest = blake2b(exact.encode(errors="surrogatepass"), digest_size=16).digest()
+        if digest not in self._texts:
+            if len(self._texts) >= _MAX_TEXTS:
+                self._texts.clear()
+            self._texts[digest] = "\n".join(self._lines(answer))
+        return self._texts[digest]
+
+
 class _HostResult:
     """The documents of one host so far."""
 
-    def __init__(self, host: Host, lowest: str, shown: Shown | None, *, counted: bool) -> None:
+    def __init__(self, host: Host, lowest: str, shown: _ShownTexts | None, *, counted: bool) -> None:
         """Print log lines of the level ``lowest`` and above; ``shown`` and ``counted`` as for ``Merge``."""
         self._host = host
         self._shown = shown
@@ -189,12 +209,11 @@ class _HostResult:
         elif kind == "refused":
             self.problem = "; ".join(_messages(document.get("problems")))
         elif kind in _PRINTED and self._is_printed(kind, document):
-            shown = None
+            answer = document
             if kind == "result":
                 self._add_result(document.get("document"))
-                shown = None if self._shown is None else "\n".join(self._shown(document))
                 document = {"type": kind, "document": _comparable(document.get("document"))}
-            self._store({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS}, shown)
+            self._store({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS}, answer)
 
     def _is_printed(self, kind: str, document: Mapping[str, object]) -> bool:
         level = document.get("level")
@@ -212,11 +231,11 @@ class _HostResult:
             self.add({**counts, "type": "summary"})
         self.changed = self.changed or any(map(result.get, ("refreshed", "output_changes", "forgotten")))
 
-    def _store(self, document: Mapping[str, object], shown: str | None) -> None:
-        """Store a document, and compare it by the text that is ``shown`` of it, or None: by all that it has."""
-        compared = self._texts(document)
-        text = compared[1]
-        if shown is not None:
+    def _store(self, document: Mapping[str, object], answer: Mapping[str, object]) -> None:
+        """Store a document of an answer, and compare an answer of a command that reads by the text shown of it."""
+        exact, text = compared = self._texts(document)
+        if self._shown is not None and document["type"] == "result":
+            shown = self._shown.find(exact, answer)
             compared = shown, _replaced(shown, self._host.name, _OWN_NAME)
         for digest, form in zip((self._exact, self._nameless), compared, strict=True):
             digest.update(f"{form}\n".encode(errors="surrogatepass"))
@@ -290,7 +309,7 @@ class Merge:
         self._counted = counted
         self._lowest = lowest
         self._mask = mask
-        self._shown = shown
+        self._shown = _ShownTexts(shown) if shown is not None else None
         self._results: dict[str, _HostResult] = {}
         #: Host → its index in the selection.
         self._indices: dict[str, int] = {}
