@@ -92,10 +92,14 @@ class Family:
 
     def definition(self, name: str) -> TypeDefinition:
         """Return a type. Raise ``DefinitionError``."""
-        if name == self.name and any(map(self.schema.get, _CALLED)):
-            sources, functions, ephemeral = map(self.schema.__getitem__, _CALLED)
-            return types.function_type(name, sources, functions, ephemeral, self.config_fields)
-        return types.resource_type(name, self.resource_schema(name), self.config_fields)
+        try:
+            if name == self.name and any(map(self.schema.get, _CALLED)):
+                sources, functions, ephemeral = map(self.schema.__getitem__, _CALLED)
+                return types.function_type(name, sources, functions, ephemeral, self.config_fields)
+            return types.resource_type(name, self.resource_schema(name), self.config_fields)
+        except (ValueError, LookupError) as error:  # each part of the schema is decoded when it is asked for
+            msg = f"the Terraform provider {self.name} ({self.path}) has a damaged schema of {name}: {error!r}"
+            raise DefinitionError(msg) from error
 
     def resource_schema(self, name: str) -> Message:
         """Return the schema of a resource. Raise ``UnknownType``."""

@@ -7,7 +7,11 @@ differ in names of methods and in nothing else that is listed.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: A decoded message: field → value; a repeated field is a list, a map a dict, an absent one of them is empty.
 Message: TypeAlias = dict[str, Any]
@@ -143,6 +147,49 @@ METHODS: Final = {
 }
 
 
+class MessageMap(Mapping[str, Message]):
+    """A map of messages, each decoded when it is first asked for: the schema of a large provider has thousands."""
+
+    def __init__(self, kind: str) -> None:
+        """Begin without messages of a kind."""
+        self._kind = kind
+        self._encoded: dict[str, bytes] = {}
+        self._decoded: dict[str, Message] = {}
+
+    def add(self, content: int | bytes) -> None:
+        """Add an entry in wire format. Raise ``ValueError`` for other bytes."""
+        entry = dict(_fields(content)) if isinstance(content, bytes) else {}
+        encoded = entry.get(2, b"")
+        if isinstance(encoded, int):
+            msg = "a message of the protocol has a field of another kind"
+            raise ValueError(msg)  # noqa: TRY004 - as for all damaged messages
+        key = _decode_value("str", entry.get(1, b""))
+        self._encoded[key] = encoded
+        self._decoded.pop(key, None)
+
+    def __getitem__(self, key: str) -> Message:
+        """Return a message. Raise ``KeyError``, and ``ValueError`` for damaged bytes."""
+        if key not in self._decoded:
+            self._decoded[key] = decode(self._kind, self._encoded[key])
+        return self._decoded[key]
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether there is a message, which is not decoded for that."""
+        return key in self._encoded
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of all messages."""
+        return iter(self._encoded)
+
+    def __len__(self) -> int:
+        """Return the number of messages."""
+        return len(self._encoded)
+
+    def __repr__(self) -> str:
+        """Show the messages."""
+        return repr(dict(self))
+
+
 def encode(message: str, values: Message) -> bytes:
     """Return a message in protobuf's wire format; a field that is None is left out.
 
@@ -193,13 +240,16 @@ def decode(message: str, data: bytes) -> Message:
 
     """
     fields = _BY_NUMBER[message]
-    values: Message = {field.name: [] if field.container == "*" else {} for field in fields.values() if field.container}
+    values: Message = {
+        field.name: [] if field.container == "*" else MessageMap(field.kind)
+        for field in fields.values()
+        if field.container
+    }
     for number, content in _fields(data):
         if (field := fields.get(number)) is None:
             continue
         if field.container == "<":
-            key, value = _map_entry(field, content)
-            values[field.name][key] = value
+            values[field.name].add(content)
         elif field.container == "*":
             values[field.name].append(_decode_value(field.kind, content))
         else:
@@ -237,11 +287,6 @@ def _decode_value(kind: str, content: int | bytes) -> Any:
     if isinstance(content, int):
         return bool(content) if kind == "bool" else content - (_WORD + 1) if content >> 63 else content
     return content if kind == "bytes" else content.decode() if kind == "str" else decode(kind, content)
-
-
-def _map_entry(field: Field, content: int | bytes) -> tuple[str, Message]:
-    entry = dict(_fields(content)) if isinstance(content, bytes) else {}
-    return _decode_value("str", entry.get(1, b"")), _decode_value(field.kind, entry.get(2, b""))
 
 
 def _decode_varint(data: bytes, position: int) -> tuple[int, int]:

@@ -137,3 +137,16 @@ def test_each_method_has_a_path_in_both_versions() -> None:
     assert METHODS["schema"].path(5) == "/tfplugin5.Provider/GetSchema"
     assert METHODS["schema"].path(6) == "/tfplugin6.Provider/GetProviderSchema"
     assert {message for method in METHODS.values() for message in (method.request, method.response)} <= set(MESSAGES)
+
+
+def test_a_schema_is_decoded_when_its_type_is_asked_for() -> None:
+    """A damaged one is no obstacle to the others; their names are known."""
+    schema = encode("Schema", {"version": 3, "block": {"description": "x"}})
+    entries = [(b"good", schema), (b"bad", b"\x0a\xff")]
+    rows = [b"\x0a" + bytes([len(name)]) + name + b"\x12" + bytes([len(body)]) + body for name, body in entries]
+    decoded = decode("SchemaResponse", b"".join(b"\x12" + bytes([len(row)]) + row for row in rows))
+    schemas = decoded["resource_schemas"]
+    assert (list(schemas), len(schemas), "bad" in schemas, "other" in schemas) == (["good", "bad"], 2, True, False)
+    assert schemas["good"]["version"] == 3
+    with pytest.raises(ValueError, match="damaged"):
+        schemas["bad"]
