@@ -177,7 +177,8 @@ def finished_runs(store: RunArchive, names: Sequence[StackName]) -> list[dict[st
     saved: Sequence[str] = ()
     with suppress(OSError):
         saved = store.saved_runs()
-    finished = (run for run in store.history() if (run["project"], run["stack"]) in names)
+    history = store.history(names[0] if len(names) == 1 else None)
+    finished = (run for run in history if (run["project"], run["stack"]) in names)
     return [{**run, "kept": run.get("run") in saved} for run in finished]
 
 

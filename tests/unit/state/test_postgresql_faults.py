@@ -349,6 +349,18 @@ class TestLostConnection:
         thread.join()
         assert len(set(counts)) > 3
 
+    def test_a_connection_without_answers_is_replaced(self, server: Server, wire: Wire) -> None:
+        """As where a network drops packets: after the time of a lease the statement is sent again, and done once."""
+        with server.database() as url:
+            store = PostgresqlStore(url.replace(f":{server.port}/", f":{wire.port}/"), lease_seconds=SHORT)
+            with store.lock("test", 0):
+                store.commit(WEB, Commit([record("/a")]))
+                wire.freeze(1)
+                assert store.commit(WEB, Commit([record("/b")])).serial == 2
+            wire.restore()
+            assert names(store) == ["/a", "/b"]
+            assert store.load(WEB).serial == 2
+
     def test_a_client_that_freezes_in_a_transaction_is_overtaken(self, server: Server, wire: Wire) -> None:
         """The server ends its transaction, so that its rows are not locked for ever; nothing of it was written."""
         for number in range(1, 6):
