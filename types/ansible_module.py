@@ -22,6 +22,8 @@ Needs ansible-core 2.15 or later, in an interpreter of its own. The plan shows t
 module reports in check mode. A module without check mode runs in every apply. Unknown modules and refused arguments are
 errors of the manifest, if Ansible is installed.
 
+`resource-api convert` makes these resources, and those of other types, from a playbook.
+
 There is no play: no variables, facts or templates; `{{ x }}` is text. Relative paths are below `/`. The effect of a
 module cannot be read back, so there is no drift and no deletion. The time limit is 300 seconds, or the metaparameter
 `timeout`.

@@ -39,7 +39,7 @@ def _command(task: ModuleTask) -> dict[str, Any]:
         if isinstance(text, str) and "$" in text.replace("${", ""):
             refuse("a variable of the environment in a command without a shell")
         return {"command": text}
-    if program not in {None, "/bin/sh"}:
+    if program is not None and program != "/bin/sh":
         return {"command": [program, "-c", text]}
     return {"command": text, "shell": True}
 

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.convert.expressions import Reference, parse_template, refuse
+from resource_api.convert.expressions import Reference, parse_template, refuse, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -145,13 +145,13 @@ def line_in_file(task: ModuleTask) -> None:
         attributes["line"] = None
     elif line is None:
         refuse("a line without a text")
-    task.named("file_line", f"{path}: {match or line}", attributes | task.check_command())
+    task.named("file_line", f"line in {_text(path)}: {_text(match or line)}", attributes | task.check_command())
 
 
 def _insertion(task: ModuleTask) -> dict[str, Any]:
     """Return the place of a new line or block as attributes."""
     after, before = task.take("insertafter"), task.take("insertbefore")
-    attributes = {} if after in {None, "EOF"} else {"after": after}
+    attributes = {} if after is None or after == "EOF" else {"after": after}
     if after == "BOF":
         refuse("'insertafter: BOF'")
     return attributes if before is None else {**attributes, "insertbefore": before}
@@ -185,7 +185,7 @@ def block_in_file(task: ModuleTask) -> None:
     attributes = {"ensure": state, "path": path, "marker": marker, "block": block if state == "present" else None}
     name = task.task.name or str(path)
     attributes |= {"name": name if isinstance(name, str) else None, **_insertion(task), **task.check_command()}
-    task.named("block_in_file", f"{path}", attributes)
+    task.named("block_in_file", f"block in {_text(path)}", attributes)
 
 
 def ini_file(task: ModuleTask) -> None:
@@ -207,7 +207,12 @@ def ini_file(task: ModuleTask) -> None:
         task.declare("file", path, {"ensure": "file", **permissions})
     attributes = {"ensure": state, "path": path, "section": section, "setting": setting}
     attributes |= {"value": value if state == "present" else None, "key_val_separator": separator}
-    task.named("ini_setting", f"{path}: {section} {setting}", attributes)
+    task.named("ini_setting", f"{_text(section)} {_text(setting)} of {_text(path)}", attributes)
+
+
+def _text(value: Any) -> str:
+    """Return a value as part of a title; one that begins with a path would be taken for identifying attributes."""
+    return str(written(value))
 
 
 def get_url(task: ModuleTask) -> None:

@@ -84,10 +84,10 @@ class ModuleTask:
 
     def _user(self) -> Any:
         keywords = self.task.keywords
-        if keywords.get("become") in {False, "no", "false"}:
+        if str(keywords.get("become")).lower() in _FALSE:
             return None
         user = self.expressions.value(keywords.get("become_user"))
-        return None if user in {None, "root"} or user is OMIT else user
+        return None if user is OMIT or user == "root" else user
 
     # Arguments
 

@@ -310,7 +310,7 @@ def _refusal(task: Task) -> str:
     keywords = task.keywords
     if task.short in _WITHOUT:
         return f"{task.short} has no counterpart"
-    if keywords.get("delegate_to") not in {None, *_LOCAL} or (keywords.get("delegate_to") and keywords.get("run_once")):
+    if "delegate_to" in keywords and str(keywords["delegate_to"]) not in _LOCAL:
         return "'delegate_to' has no counterpart: a manifest describes one machine"
     if keywords.get("run_once"):
         return "'run_once' has no counterpart: a manifest describes one machine"
@@ -377,8 +377,8 @@ def _add_keywords(module: ModuleTask) -> Iterator[str]:
         variables = {name: str(written(module.expressions.value(value))) for name, value in environment.items()}
         for row in execs:
             row.attributes["environment"] = variables
-        if not execs:
-            yield "without the variables of 'environment'"
+    if environment and not (execs and isinstance(environment, dict)):
+        yield "without the variables of 'environment'"
     if "retries" in keywords or "until" in keywords:
         _add_tries(keywords, declarations)
     yield from _add_failures(keywords, declarations, execs)

@@ -341,6 +341,8 @@ class _Reader:
             return
         self._number_next(context.file, task)
         problem = "local_action runs on another machine" if "local_action" in task else ""
+        if not isinstance(task.get("args", {}), dict):
+            problem = "'args' that is no mapping has no counterpart"
         yield Task(
             self._count,
             module,

@@ -195,7 +195,7 @@ def service(task: ModuleTask) -> None:
     enable = task.flag("enabled")
     if (masked := task.flag("masked")) is True:
         enable = "mask"
-    elif masked not in {None, False}:
+    elif masked is not None and masked is not False:
         refuse("'masked' that is an expression")
     states = {"": None, "started": "running", "stopped": "stopped", "restarted": None, "reloaded": None}
     if state not in states:

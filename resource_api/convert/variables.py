@@ -61,6 +61,8 @@ _MAGIC: Final = frozenset(_MAGIC_TEXT.split())
 _SECRET_NAME: Final = regex(r"(?i).*(password|passwd|passphrase|secret|token|api_?key|private_?key)")
 _WORD: Final = regex(r"[^A-Za-z0-9_]+")
 _MISSING: Final = object()
+#: The data type of all values: `Any` would accept that nothing is given.
+_ANY: Final = "NotUndef[Any]"
 _DEEPEST: Final = 20
 
 
@@ -70,16 +72,15 @@ class Input(NamedTuple):
     default: Any = _MISSING
     sensitive: bool = False
     comment: str = ""
-    #: Whether its value can be something else than a text.
-    is_wide: bool = False
+    #: The data type without a default: of encrypted values and secrets mostly `String`.
+    type: str = "String"
 
     @property
     def declaration(self) -> dict[str, Any]:
         """The entry of `inputs`."""
         entry: dict[str, Any] = {}
         if self.default is _MISSING:
-            # `Any` would accept that nothing is given.
-            entry["type"] = "NotUndef[Any]" if self.is_wide else "String"
+            entry["type"] = self.type
         else:
             if name := _type_of(self.default):
                 entry["type"] = name
@@ -156,8 +157,8 @@ class Names:
         value, comment = variable.value, str(variable.place)
         if _has_vault(value):
             comment = f"{comment}: encrypted by ansible-vault"
-            is_wide = not isinstance(value, Vault)
-            return self._input(name, Input(_MISSING, sensitive=True, comment=comment, is_wide=is_wide))
+            kind = "String" if isinstance(value, Vault) else _ANY
+            return self._input(name, Input(_MISSING, sensitive=True, comment=comment, type=kind))
         if not is_template(value):
             return self._input(name, Input(value, comment=comment))
         if name in self._computing or len(self._computing) > _DEEPEST:
@@ -178,12 +179,13 @@ class Names:
             return follow(self.inputs[name].default, tuple(keys))
         return None
 
-    def unknown_input(self, name: str, default: Any = _MISSING) -> Reference:
+    def unknown_input(self, name: str, default: Any = _MISSING, *, has_members: bool = False) -> Reference:
         """Return the reference to an input for a variable that the playbook does not define."""
         if (reference := self._named.get(("unknown", name))) is None:
             comment = "not defined in the playbook"
             sensitive = default is _MISSING and _SECRET_NAME.match(name) is not None
-            reference = self._input(name, Input(default, sensitive, comment, is_wide=not sensitive))
+            kind = "Hash[String, Any]" if has_members else "String" if sensitive else _ANY
+            reference = self._input(name, Input(default, sensitive, comment, kind))
             self._named["unknown", name] = reference
         return reference
 
@@ -418,7 +420,8 @@ class Scope:
         if name in _MAGIC or name.startswith("ansible_") or name in {"lookup", "query", "now", "true", "false"}:
             shown = ".".join(map(str, (name, *keys)))
             refuse(f"'{shown}'")
-        return follow(self._names.unknown_input(name), keys)
+        has_members = bool(keys) and isinstance(keys[0], str)
+        return follow(self._names.unknown_input(name, has_members=has_members), keys)
 
 
 def _unescaped(value: Any) -> Any:

@@ -50,9 +50,10 @@ def manifest_of(conversion: Conversion) -> dict[str, Any]:
 
 
 def mandatory(conversion: Conversion) -> dict[str, Any]:
-    """Return a text for each input without a default."""
+    """Return a value for each input without a default."""
     inputs = manifest_of(conversion).get("inputs", {})
-    return {name: "some-text" for name, entry in inputs.items() if "default" not in entry}
+    values = {"Hash[String, Any]": dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "x")}
+    return {name: values.get(entry["type"], "text") for name, entry in inputs.items() if "default" not in entry}
 
 
 @pytest.mark.parametrize("name", sorted(ALL))
@@ -146,6 +147,35 @@ CASES: Final = [
                 "name": "vm.swappiness",
                 "target": "/etc/sysctl.conf",
                 "value": "1",
+            }
+        },
+    ),
+    (
+        "- lineinfile: {path: /e, line: '/a: b'}",
+        {"File_line[line in /e: /a: b]": {"ensure": "present", "path": "/e", "line": "/a: b"}},
+    ),
+    (
+        "- blockinfile: {path: /e, block: b}",
+        {
+            "Block_in_file[block in /e]": {
+                "ensure": "present",
+                "path": "/e",
+                "marker": "# {mark} ANSIBLE MANAGED BLOCK",
+                "block": "b",
+                "name": "/e",
+            }
+        },
+    ),
+    (
+        "- ini_file: {path: /e, section: s, option: o, value: 1, no_extra_spaces: yes}",
+        {
+            "Ini_setting[s o of /e]": {
+                "ensure": "present",
+                "path": "/e",
+                "section": "s",
+                "setting": "o",
+                "value": 1,
+                "key_val_separator": "=",
             }
         },
     ),
@@ -497,6 +527,11 @@ def test_any_text_gives_a_valid_manifest_or_an_error(edits: list[tuple[int, int,
     text = BASE
     for start, length, insertion in edits:
         text = text[:start] + insertion + text[start + length :]
+    check_conversion(text)
+
+
+def check_conversion(text: str) -> None:
+    """Convert a playbook, and check the manifest if there is one."""
     with tempfile.TemporaryDirectory() as directory:
         playbook = Path(directory, "p.yml")
         playbook.write_text(text)
@@ -507,6 +542,43 @@ def test_any_text_gives_a_valid_manifest_or_an_error(edits: list[tuple[int, int,
         site = Path(directory, "s.yaml")
         site.write_text(conversion.manifest)
         Runtime(REGISTRY, state="memory:").validate(str(site), mandatory(conversion))
+
+
+VALUES: Final = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-1, 700)
+    | st.sampled_from(["a", "{{ x }}", "/etc/a", "{{ item.b }}", "r.rc == 0"]),
+    lambda part: st.lists(part, max_size=2) | st.dictionaries(st.sampled_from(["a", "name", "path"]), part, max_size=2),
+    max_leaves=4,
+)
+KEYWORDS: Final = """
+    args become become_user block changed_when delay environment failed_when loop loop_control name
+    notify register retries rescue tags until vars when with_items with_dict with_fileglob listen delegate_to
+    ignore_errors"""
+ARGUMENTS: Final = "name path dest src content state mode owner line regexp block key user value cmd creates"
+TASKS: Final = st.builds(
+    lambda module, arguments, keywords: {module: arguments, **keywords},
+    st.sampled_from(
+        ["copy", "file", "user", "apt", "shell", "lineinfile", "blockinfile", "ini_file", "service", "cron"]
+    )
+    | st.sampled_from(
+        ["authorized_key", "include_tasks", "include_role", "set_fact", "debug", "pip", "git", "template"]
+    )
+    | st.sampled_from(["get_url", "unarchive", "sysctl", "mount", "stat", "command", "x.y.z", "wait_for", "meta"]),
+    st.dictionaries(st.sampled_from(ARGUMENTS.split()), VALUES, max_size=4) | VALUES,
+    st.dictionaries(st.sampled_from(KEYWORDS.split()), VALUES, max_size=3),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(TASKS, min_size=1, max_size=3), st.dictionaries(st.sampled_from(["x", "r"]), VALUES), VALUES)
+def test_any_structure_gives_a_valid_manifest_or_an_error(
+    tasks: list[dict[str, Any]], variables: dict[str, Any], roles: Any
+) -> None:
+    """A playbook with values of any kind anywhere."""
+    play = {"hosts": "all", "vars": variables, "tasks": tasks, "handlers": tasks[:1], "roles": roles}
+    check_conversion(json.dumps([play]))
 
 
 @pytest.mark.process
