@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from resource_api.cli.progress import LiveLines
     from resource_api.model.options import Settings
     from resource_api.model.values.errors import Problem
-    from resource_api.system.log import EventDict, Processor
+    from resource_api.system.log import EventDict, Level, Processor
     from resource_api.system.process.output_filter import OutputFilter
 
 #: The longest problem in one line, in characters.
@@ -371,7 +371,7 @@ def _is_dumb() -> bool:
     return os.environ.get("TERM", "dumb") in {"", "dumb"}
 
 
-def threshold(settings: Settings) -> str:
+def threshold(settings: Settings) -> Level:
     """Return the lowest level of visible log lines."""
-    levels = {"debug": "debug", "verbose": "info", "quiet": "err"}
+    levels: dict[str, Level] = {"debug": "debug", "verbose": "info", "quiet": "err"}
     return next((level for option, level in levels.items() if settings.get(option)), "notice")

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from resource_api.model.codec import plain
 from resource_api.model.report import LogEvent
@@ -22,12 +22,15 @@ from resource_api.model.values.values import map_leaves
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
     from contextlib import AbstractContextManager
+    from typing import Literal
 
     from resource_api.model.change import Difference
 
     EventDict = MutableMapping[str, Any]
     #: A processor of structlog: called with the wrapped logger, the name of the method, and the event.
     Processor = Callable[[Any, str, Any], Any]
+    #: The least severe events of a log.
+    Level = Literal["debug", "info", "notice", "warning", "err", "off"]
 
 LEVELS: Final = {"debug": 10, "info": 20, "notice": 25, "warning": 30, "err": 40, "off": 100}
 #: Level → method of structlog's loggers.
@@ -68,7 +71,7 @@ class Log:
 
     def __init__(
         self,
-        level: str = "notice",
+        level: Level = "notice",
         processors: Sequence[Processor] | Callable[[], Sequence[Processor]] = (),
         output: object = None,
         *,
@@ -214,7 +217,7 @@ class ForwardedLog(Log):
 
     def __init__(self, level: str, send: Callable[[LogEvent], object]) -> None:
         """Call ``send`` with the events of ``level`` and above."""
-        super().__init__(level, step_lines=True)
+        super().__init__(cast("Level", level), step_lines=True)  # checked there
         self._send = send
 
     def show(self, level: str, subject: str, text: str, **fields: object) -> None:

@@ -22,9 +22,9 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 PROGRAM: Final = """\
 from pathlib import Path
 
-from resource_api import ComponentApi, DeclaredResource, ManifestApi, PendingValue, Registry, Runtime
+from resource_api import ComponentApi, DeclaredResource, Log, ManifestApi, PendingValue, Registry, Runtime
 
-runtime = Runtime(Registry.from_path())
+runtime = Runtime(Registry.from_path(), log=Log("warning"))
 plan = runtime.plan("site.yaml", targets=["File[/etc/motd]"], prune=True)
 runtime.apply("site.yaml", {"domain": "example.org"}, noop=True, strict="warning", tags={"web"}, use_cache=True)
 runtime.apply(plan, parallel=4, on_plan=lambda plan: print(plan))
@@ -91,6 +91,10 @@ WRONG: Final = {
     "Runtime(Registry(), brief=True)": (
         'Unexpected keyword argument "brief" for "Runtime"',
         'No parameter named "brief"',
+    ),
+    'Runtime(Registry(), log=Log("warn"))': (
+        "incompatible type \"Literal['warn']\"",
+        'cannot be assigned to parameter "level" of type "Level"',
     ),
 }
 #: Each type checker in its strict mode.
