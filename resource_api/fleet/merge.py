@@ -229,7 +229,9 @@ class _HostResult:
         counts = result.get("summary")
         if isinstance(counts, dict):
             self.add({**counts, "type": "summary"})
-        self.changed = self.changed or any(map(result.get, ("refreshed", "output_changes", "forgotten")))
+        self.changed = self.changed or any(
+            map(result.get, ("refreshed", "output_changes", "forgotten", "written", "former"))
+        )
 
     def _store(self, document: Mapping[str, object], answer: Mapping[str, object]) -> None:
         """Store a document of an answer, and compare an answer of a command that reads by the text shown of it."""

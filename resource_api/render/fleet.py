@@ -24,7 +24,7 @@ VERBS: Final = {
     "refresh": "Refreshed on",
     "run": "Ran on",
     "state recover": "Recovered the state on",
-    "state rm": "Edited the state on",
+    **dict.fromkeys(("state mv", "state rm", "state taint", "state untaint"), "Edited the state on"),
     "validate": "Validated on",
 }
 #: The statuses in the order of their groups: those that need attention come last, above the counts.
@@ -168,7 +168,14 @@ def result_lines(command: str, result: object) -> Iterable[str]:
 
 
 def state_edit_lines(result: Mapping[str, Any]) -> list[str]:
-    """Return the lines of an edit of the state: ``forgotten: File[/etc/motd]``."""
+    """Return the lines of an edit of the state: ``forgotten: File[/etc/motd]``, or of the new name of a project."""
+    if "former" in result:
+        project, stacks = escape(str(result["project"])), [escape(str(stack)) for stack in result["stacks"]]
+        noun = f"stack{'' if len(stacks) == 1 else 's'} {', '.join(stacks)}"
+        former = escape(str(result["former"]))
+        return [
+            f"project {former} is now project {project}, with the {noun}; write 'project: {project}' into its manifest"
+        ]
     return [escape(f"{word}: {name}") for word in ("forgotten", "written") for name in result.get(word) or ()]
 
 
@@ -176,7 +183,7 @@ def _state_lines(result: Mapping[str, Any]) -> list[str]:
     """Return the lines of a check, a recovery, an edit, or of a record as JSON."""
     if {"found", "done"} & result.keys():
         return [escape(str(item)) for item in result.get("found") or result.get("done") or ()]
-    if "forgotten" in result:
+    if {"forgotten", "former"} & result.keys():
         return state_edit_lines(result)
     return list(map(escape, json.dumps(result, indent=2, ensure_ascii=False).split("\n")))
 

@@ -6,10 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.model.codec import plain
-from resource_api.model.record import Commit
 from resource_api.model.values.errors import ResourceAPIError, hint
 from resource_api.render import json as documents
-from resource_api.runtime import recorded_stack, run_overview
+from resource_api.runtime import recorded_stack, run_overview, state_edits
 from resource_api.state import export as state_export
 from resource_api.system.facts import Facts
 
@@ -119,33 +118,6 @@ def state_recover(call: Call) -> dict[str, Any]:
     return {"done": list(call.runtime.store.recover(call.options.get("lock_timeout") or 0.0))}
 
 
-def state_rm(call: Call) -> dict[str, Any]:
-    """Forget the resources ``refs``; of a component all that it has made."""
-
-    def edit(state: StackState) -> Commit:
-        keys = dict.fromkeys(key for ref in call.options["refs"] for key in recorded_stack.recorded_keys(state, ref))
-        return Commit(drop=list(keys), resolved=[key for key in keys if key in state.intents])
-
-    return edit_state(call.runtime, call.options, "state rm", edit)
-
-
-def edit_state(
-    runtime: Runtime, settings: Mapping[str, Any], command: str, edit: Callable[[StackState], Commit]
-) -> dict[str, Any]:
-    """Commit the result of ``edit`` for the recorded state; return the new serial and the edited resources."""
-    stack = recorded_stack.RecordedStack(runtime, settings)
-    with stack.changing(command):
-        state = stack.state
-        commit = edit(state)
-        after = stack.store.commit(stack.name, commit)
-    forgotten = [str((state.records.get(key) or state.intents[key]).reference) for key in commit.drop]
-    return {
-        "serial": after.serial,
-        "forgotten": forgotten,
-        "written": [str(record.reference) for record in commit.put],
-    }
-
-
 def history(call: Call) -> list[dict[str, Any]]:
     """Return the finished runs of the selected stacks, the oldest first."""
     store = call.runtime.store
@@ -178,7 +150,10 @@ DOCUMENTS: Final[Mapping[str, Callable[[Call], Any]]] = {
     "state history": history,
     "state list": state_list,
     "state recover": state_recover,
-    "state rm": state_rm,
+    "state mv": state_edits.rename,
+    "state rm": state_edits.forget,
     "state show": state_show,
+    "state taint": state_edits.taint,
+    "state untaint": state_edits.untaint,
     "validate": validate,
 }

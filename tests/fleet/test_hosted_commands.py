@@ -493,6 +493,26 @@ def test_the_state_of_hosts_is_shown_edited_and_recovered(fleet: Fleet) -> None:
     assert fleet.run("apply", "site.yaml", "--on", "web1", *state).code == 0
 
 
+def test_records_of_hosts_are_renamed_and_tainted(fleet: Fleet) -> None:
+    """Equal answers once; a project too; what a host refuses is its reason."""
+    state, name = ("--state", f"sqlite:{fleet.home}/state.db"), f"File[{fleet.place}/web1.conf]"
+    assert fleet.run("apply", "site.yaml", "--on", "web1", *state).code == 0
+    moved = fleet.run("state", "mv", name, f"File[{fleet.place}/new.conf]", "--on", "web1", *state)
+    assert without_times(moved.out).splitlines() == [
+        "web1:",
+        f"  written: File[{fleet.place}/new.conf]",
+        "Edited the state on 1 host in 1.0 s: 1 changed, 0 unchanged, 0 failed, 0 unreachable, 0 untouched.",
+    ]
+    assert fleet.run("state", "taint", f"File[{fleet.place}/new.conf]", "--on", "web1", *state).code == 0
+    assert fleet.run("state", "untaint", f"File[{fleet.place}/new.conf]", "--on", "web1", *state, "--json").code == 0
+    refused = fleet.run("state", "mv", name, "User[x]", "--on", "web1", *state)
+    assert (refused.code, "a resource keeps its type" in refused.out) == (1, True), refused
+    project = fleet.run("state", "mv", "--project", "site", "--on", "web1", *state)
+    assert "  project web is now project site, with the stack default" in project.out
+    listed = fleet.run("state", "list", "--on", "web1", *state)
+    assert f"  File[{fleet.place}/new.conf]" in listed.out.splitlines()
+
+
 def test_a_report_of_many_hosts_names_their_project(fleet: Fleet) -> None:
     """That of the manifest, or the one that is given; none where only the hosts know it."""
 

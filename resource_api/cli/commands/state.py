@@ -10,24 +10,19 @@ from resource_api.cli import options
 from resource_api.cli.commands import run_on_hosts, show_document
 from resource_api.cli.commands.history import show_runs
 from resource_api.cli.session import with_session
-from resource_api.model.record import Commit
-from resource_api.model.values import document
 from resource_api.model.values.errors import UsageError
-from resource_api.model.values.reference import split_component
 from resource_api.model.values.text import escape
-from resource_api.prior.former_names import Renames
 from resource_api.render import fleet, text
-from resource_api.runtime import commands, recorded_stack, stack_copy
-from resource_api.runtime.recorded_stack import RecordedStack, find_record, finishing, parse_reference
+from resource_api.runtime import commands, recorded_stack, stack_copy, state_edits
+from resource_api.runtime.recorded_stack import RecordedStack, find_record
 from resource_api.state import export as state_export
 from resource_api.state.open_store import open_store
-from resource_api.state.store import MEMORY, StackName, check_rename
+from resource_api.state.store import MEMORY, StackName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.cli.session import Session
-    from resource_api.model.record import StackState
     from resource_api.state.encryption.keys import Key
 
 
@@ -195,105 +190,44 @@ def _read(file: str) -> str:
 # Editing
 
 
+def _edit(session: Session, command: str, edit: Callable[[commands.Call], Mapping[str, Any]], **arguments: Any) -> int:
+    return show_document(session, "state", edit, fleet.state_edit_lines, subcommand=command, **arguments)
+
+
 @_command("rm", "resource-api state rm 'File[/etc/motd]'")
 @click.argument("refs", metavar="REF...", nargs=-1, required=True, shell_complete=options.complete("references"))
 @options.hosted
 def rm(session: Session, refs: tuple[str, ...], **_settings: object) -> int:
     """Forget resources, of a component all that it has made; on the system nothing is changed."""
-    return show_document(session, "state", commands.state_rm, fleet.state_edit_lines, subcommand="rm", refs=list(refs))
+    return _edit(session, "rm", state_edits.forget, refs=list(refs))
 
 
 @_command("mv", "resource-api state mv 'File[/etc/motd]' 'File[motd]'", "resource-api state mv --project website")
 @click.argument("source", metavar="[FROM]", required=False, shell_complete=options.complete("references"))
 @click.argument("target", metavar="[TO]", required=False)
-def mv(session: Session, source: str | None, target: str | None, *, project: str | None, **_settings: object) -> None:
+@options.hosted
+def mv(session: Session, source: str | None, target: str | None, **_settings: object) -> int:
     """Record a resource under another title, everywhere.
 
     Without TO: record the project FROM, or the only one, with its stacks under the name of --project.
     """
-    if target is None or source is None:
-        _rename_project(session, source, project)
-    else:
-        _rename_resource(session, source, target)
-
-
-def _rename_project(session: Session, old: str | None, new: str | None) -> None:
-    """Record a project with its stacks under another name. Raise ``UsageError``."""
-    if new is None or "[" in (old or ""):
-        msg = "write 'state mv FROM TO' for a resource, 'state mv [PROJECT] --project NEW' for a project"
-        raise UsageError(msg)
-    store = session.runtime.store
-    with session.runtime.lock("state mv"):
-        names = recorded_stack.of_project(store, old)
-        for name in names:
-            check_rename(name, StackName(new, name.stack), store.stacks())
-            session.runtime.claim(name)
-        for name in names:
-            with finishing(store, StackName(new, name.stack), "state mv"):
-                store.rename(name, StackName(new, name.stack))
-    former, stacks = names[0].project, [name.stack for name in names]
-    noun = f"stack{'' if len(stacks) == 1 else 's'} {', '.join(stacks)}"
-    session.console.show(
-        lambda: {"project": new, "former": former, "stacks": stacks},
-        lambda: f"project {former} is now project {new}, with the {noun}; write 'project: {new}' into its manifest",
-    )
-
-
-def _rename_resource(session: Session, source: str, target: str) -> None:
-    def edit(state: StackState) -> Commit:
-        record = find_record(state, source)
-        target_reference = parse_reference(target, state)
-        if problem := document.character_problem(target_reference.title, key=True, noun="a title"):
-            raise UsageError(problem)
-        parent, member = split_component(target_reference, record.type)
-        if member.type != record.type:
-            msg = f"{record.reference} cannot become {target_reference}: a resource keeps its type"
-            raise UsageError(msg)
-        if any(recorded.reference == target_reference for recorded in state.records.values()):
-            msg = f"{target_reference} is recorded already"
-            raise UsageError(msg)
-        old = str(record.reference)
-        rename = Renames({old: str(target_reference)})
-        renamed = [(recorded, rename.dependencies(recorded)) for recorded in state.records.values()]
-        put = [after for before, after in renamed if after != before and before.key != record.key]
-        owed = {key: [rename(name) for name in sources] for key, sources in state.owed.items() if old in sources}
-        moved = rename.dependencies(record)._replace(title=member.title, parent=parent)
-        return Commit([*put, moved], owed=owed, paid=list(owed))
-
-    _edit(session, "state mv", edit)
+    return _edit(session, "mv", state_edits.rename, source=source, target=target)
 
 
 @_command("taint", "resource-api state taint 'File[/etc/motd]'")
 @click.argument("ref", metavar="REF", shell_complete=options.complete("references"))
-def taint(session: Session, ref: str, **_settings: object) -> None:
+@options.hosted
+def taint(session: Session, ref: str, **_settings: object) -> int:
     """Have a resource replaced by the next apply."""
-
-    def edit(state: StackState) -> Commit:
-        record = find_record(state, ref)
-        return Commit() if record.status == "tainted" else Commit([record._replace(status="tainted")])
-
-    _edit(session, "state taint", edit)
+    return _edit(session, "taint", state_edits.taint, ref=ref)
 
 
 @_command("untaint", "resource-api state untaint 'File[/etc/motd]'")
 @click.argument("ref", metavar="REF", shell_complete=options.complete("references"))
-def untaint(session: Session, ref: str, **_settings: object) -> None:
+@options.hosted
+def untaint(session: Session, ref: str, **_settings: object) -> int:
     """Take a resource as it is: one that is tainted, partial or unconfirmed is ready again."""
-
-    def edit(state: StackState) -> Commit:
-        record = find_record(state, ref)
-        if record.status not in {"tainted", "partial", "unconfirmed"}:
-            msg = f"{record.reference} is not tainted, partial or unconfirmed: its status is {record.status}"
-            raise UsageError(msg)
-        return Commit([record._replace(status="ready", changed_at="")])
-
-    _edit(session, "state untaint", edit)
-
-
-def _edit(session: Session, command: str, edit: Callable[[StackState], Commit]) -> None:
-    """Commit the result of ``edit`` for the recorded state, and print its resources."""
-    result = commands.edit_state(session.runtime, session.settings, command, edit)
-    session.console.show(lambda: result, lambda: fleet.state_edit_lines(result))
+    return _edit(session, "untaint", state_edits.untaint, ref=ref)
 
 
 @_command("rekey", "resource-api state rekey --to file:state.key")
