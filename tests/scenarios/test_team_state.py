@@ -8,12 +8,13 @@ import re
 import signal
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.postgresql_server import Server, pooler
+from tests.postgresql_server import Server, Wire, pooler
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -305,6 +306,32 @@ class TestFailures:
         assert changed(bench) == ["a", "b"]
         assert ok(bench, "state", "list").split() == ["Widget[a]", "Exec[it]", "Widget[b]"]
         assert ": every row is intact" in ok(bench, "state", "check")
+
+    @pytest.mark.timeout(240)  # two commands for each message
+    @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
+    def test_a_cut_at_any_message_changes_nothing(
+        self, bench: Bench, server: Server, url: str, *, answered: bool
+    ) -> None:
+        """The run reconnects and ends with 0, or, without a first connection, with 74; nothing is done twice."""
+        wire, manifest = Wire(server.port), site(bench)
+        through = {"RESOURCE_API_STATE": url.replace(f":{server.port}/", f":{wire.port}/")}
+        for number in count(1):
+            for file in bench.things_of.iterdir():
+                file.unlink()
+            server.sql("DROP SCHEMA IF EXISTS resource_api CASCADE", url.rpartition("/")[2])
+            wire.cut(number, answered=answered)
+            outcome = bench.run("apply", manifest, **through)
+            is_over = wire.count < number
+            assert outcome.code == 0 or (outcome.code == 74 and number <= 3), (number, outcome)
+            if outcome.code:
+                assert changed(bench) == []
+                ok(bench, "apply", manifest)
+            assert changed(bench) == ["a", "b"]
+            assert json.loads(ok(bench, "plan", manifest, "--json"))["summary"]["unchanged"] == 2
+            if is_over:
+                break
+        wire.close()
+        assert number > 10
 
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["fast", "immediate"])
     def test_a_restarted_server_does_not_end_a_run(self, bench: Bench, how: signal.Signals) -> None:
