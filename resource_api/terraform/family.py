@@ -9,11 +9,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import DefinitionError, UnknownType, hint
-from resource_api.terraform import cty, types
-from resource_api.terraform import provider as providers
+from resource_api.terraform import cty, functions, types
 from resource_api.terraform.plugin_process import PluginError, PluginProcess, start
 from resource_api.terraform.programs import find_all
+from resource_api.terraform.provider import Resources
 from resource_api.terraform.schema import fields_of_block, object_type
+from resource_api.terraform.session import Configurable, diagnostic_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,7 +67,7 @@ class Family:
         except PluginError as error:
             msg = f"the Terraform provider {self.name} ({self.path}): {error}"
             raise DefinitionError(msg) from error
-        if errors := [providers.diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == 1]:
+        if errors := [diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == 1]:
             msg = f"the Terraform provider {self.name} ({self.path}): {'; '.join(errors)}"
             raise DefinitionError(msg)
         return answer
@@ -94,8 +95,8 @@ class Family:
         """Return a type. Raise ``DefinitionError``."""
         try:
             if name == self.name and any(map(self.schema.get, _CALLED)):
-                sources, functions, ephemeral = map(self.schema.__getitem__, _CALLED)
-                return types.function_type(name, sources, functions, ephemeral, self.config_fields)
+                sources, called, ephemeral = map(self.schema.__getitem__, _CALLED)
+                return types.function_type(name, sources, called, ephemeral, self.config_fields)
             return types.resource_type(name, self.resource_schema(name), self.config_fields)
         except (ValueError, LookupError) as error:  # each part of the schema is decoded when it is asked for
             msg = f"the Terraform provider {self.name} ({self.path}) has a damaged schema of {name}: {error!r}"
@@ -123,21 +124,21 @@ class Family:
             answer = self.process().call("upgrade", type_name=name, version=version, raw_state=raw)
         except PluginError as error:
             raise DefinitionError(str(error)) from error
-        if errors := [providers.diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == 1]:
+        if errors := [diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == 1]:
             raise DefinitionError("; ".join(errors))
         values: dict[str, Any] = cty.from_dynamic(kind, answer.get("upgraded_state")) or {}
         return values
 
     def provider(self, name: str) -> type[BaseProvider]:
         """Return the provider class of a type."""
-        configurable = (providers.Configurable,) if self.config_fields else ()
+        configurable = (Configurable,) if self.config_fields else ()
         if name != self.name:
-            return type("Provider", (*configurable, providers.Resources), {"family": self, "type_name": name})
-        sources, functions, ephemeral = map(self.schema.__getitem__, _CALLED)
-        methods: dict[str, Any] = {source: providers.data_source_method(source) for source in sources}
-        methods |= {function: providers.function_method(function) for function in functions}
-        methods |= {types.ephemeral_function(kind): providers.ephemeral_method(kind) for kind in ephemeral}
-        return type("Provider", (*configurable, providers.Functions), {"family": self, **methods})
+            return type("Provider", (*configurable, Resources), {"family": self, "type_name": name})
+        sources, called, ephemeral = map(self.schema.__getitem__, _CALLED)
+        methods: dict[str, Any] = {source: functions.data_source_method(source) for source in sources}
+        methods |= {function: functions.function_method(function) for function in called}
+        methods |= {types.ephemeral_function(kind): functions.ephemeral_method(kind) for kind in ephemeral}
+        return type("Provider", (*configurable, functions.Functions), {"family": self, **methods})
 
     def process(self, key: str | None = None) -> PluginProcess:
         """Return the process of a configuration; None: any that runs. Raise ``PluginError``."""

@@ -1,4 +1,4 @@
-"""The provider of a Terraform provider's resources, and the one of its data sources and functions.
+"""The provider of a Terraform provider's resources.
 
 The state that the program returned last is private data of the resource, in the form of Terraform's own state, never
 rebuilt from attributes. The program alone decides what differs: its plan answers ``insync`` and ``plan``.
@@ -7,251 +7,27 @@ rebuilt from attributes. The program alone decides what differs: its plan answer
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-import threading
-import time
-from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from resource_api.model.provider_functions import Planned
 from resource_api.model.sealed_secrets import Sealed, conceal_like
 from resource_api.model.values.errors import CannotList, Problem, ResourceError
-from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
-from resource_api.provider.base import BaseProvider
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
 from resource_api.terraform import cty, schema
-from resource_api.terraform.plugin_process import PluginError
-from resource_api.terraform.types import NAMEVAR, attribute_name, parameters, with_field_names
+from resource_api.terraform.session import CAPABILITIES, ERROR, Session, config_value, diagnostic_text, report
+from resource_api.terraform.types import NAMEVAR, attribute_name, with_field_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Resource
     from resource_api.provider.context import Context
     from resource_api.terraform.messages import Message
-    from resource_api.terraform.plugin_process import PluginProcess
-    from resource_api.terraform.schema import SchemaField
 
-#: The version of Terraform whose protocol this is, for providers that ask.
-_TERRAFORM_VERSION: Final = "1.9.0"
-_CAPABILITIES: Final = {"write_only_attributes_allowed": True}
-_ERROR: Final = 1
-#: Methods that any running program can answer, and the one that configures it.
-_UNCONFIGURED: Final = frozenset(
-    {"validate", "validate_data", "validate_ephemeral", "check_config", "upgrade", "configure"}
-)
-#: Seconds for a request to stop, and for the answer of the call that is stopped.
-_STOP_LIMIT: Final = 5.0
 #: The most resources of a listing.
 _LONGEST_LIST: Final = 1_000_000
-#: Seconds for a call that begins at the end of its time.
-_SHORTEST_LIMIT: Final = 0.1
-
-
-def config_key(config: Mapping[str, object]) -> str:
-    """Return the digest of a configuration with its secrets."""
-    text = json.dumps(reveal(dict(config)), sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-class Program(Protocol):
-    """The program of a provider: its schema, and its processes by configuration."""
-
-    @property
-    def name(self) -> str:
-        """The name of the provider in the manifest."""
-
-    @property
-    def address(self) -> str:
-        """The address of the provider, with a host; a guess where only the path of the program is declared."""
-
-    @property
-    def schema(self) -> Message:
-        """The schemas of the program. Raise ``DefinitionError`` where it cannot be asked."""
-
-    @property
-    def config_fields(self) -> Mapping[str, SchemaField]:
-        """The fields of the provider's configuration."""
-
-    @property
-    def identities(self) -> Mapping[str, Message]:
-        """The schemas of identities by type; empty for a program without them."""
-
-    @property
-    def plans_destruction(self) -> bool:
-        """Whether the provider is to plan deletions too."""
-
-    def process(self, key: str | None = None) -> PluginProcess:
-        """Return the process of a configuration; None: any that runs. Raise ``PluginError``."""
-
-    def configure(self, key: str, call: Callable[[], object]) -> None:
-        """Call ``call``, which configures the process of a configuration, unless that was done."""
-
-
-class _Session(BaseProvider):
-    """The calls of a program, with its configuration."""
-
-    family: ClassVar[Program]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._configuration: Mapping[str, object] | None = None
-        self._key: str | None = None
-        self._deadline: float | None = None
-
-    def _call(self, context: Context, method: str, **fields: object) -> Message:
-        """Call the program, log its warnings, and raise ``ResourceError`` with its errors."""
-        answer = self._answer(context, method, **fields)
-        _report(context, answer)
-        return answer
-
-    def _answer(self, context: Context, method: str, **fields: object) -> Message:
-        if method not in _UNCONFIGURED:
-            self._configure(context)
-        try:
-            if self._deadline is None:
-                return self.family.process(self._key).call(method, None, **fields)
-            return self._limited(method, max(self._deadline - time.monotonic(), _SHORTEST_LIMIT), fields)
-        except PluginError as error:
-            msg = f"the Terraform provider {self.family.name}: {error}"
-            raise ResourceError(msg) from error
-
-    def _limited(self, method: str, seconds: float, fields: Mapping[str, object]) -> Message:
-        """Call the program; ask it to stop after some seconds, and give up after five more.
-
-        The answer of a program that stops may have the state of an object that is made half-way.
-        """
-        stopping = threading.Timer(seconds, self.cancel)
-        stopping.start()
-        try:
-            return self.family.process(self._key).call(method, seconds + _STOP_LIMIT, **fields)
-        finally:
-            stopping.cancel()
-
-    def _configure(self, context: Context) -> None:
-        """Configure the program, unless this was done: another run in this process may have ended it since."""
-        if self._configuration is None and self.family.config_fields:
-            msg = f"the Terraform provider {self.family.name} is asked before it is configured"
-            raise ResourceError(msg)
-        if self._key is None:
-            self._key = config_key(self._configuration or {})
-        self.family.configure(self._key, partial(self._send_configuration, context))
-
-    def _send_configuration(self, context: Context) -> None:
-        value = _config_value(self.family.config_fields, self._configuration or {})
-        fields = {"terraform_version": _TERRAFORM_VERSION, "config": value, "client_capabilities": _CAPABILITIES}
-        self._call(context, "configure", **fields)
-
-    def _events(self, context: Context, method: str, **fields: object) -> Iterator[Message]:
-        """Yield the answers of a program; log their warnings, and raise ``ResourceError`` with their errors."""
-        self._configure(context)
-        try:
-            for event in self.family.process(self._key).stream(method, None, **fields):
-                _report(context, {"diagnostics": event.pop("diagnostic", ())})
-                yield event
-        except PluginError as error:
-            msg = f"the Terraform provider {self.family.name}: {error}"
-            raise ResourceError(msg) from error
-
-    def cancel(self) -> None:
-        """Ask the program to give up its work; one that cannot, or has ended, is no error."""
-        if self._key is not None:
-            with suppress(PluginError):
-                self.family.process(self._key).call("stop", _STOP_LIMIT)
-
-
-class Configurable(_Session):
-    """A provider with a configuration."""
-
-    def check_config(self, context: Context, config: Resource) -> Resource:
-        """Have the program check the configuration."""
-        self._call(context, "check_config", config=_config_value(self.family.config_fields, config))
-        return config
-
-    def configure(self, context: Context, config: Mapping[str, object]) -> None:
-        """Configure the program of this configuration."""
-        self._configuration = dict(config)
-        self._configure(context)
-
-
-def _config_value(fields: Mapping[str, SchemaField], config: Mapping[str, object]) -> Message:
-    declared = with_field_names(reveal(dict(config)))
-    return cty.to_dynamic(schema.object_type(fields), schema.complete(fields, declared))
-
-
-class Functions(_Session):
-    """Reads data sources, opens ephemeral resources, and calls functions."""
-
-    def __init__(self) -> None:
-        """Begin with nothing open."""
-        super().__init__()
-        #: The opened ephemeral resources: type, and private bytes of the program.
-        self._opened: list[tuple[str, bytes]] = []
-
-    def close(self) -> None:
-        """Close the ephemeral resources, the last one first."""
-        while self._opened:
-            name, private = self._opened.pop()
-            try:
-                answer = self.family.process(self._key).call("close", _STOP_LIMIT, type_name=name, private=private)
-            except PluginError as error:
-                msg = f"the Terraform provider {self.family.name}: {error}"
-                raise ResourceError(msg) from error
-            if errors := [diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == _ERROR]:
-                raise ResourceError("; ".join(errors))
-
-    def get(self, _context: Context, _names: Collection[Any] | None = None) -> list[Resource]:
-        """Return nothing: there are no resources."""
-        return []
-
-    def set(self, context: Context, changes: Mapping[Any, Change]) -> None:
-        """Change nothing."""
-
-    def read_data_source(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
-        """Return the attributes of a data source."""
-        fields = schema.fields_of_block(self.family.schema["data_source_schemas"][name]["block"])
-        config = _config_value(fields, inputs)
-        self._call(context, "validate_data", type_name=name, config=config)
-        answer = self._call(context, "data", type_name=name, config=config)
-        return _result(fields, answer.get("state"))
-
-    def open_ephemeral(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
-        """Return the attributes of an ephemeral resource, which is open until the end of the run."""
-        fields = schema.fields_of_block(self.family.schema["ephemeral_resource_schemas"][name]["block"])
-        config = _config_value(fields, inputs)
-        self._call(context, "validate_ephemeral", type_name=name, config=config)
-        answer = self._call(context, "open", type_name=name, config=config)
-        self._opened.append((name, answer.get("private", b"")))
-        return reveal(_result(fields, answer.get("result")))
-
-    def call_function(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
-        """Return the result of a function."""
-        declared, values = self.family.schema["functions"][name], with_field_names(inputs)
-        arguments = [cty.to_dynamic(kind, values.get(parameter["name"])) for parameter, kind in parameters(declared)]
-        if "variadic_parameter" in declared:
-            variadic, kind = list(parameters(declared))[-1]
-            arguments[-1:] = [cty.to_dynamic(kind[1], value) for value in values.get(variadic["name"]) or ()]
-        answer = self._answer(context, "call", name=name, arguments=arguments)
-        if error := answer.get("error"):
-            raise ResourceError(error.get("text", ""))
-        return cty.without_nulls(cty.from_dynamic(cty.parse_type(declared["return"]["type"]), answer.get("result")))
-
-
-def data_source_method(name: str) -> Callable[..., Any]:
-    """Return the method of a provider that reads a data source."""
-    return lambda self, context, **inputs: self.read_data_source(context, name, inputs)
-
-
-def ephemeral_method(name: str) -> Callable[..., Any]:
-    """Return the method of a provider that opens an ephemeral resource."""
-    return lambda self, context, **inputs: self.open_ephemeral(context, name, inputs)
-
-
-def function_method(name: str) -> Callable[..., Any]:
-    """Return the method of a provider that calls a function."""
-    return lambda self, context, **inputs: self.call_function(context, name, inputs)
 
 
 class _State:
@@ -283,7 +59,7 @@ class _Plan(NamedTuple):
         return {attribute_name(key) for key, value in self.planned.items() if value != prior.get(key)}
 
 
-class Resources(_Session):
+class Resources(Session):
     """Reads and changes the resources of one type."""
 
     type_name: ClassVar[str]
@@ -328,7 +104,7 @@ class Resources(_Session):
             msg = f"its provider lists only what {', '.join(required)} selects"
             raise CannotList(msg)
         request = {"type_name": self.type_name, "include_resource_object": True, "limit": _LONGEST_LIST}
-        for event in self._events(context, "list", config=_config_value(fields, {}), **request):
+        for event in self._events(context, "list", config=config_value(fields, {}), **request):
             values = cty.from_dynamic(self._kind, event.get("resource_object"))
             if values is not None:
                 identifier = values.get("id")
@@ -373,7 +149,7 @@ class Resources(_Session):
             context.store_private(name, data)
 
     def _private_data(self, state: _State, declared: Mapping[str, object] | None, former: Any) -> dict[str, object]:
-        raw = _sealed(self._fields, cty.to_json(self._kind, state.values))
+        raw = schema.sealed(self._fields, cty.to_json(self._kind, state.values))
         raw = conceal_like(conceal_like(raw, declared), former.get("state") if isinstance(former, dict) else None)
         private = base64.b64encode(state.private).decode()
         return {"type": self.type_name, "version": self._version, "state": raw, "private": private}
@@ -439,11 +215,11 @@ class Resources(_Session):
         if should.get("ensure") == "absent":
             return
         config = cty.to_dynamic(self._kind, self._config(should))
-        fields = {"type_name": self.type_name, "config": config, "client_capabilities": _CAPABILITIES}
+        fields = {"type_name": self.type_name, "config": config, "client_capabilities": CAPABILITIES}
         for row in self._answer(context, "validate", **fields)["diagnostics"]:
             steps = row.get("attribute", {}).get("steps", [])
             name = attribute_name(steps[0]["attribute_name"]) if steps and "attribute_name" in steps[0] else None
-            severity = "error" if row.get("severity") == _ERROR else "warning"
+            severity = "error" if row.get("severity") == ERROR else "warning"
             yield Problem(name, diagnostic_text(row), severity)
 
     def _plan(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> _Plan:
@@ -462,7 +238,7 @@ class Resources(_Session):
             config=cty.to_dynamic(self._kind, config),
             proposed_new_state=cty.to_dynamic(self._kind, proposed),
             prior_private=state.private,
-            client_capabilities=_CAPABILITIES,
+            client_capabilities=CAPABILITIES,
         )
         planned: dict[str, Any] = cty.from_dynamic(self._kind, answer.get("planned_state")) or {}
         planned = state.values if state.values == planned else planned
@@ -493,11 +269,11 @@ class Resources(_Session):
                 if is_ and not creates and attribute not in changed and attribute in is_:
                     state[attribute] = is_[attribute]
                 elif field.members and value is not UNKNOWN and not field.write_only:
-                    state[attribute] = _sealed_value(field, cty.without_nulls(value))
+                    state[attribute] = schema.sealed_value(field, cty.without_nulls(value))
             elif value is UNKNOWN or is_unknown(value):
                 unknown.append(attribute)
             elif (field.computed or not creates) and not field.write_only and value is not None:
-                state[attribute] = _sealed_value(field, cty.without_nulls(value))
+                state[attribute] = schema.sealed_value(field, cty.without_nulls(value))
         replace, changes = () if creates else plan.replace, self._undeclared(changed, should)
         return Planned(state, unknown, replace, changes=changes, tolerant=plan.tolerant)
 
@@ -541,7 +317,7 @@ class Resources(_Session):
         if values is not None:  # also after an error: this exists now
             self._states[name] = _State(values, answer.get("private", b""))
             self._store(context, name, self._states[name], declared)
-        _report(context, answer)
+        report(context, answer)
         if values is None:
             self._states[name] = _State()
             context.store_private(name, None)
@@ -562,51 +338,6 @@ class Resources(_Session):
         )
         private: bytes = answer.get("planned_private", b"")
         return private
-
-
-def _report(context: Context, answer: Message) -> None:
-    """Log the warnings of an answer. Raise ``ResourceError`` with its errors, or for a change that is deferred."""
-    errors = []
-    for row in answer.get("diagnostics", ()):
-        if row.get("severity") == _ERROR:
-            errors.append(diagnostic_text(row))
-        else:
-            context.warning(diagnostic_text(row))
-    if answer.get("deferred"):
-        errors.append("the provider has deferred this")
-    if errors:
-        raise ResourceError("; ".join(errors))
-
-
-def diagnostic_text(row: Message) -> str:
-    """Return the text of a diagnostic of a program, on one line, with the path of its attribute."""
-    steps = row.get("attribute", {}).get("steps", [])
-    path = ".".join(str(next(iter(step.values()))) for step in steps if step)
-    texts = dict.fromkeys(filter(None, (row.get("summary", ""), row.get("detail", ""))))
-    return f"{path}{': ' if path else ''}{': '.join(texts)}".replace("\n", " ").strip()
-
-
-def _result(fields: Mapping[str, SchemaField], state: Message | None) -> dict[str, Any]:
-    """Return the attributes that a program has read, with its secrets wrapped."""
-    values = cty.without_nulls(cty.from_dynamic(schema.object_type(fields), state)) or {}
-    return _sealed(fields, values)
-
-
-def _sealed(fields: Mapping[str, SchemaField], state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state with its secrets wrapped."""
-    return {name: _sealed_value(fields[name], value) for name, value in state.items()}
-
-
-def _sealed_value(field: SchemaField, value: Any) -> Any:
-    if value is None or field.sensitive:
-        return None if value is None else Sensitive(value)
-    if not field.members:
-        return value
-    if isinstance(value, list):
-        return [_sealed(field.members, item) for item in value]
-    if field.nesting == "map":
-        return {key: _sealed(field.members, item) for key, item in value.items()}
-    return _sealed(field.members, value)
 
 
 def _revealed(state: object) -> object:

@@ -161,3 +161,21 @@ def _is_same(members: Mapping[str, SchemaField], old: Mapping[str, object], new:
     return all(
         new[name] == old.get(name) for name, field in members.items() if not (field.computed and new[name] is None)
     )
+
+
+def sealed(fields: Mapping[str, SchemaField], state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state with its secrets wrapped."""
+    return {name: sealed_value(fields[name], value) for name, value in state.items()}
+
+
+def sealed_value(field: SchemaField, value: Any) -> Any:
+    """Return a value of a field with its secrets wrapped."""
+    if value is None or field.sensitive:
+        return None if value is None else Sensitive(value)
+    if not field.members:
+        return value
+    if isinstance(value, list):
+        return [sealed(field.members, item) for item in value]
+    if field.nesting == "map":
+        return {key: sealed(field.members, item) for key, item in value.items()}
+    return sealed(field.members, value)
