@@ -447,7 +447,7 @@ def _ephemeral(name: str) -> str:
 
 
 def _has_path(value: Any) -> bool:
-    """Return whether a value holds an expression, or what begins like one."""
+    """Return whether a value holds an expression, or the beginning of one."""
     try:
         return next(expression.find_paths(value), None) is not None
     except ValueError:

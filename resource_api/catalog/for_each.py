@@ -50,7 +50,7 @@ class DeclarationMaker:
     def __init__(
         self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope, inputs: Mapping[str, Any] | None = None
     ) -> None:
-        """Evaluate collections and conditions in ``scope``; what is left out is added to ``table``.
+        """Evaluate collections and conditions in ``scope``; omitted declarations are added to ``table``.
 
         ``inputs``: those of a component, whose declarations do not have the manifest's.
         """

@@ -1,4 +1,4 @@
-"""Compile ``purge``: the rules by which what a type lists and nothing declares is deleted (contract §10.7). Pure."""
+"""Compile ``purge``: the rules that delete listed resources that nothing declares (contract §10.7). Pure."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def matching_indices(
 ) -> set[int]:
     """Return the indices of the ``resources`` that ``patterns`` match. Raises ``UsageError`` as ``matching``.
 
-    ``aliases``: second name → reference. A name of what is ``left_out`` matches, and selects nothing.
+    ``aliases``: second name → reference. A name in ``left_out`` matches, and selects nothing.
     """
     indices: set[int] = set()
     for pattern in patterns:

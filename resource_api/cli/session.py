@@ -30,6 +30,7 @@ from resource_api.model.values.errors import (
 )
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.module_path import ModulePath
+from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext
 from resource_api.render import describe
@@ -188,8 +189,6 @@ class Session:
         if manifest is None:
             yield
             return
-        from resource_api.plugins.provider_pool import ProviderPool
-
         with ProviderPool(self.registry, self.runtime.run) as providers:
             self.runtime.compiler.read(self.source(manifest), {}, providers)
             yield

@@ -163,7 +163,7 @@ def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
 
 
 def _load(path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None) -> _Loader:
-    """Return the loader that has read ``path`` and what it includes without conditions. Raises ``UsageError``."""
+    """Return the loader that read ``path`` and the files that it includes without conditions. Raises ``UsageError``."""
     readers = {**READERS, **({".py": python} if python is not None else {})}
     if _suffix(path) not in readers:
         ends = ", ".join(readers)

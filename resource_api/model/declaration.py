@@ -94,7 +94,7 @@ class Removed(NamedTuple):
 
 
 class Purge(NamedTuple):
-    """An entry of ``purge``: what a type lists and nothing declares is to be deleted (contract §10.7)."""
+    """An entry of ``purge``: undeclared resources that a type lists are deleted (contract §10.7)."""
 
     type: str
     #: The most resources that it may delete.

@@ -219,7 +219,7 @@ def plan(
 
 
 def late_orphans(prior: Prior, options: Options) -> Mapping[int, int]:
-    """Return the stages, from 1, of the orphans that are deleted after what is declared and only if that succeeds.
+    """Return the stages, from 1, of the orphans that are deleted after the declared resources, if those succeed.
 
     First those that ``--prune`` deletes, none with ``--prune-always``; then those of ``purge``.
     """

@@ -566,5 +566,5 @@ def _problems(answer: object) -> list[Problem]:
 
 
 def _key_part(value: object) -> object:
-    """Return what a value that JSON lacks is in the key of a function's result."""
+    """Return the form of a value that JSON lacks in the key of a function's result."""
     return ["<sensitive>", value.reveal()] if isinstance(value, Sensitive) else repr(value)

@@ -87,7 +87,7 @@ class FormerNames:
 
 
 def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Commit]:
-    """Return the state with the moves to what is left out carried out, and the commit of them (contract §10.6).
+    """Return the state after the moves to omitted declarations, and the commit of these moves (contract §10.6).
 
     Such a record is undeclared under its new name.
     """

@@ -38,7 +38,7 @@ class PrivateData:
         self.may_hold_secrets = True
 
     def begin(self, records: Mapping[RecordKey, Record], *, may_hold_secrets: bool) -> None:
-        """Take over the data of records, by instance and name; forget what calls stored."""
+        """Take over the data of records, by instance and name; forget the data that calls stored."""
         self._recorded = {key: record.private for key, record in records.items() if record.private is not None}
         self.stored = {}
         self.may_hold_secrets = may_hold_secrets

@@ -197,7 +197,7 @@ def _page(catalog: Catalog, edges: Sequence[Edge]) -> str:
 
 
 def _left_out(catalog: Catalog) -> Iterator[Section]:
-    """Yield the section of what is left out and why, if anything is."""
+    """Yield the section of omitted declarations with their reasons, if there are any."""
     if parts := catalog.left_out.all:
         items = "".join(f"<li><code>{e(part.name)}</code>: {e(part.why)}</li>" for part in parts)
         yield Section("Left out", f"<ul>{items}</ul>")

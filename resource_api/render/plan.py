@@ -100,7 +100,7 @@ class PlanDocument(NamedTuple):
 def lines(plan: ExecutionPlan, style: Style = _PLAIN, *, verbose: bool = False) -> Iterator[str]:
     """Yield the lines of a plan.
 
-    ``verbose``: also of resources in sync that a step before them may change, and of what is left out.
+    ``verbose``: also of resources in sync that a step before them may change, and of omitted declarations.
     """
     steps = _step_documents(plan, plan.may_change() if verbose else {})
     document = PlanDocument(steps, plan.summary, plan.drift, plan.output_changes)

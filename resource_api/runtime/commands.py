@@ -45,7 +45,7 @@ class Call(Protocol):
 
 
 def validate(call: Call) -> dict[str, Any]:
-    """Check the manifest; return the number of its resources, what is left out, and its warnings."""
+    """Check the manifest; return the number of its resources, the omitted declarations, and its warnings."""
     return documents.validity(call.runtime.validate(call.manifest, call.inputs), call.warnings())
 
 

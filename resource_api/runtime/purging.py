@@ -1,7 +1,7 @@
-"""Find what ``purge`` deletes: resources that a type lists and nothing declares, within its limit (contract §10.7).
+"""Find the resources that ``purge`` deletes: listed by their type, undeclared, within its limit (contract §10.7).
 
-They become orphans of the catalog, and are planned, carried out and recorded like others. What other stacks record, and
-what its own record protects, is never among them.
+They become orphans of the catalog, and are planned, carried out and recorded like other orphans. Resources that other
+stacks record or that their own record protects are never among them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Purging:
         """Return the catalog and the match with an orphan for each resource that is to be deleted.
 
         Raise ``ManifestError`` for a type that cannot list, and for a test that does not fit a value; ``PurgeError``
-        for more resources than a rule may delete, and where it is not known what another stack records.
+        for more resources than a rule may delete, and where the records of another stack are not known.
         """
         problems: list[Problem] = []
         strays: list[tuple[Record, PurgeRule]] = []
@@ -171,7 +171,7 @@ class Purging:
         return self._states
 
     def _record(self, definition: TypeDefinition, name: Name, row: Values) -> Record:
-        """Return the record of a resource, or of an unrecorded one a record of what was listed."""
+        """Return the record of a resource, or of an unrecorded one a record of its listed row."""
         key = definition.instance, name
         recorded = self._undeclared.get(key) or self._prior.state.records.get(key)
         provider = split_instance(definition.instance)[1]

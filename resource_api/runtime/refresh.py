@@ -295,7 +295,7 @@ class Imported(NamedTuple):
 
 
 class KnownResource(NamedTuple):
-    """What another tool has recorded of a resource that is imported."""
+    """The record of another tool about a resource that is imported."""
 
     private: Any
     status: str = "ready"

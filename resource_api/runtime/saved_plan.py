@@ -167,7 +167,7 @@ def _check_format(saved: Mapping[str, object], path: str) -> None:
 def validated(document: object, path: str) -> PlanJson:
     """Return a document from a file or a host. Raise ``ManifestError`` unless ``plan`` may have written it.
 
-    What an older version did not have yet is empty, or 0.
+    Fields that an older version did not have are empty, or 0.
     """
     if isinstance(document, dict):
         document = {"output_changes": {}, "unknown": [], **document}

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from resource_api.model.record import Commit, RecordKey
     from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.encryption.keys import Key
+    from resource_api.state.store import Row
 
-    #: Id, content, checksum.
-    Row = tuple[int, bytes, int]
     #: Lineage and serial of a stack.
     Version = tuple[str, int]
     #: Returns the data key of an encrypted stack, or None.

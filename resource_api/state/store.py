@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from resource_api.model.record import Commit, Record, RecordKey
     from resource_api.state.encryption import keys
 
+    #: A row of a table: id, content, checksum.
+    Row = tuple[int, bytes, int]
+
 
 #: The URLs for no state, the second as SQLite itself writes it.
 MEMORY: Final = ("memory:", "sqlite::memory:")

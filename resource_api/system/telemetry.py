@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from resource_api.model.values.errors import reason
+from resource_api.system import otlp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,8 +56,6 @@ def send(span: Span, context: TraceContext, parent: TraceContext | None, environ
 
     def export() -> None:
         try:
-            from resource_api.system import otlp
-
             result.append(otlp.export(span, context, parent))
         except ModuleNotFoundError as error:
             result.append(f"{error.name} is not installed; install resource-api[otel]")

@@ -103,7 +103,7 @@ class Reevaluation:
                 self._decide_as_read(run, indexes)
 
     def _list_again(self, runs: Sequence[OperationRun]) -> None:
-        """List a type that is purged again: only what is still to be deleted goes (contract §10.7)."""
+        """List a type that is purged again: only resources that are still to be deleted go (contract §10.7)."""
         definition = runs[0].definition
         try:
             with self._providers.run.log.bind(phase="observe"):

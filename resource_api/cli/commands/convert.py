@@ -9,6 +9,7 @@ import click
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
+from resource_api.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @options.command(examples=("resource-api convert playbook.yml > site.yaml", "resource-api convert playbook.yml --json"))
-@click.argument("playbook", type=click.Path())
+@click.argument("playbook", type=options.Path())
 @options.common
 @with_session()
 def convert(session: Session, playbook: str, **_settings: object) -> int:
@@ -31,8 +32,6 @@ def convert(session: Session, playbook: str, **_settings: object) -> int:
     except ImportError as error:
         msg = f"convert needs the Python module jinja2 (pip install 'resource-api[templates]'): {error}"
         raise UsageError(msg) from None
-    from resource_api.runtime.runtime import Runtime
-
     runtime = Runtime(session.registry, state="memory:", run=session.run)
     converted = conversion.convert(playbook, runtime)
     session.console.show(lambda: _document(converted), lambda: converted.manifest.rstrip("\n"))

@@ -11,7 +11,7 @@ import click
 from resource_api.cli import options
 from resource_api.cli.help import CommandGroup
 from resource_api.cli.session import with_session
-from resource_api.fleet import inventory, python_runtimes
+from resource_api.fleet import asyncssh_transport, inventory, python_runtimes
 from resource_api.fleet.connections import LIBRARY
 from resource_api.fleet.inventory import Selection
 from resource_api.fleet.python_runtimes import PythonRuntimes
@@ -200,8 +200,6 @@ def _reached(host: Host) -> str:
 
 def _keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
     """Ask hosts for their keys. Raise ``ResourceError`` where the library for SSH is not installed."""
-    from resource_api.fleet import asyncssh_transport
-
     keys = []
     for host, key in zip(selected, asyncssh_transport.host_keys(selected, os.environ), strict=True):
         if isinstance(key, HostUnreachable):
@@ -222,8 +220,6 @@ def _key_line(row: _Key) -> str:
 
 
 def _record(keys: Sequence[HostKey]) -> None:
-    from resource_api.fleet import asyncssh_transport
-
     file = asyncssh_transport.known_hosts_file(os.environ)
     try:
         asyncssh_transport.record_host_keys(file, keys)

@@ -57,7 +57,7 @@ _WORDS: Final = {
 @click.option("--yes", is_flag=True, help="With --all: do not ask.")
 @click.option(
     "--from-terraform",
-    type=click.Path(dir_okay=False),
+    type=options.Path(dir_okay=False),
     metavar="FILE",
     help="Declare and import all resources of a Terraform state.",
 )

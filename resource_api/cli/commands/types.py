@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NARROWEST: Final = 20
 
 _manifest = click.option(
-    "--manifest", type=click.Path(), metavar="FILE", help="Know the types of this manifest's Terraform providers too."
+    "--manifest", type=options.Path(), metavar="FILE", help="Know the types of this manifest's Terraform providers too."
 )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api.model.sealed_secrets import SecretPlace
     from resource_api.model.values.values import Values
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.stack_rows import Row
+    from resource_api.state.store import Row
 
     #: Takes a sealed secret and its place, returns its replacement.
     _Change = Callable[[Sealed, SecretPlace], Sealed]

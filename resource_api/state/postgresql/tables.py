@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from resource_api.state.postgresql.connection import Connection
-    from resource_api.state.stack_rows import Row
-    from resource_api.state.store import StackName
+    from resource_api.state.store import Row, StackName
 
 _OF_STACK: Final = f"""
 WITH header AS (

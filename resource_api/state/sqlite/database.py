@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Sequence
 
-    from resource_api.state.stack_rows import Row
+    from resource_api.state.store import Row
 
 #: The version of the format, in SQLite's ``user_version``; a newer one is refused.
 VERSION: Final = 1
