@@ -132,11 +132,13 @@ def missing_attributes(definition: TypeDefinition, should: Mapping[str, Any]) ->
     """Return a problem for each undeclared mandatory attribute; none for a resource that should be absent."""
     if not definition.mandatory or should.get("ensure") == "absent":
         return []
-    return [
-        Problem(None, f"attribute '{definition.spelling(name)}' is missing; it is mandatory", code="missing_attribute")
-        for name in definition.mandatory
-        if name not in should
-    ]
+    return [missing_attribute(definition, name) for name in definition.mandatory if name not in should]
+
+
+def missing_attribute(definition: TypeDefinition, name: str) -> Problem:
+    """Return the problem that a mandatory attribute is not declared."""
+    message = f"attribute '{definition.spelling(name)}' is missing; it is mandatory"
+    return Problem(None, message, code="missing_attribute")
 
 
 def canonicalize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values.errors import Problem
+from resource_api.model.values.errors import Problem, nearest, nearest_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from resource_api.model.declaration import (
         ConfiguredProvider,
@@ -35,6 +35,8 @@ class Diagnostics:
         self._of_defaults: set[tuple[str, str, str | None, str]] = set()
         self._of_elements: set[tuple[str, str, str | None, str]] = set()
         self._repeated: set[int] = set()
+        #: Entry's index → the attributes that are the suggestions for its unknown ones.
+        self._suggested: dict[int, set[str]] = {}
 
     @property
     def distinct(self) -> list[Problem]:
@@ -51,6 +53,17 @@ class Diagnostics:
     ) -> None:
         """Add an error of a resource or component, or of an attribute or metaparameter of it."""
         self.add(subject, Problem(attribute, message, code=code, hint=hint))
+
+    def unknown_attribute(self, entry: Entry, attribute: str, names: Collection[str]) -> None:
+        """Add the error that a resource has no ``attribute``, with the nearest of ``names`` as a suggestion."""
+        arguments = attribute, names, "attribute", entry.definition.name
+        self._suggested.setdefault(entry.index, set()).add(nearest_word(*arguments))
+        message = f"unknown attribute '{attribute}'"
+        self.resource_error(entry, attribute, message, "unknown_attribute", nearest(*arguments))
+
+    def suggested(self, entry: Entry) -> Collection[str]:
+        """Return the attributes that are suggested to a resource: that they are missing is the same mistake."""
+        return self._suggested.get(entry.index, ())
 
     def component_error(
         self, component: ComponentInstance, output: str, message: str, code: str, hint: str = ""

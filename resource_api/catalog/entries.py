@@ -17,7 +17,7 @@ from resource_api.manifest.sections import ManifestBuilder
 from resource_api.model.attribute import CARDINALITY, METAPARAMETERS
 from resource_api.model.entry import NO_META, ComponentInstance, Entry, make_meta
 from resource_api.model.values import expression, reference
-from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, nearest
+from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, nearest, nearest_word
 from resource_api.model.values.expression import Expression
 from resource_api.model.values.reference import (
     MAX_COMPONENTS,
@@ -248,10 +248,11 @@ class EntryBuilder:
         definition, value, hint = entry.definition, values[name], ""
         attribute = definition.attributes.get(name)
         if attribute is None:
-            message, code = f"unknown attribute '{name}'", "unknown_attribute"
             names = {*map(definition.spelling, definition.attributes), *METAPARAMETERS}
-            hint = nearest(name, names, "attribute", definition.name)
-        elif attribute.kind == "read_only" and value is not None:
+            self._diagnostics.unknown_attribute(entry, name, names)
+            del values[name]
+            return
+        if attribute.kind == "read_only" and value is not None:
             message, code = f"'{definition.spelling(name)}' is read_only; it is reported, never set", "read_only"
             settable = [key for key, attribute in definition.attributes.items() if attribute.kind != "read_only"]
             hint = nearest(name, settable, "read_only", definition.name)
@@ -402,9 +403,13 @@ class Expander:
     def _inputs(self, component: ComponentInstance, definition: ComponentDefinition) -> dict[str, Any]:
         arguments = {**self._manifest.defaults_of(component.declaration), **component.declaration.attributes}
         declared = definition.attributes
-        for name in arguments.keys() - declared.keys():
-            hint = nearest(name, declared.keys() | METAPARAMETERS, "attribute")
+        names = declared.keys() | METAPARAMETERS
+        unknown = arguments.keys() - declared.keys()
+        for name in unknown:
+            hint = nearest(name, names, "attribute")
             self._error(component, name, f"unknown input '{name}'", "unknown_attribute", hint)
+        # That an input is missing which was written with a typo is the same mistake.
+        misspelt = {nearest_word(name, names, "attribute") for name in unknown}
         inputs = {}
         for name, attribute in declared.items():
             if name not in arguments and attribute.has_default:
@@ -413,7 +418,7 @@ class Expander:
                 value = with_texts(
                     attribute.datatype, arguments.get(name), self._input(component, name, arguments.get(name))
                 )
-            if value is None and not attribute.datatype.optional:
+            if value is None and not (attribute.datatype.optional or name in misspelt):
                 self._error(component, None, f"input '{name}' is missing; it is mandatory", "missing_attribute")
             elif value is not None:
                 self._check_type(component, name, attribute, value, arguments.get(name))

@@ -208,7 +208,7 @@ def add_namevars(entry: Entry, values: dict[str, Any], diagnostics: Diagnostics)
             value = captured[namevar]
             # The title has been evaluated already: its text is never an expression again.
             values[namevar] = value.replace("${", "$${") if isinstance(value, str) else value
-        elif not attribute.datatype.optional and not attribute.has_default:
+        elif not (attribute.datatype.optional or attribute.has_default) and namevar not in diagnostics.suggested(entry):
             diagnostics.resource_error(entry, None, f"the namevar '{namevar}' is missing", "missing_attribute")
 
 

@@ -82,6 +82,15 @@ def test_a_mandatory_attribute_must_be_declared(bench: Bench) -> None:
     assert bench.calls("setting") == []
 
 
+@pytest.mark.parametrize(("declared", "count"), [("valu: 1", 1), ("unti: x", 2)])
+def test_a_mandatory_attribute_with_a_typo_is_reported_as_unknown_only(bench: Bench, declared: str, count: int) -> None:
+    """An attribute whose name is not the suggestion for an unknown one is still reported as missing."""
+    result = bench.validate(f"resources:\n  Setting[port]: {{{declared}}}\n")
+    assert result.code == 65
+    assert [len([line for line in result.lines if "attribute '" in line]), len(result.lines)] == [count, count]
+    assert any("unknown attribute" in line and "did you mean" in line for line in result.lines)
+
+
 def test_all_problems_are_reported_at_once_in_line_order(bench: Bench) -> None:
     """One run reports the problems of several types, sorted by line."""
     result = bench.validate(

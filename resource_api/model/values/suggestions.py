@@ -43,22 +43,34 @@ def suggest(word: str, words: Iterable[str], context: str = "", type_name: str =
 
     ``context`` and ``type_name`` select the words of other tools: ``attribute`` and a type, or ``option`` alone.
     """
+    equivalent, sentence = _nearest(word, words, context, type_name)
+    return f"{_question(equivalent)} {sentence}".strip()
+
+
+def suggested_word(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> str:
+    """Return the word that ``suggest`` names, or ""."""
+    return _nearest(word, words, context, type_name)[0]
+
+
+def _nearest(word: str, words: Iterable[str], context: str, type_name: str) -> tuple[str, str]:
+    """Return the word among ``words`` to suggest, and a sentence; each may be empty."""
     names = sorted(words)
-    return _of_another_tool(word, names, context, type_name) or _question(closest(word, names))
+    advice = _of_another_tool(word, names, context, type_name)
+    return advice if any(advice) else (closest(word, names), "")
 
 
-def _of_another_tool(word: str, words: Collection[str], context: str, type_name: str) -> str:
-    """Return the advice for a word of another tool, or ""; its equivalent must be among ``words``."""
+def _of_another_tool(word: str, words: Collection[str], context: str, type_name: str) -> tuple[str, str]:
+    """Return the equivalent of a word of another tool, which must be among ``words``, and a sentence, or two ""."""
     terms = foreign_terms()
     for table in (terms.get(f"{context} {type_name}", {}), terms.get(context, {})):
         lower = word.lower()
         prefix = lower[: lower.find("-") + 1]  # stands for each word that begins with it
         equivalent, sentence = table.get(word) or table.get(lower) or table.get(prefix) or ("", "")
         if sentence and not equivalent:
-            return sentence
+            return "", sentence
         if equivalent in words:
-            return f"{_question(equivalent)} {sentence}".rstrip()
-    return ""
+            return equivalent, sentence
+    return "", ""
 
 
 def closest(word: str, words: Collection[str]) -> str:
