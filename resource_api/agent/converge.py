@@ -11,6 +11,7 @@ from resource_api.agent.root_only_files import Untrusted
 from resource_api.agent.signing import check_signers
 from resource_api.model.values.errors import ResourceAPIError, ResourceError, StateLocked
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.runtime import agent_status
 from resource_api.state.lock import Lock, boot_id
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def record(agent: Agent, version: SourceVersion, document: Mapping[str, object],
 def record_killed(agent: Agent, killed: KilledRun) -> None:
     """Record a run that a signal has ended as failed, of the version of the run before. Raise ``OSError``."""
     fields = _run_fields(agent, "unreachable")
-    if (before := status.last_run(agent.directory)) is not None:
+    if (before := agent_status.last_run(agent.directory)) is not None:
         fields |= {
             "trust": before["trust"],
             "generation": before["generation"],

@@ -366,6 +366,8 @@ def _answer_lines(session: Session, work: Work, result: object) -> Iterable[str]
     if work.command == "refresh" and isinstance(result, dict):
         noop = bool(session.settings.get("noop"))
         return plan_text.refreshed_lines(*saved_plan.refreshed(result), style, noop=noop)
+    if work.command == "agent" and isinstance(result, dict):
+        return text.agent_lines(result)
     if work.command == "facts":
         return text.fact_lines(result, str(work.options.get("name") or ""))
     return text.result_lines(work.command, result)

@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "apply",
     "plan",
     "destroy",
+    "agent",
     "refresh",
     "resource",
     "run",

@@ -167,6 +167,17 @@ def result_lines(command: str, result: object) -> Iterable[str]:
     return []
 
 
+def agent_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return the lines of the status of an agent, without times, so that agents with equal ones are one group."""
+    last, lines = result.get("last"), []
+    if isinstance(last, dict):
+        generation = f", generation {last['generation']}" if last["generation"] else ""
+        lines.append(f"{last['source']} {last['manifest']} ({last['mode']}){generation}")
+    return [
+        escape(str(line)) for line in (*lines, *(f"- {text}" for text in result.get("reasons") or ("all is well",)))
+    ]
+
+
 def state_edit_lines(result: Mapping[str, Any]) -> list[str]:
     """Return the lines of an edit of the state: ``forgotten: File[/etc/motd]``, or of the new name of a project."""
     if "former" in result:

@@ -12,9 +12,11 @@ from resource_api.agent import converge, loop, sources, systemd_units
 from resource_api.agent import status as statuses
 from resource_api.agent.root_only_files import make_directory
 from resource_api.cli import options, reporting
+from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.help import CommandGroup
 from resource_api.model.values.errors import Problem, ResourceAPIError, ResourceError, UsageError
 from resource_api.model.values.text import escape, rough_duration
+from resource_api.runtime import agent_status
 from resource_api.state.open_store import default_path
 
 if TYPE_CHECKING:
@@ -226,7 +228,7 @@ def _report_killed(agent: Agent, killed: loop.KilledRun, settings: Settings) -> 
     """Write the metrics of a run that a signal has ended. Raise ``OSError``, ``StateError``."""
     if not settings["metrics"]:
         return
-    last = statuses.last_run(agent.directory)
+    last = agent_status.last_run(agent.directory)
     named = {**settings, "project": settings["project"] or (last["project"] if last else "")}
     problems = [Problem(None, str(killed))]
     document = reporting.Reporting.failure_document(named, "apply", killed.began, 128 + killed.signal, problems)
@@ -236,7 +238,7 @@ def _report_killed(agent: Agent, killed: loop.KilledRun, settings: Settings) -> 
 
 def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
     """Let the metrics say that the agent is paused; no report is written."""
-    last = statuses.last_run(agent.directory)
+    last = agent_status.last_run(agent.directory)
     _detach_reporters(session)
     if session.reporting is not None:
         session.reporting.targets = settings["metrics"]
@@ -253,7 +255,7 @@ def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
 def _once(session: Session, agent: Agent, source_fields: dict[str, Any], settings: dict[str, object]) -> int:
     make_directory(agent.directory)
     with converge.locked(agent.directory):
-        if pause := statuses.paused(agent.directory):
+        if pause := agent_status.paused(agent.directory):
             _report_pause(session, agent, settings)
             session.log.write("notice", "", f"nothing is done: the agent is paused: {pause['reason']}")
             return 0
@@ -309,21 +311,30 @@ def _record(session: Session, write: Callable[[], None]) -> None:
         session.console.show_problem(problem)
 
 
-@agent.command("status", examples=("resource-api agent status",))
+@agent.command("status", examples=("resource-api agent status", "resource-api agent status --on all"))
 @_directory_option
 @options.common
+@options.hosted_reading
 def status(**settings: object) -> int:
-    """Show the last run of the agent. Exit code 0: well, 2: drift, 4: failing, 6: both, 1: stale, paused or unknown."""
-    session = _session(settings)
+    """Show the last run of the agent. Exit code 0: well, 2: drift, 4: failing, 6: both, 1: stale, paused or unknown.
+
+    With --on: 1 where an agent is failing, stale, paused or unknown, or its host gave no answer.
+    """
+    session, context = _session(settings), click.get_current_context()
+    # The variable is of this machine.
+    named = context.get_parameter_source("directory") is click.core.ParameterSource.COMMANDLINE
+    if options.is_hosted(settings):
+        directory = settings["directory"] if named else None
+        return session.execute(lambda: run_on_hosts(session, "agent", subcommand="status", directory=directory))
     return session.execute(lambda: _status(session, _directory(settings)))
 
 
 def _status(session: Session, directory: str) -> int:
-    last, pause, time_now = statuses.last_run(directory), statuses.paused(directory), time.time()
-    health = statuses.assess(last, pause, time_now)
-    document = {"code": health.code, "reasons": list(health.reasons), "paused": pause, "last": last}
-    session.console.show(lambda: document, lambda: _status_lines(last, health.reasons, time_now))
-    return health.code
+    time_now = time.time()
+    document = agent_status.status(directory, time_now)
+    last, reasons = document["last"], document["reasons"]
+    session.console.show(lambda: document, lambda: _status_lines(last, reasons, time_now))
+    return int(document["code"])
 
 
 def _status_lines(last: LastRunJson | None, reasons: Sequence[str], time_now: float) -> list[str]:

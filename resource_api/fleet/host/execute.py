@@ -50,7 +50,7 @@ from resource_api.plugins.registry import Registry
 from resource_api.plugins.worker import protocol
 from resource_api.provider.context import RunContext, current
 from resource_api.render import json as documents
-from resource_api.runtime import commands, refresh, resource_selection, saved_plan
+from resource_api.runtime import agent_status, commands, refresh, resource_selection, saved_plan
 from resource_api.runtime.runtime import Runtime, state_settings
 from resource_api.runtime.signals import Interrupts, exit_despite_threads
 from resource_api.state.lock import Lock
@@ -447,7 +447,16 @@ def _run(run: HostRun) -> int:
     return 1 if result["exit_code"] else 0
 
 
+def _agent(run: HostRun) -> int:
+    """Send the status of the agent, and return its exit code."""
+    directory = run.options.get("directory") or f"{os.path.dirname(default_path(os.environ))}/agent"
+    document = agent_status.status(str(directory), time.time())
+    run.result(document)
+    return int(document["code"])
+
+
 _COMMANDS: Final[Mapping[str, Callable[[HostRun], int]]] = {
+    "agent": _agent,
     "apply": _apply,
     "destroy": _destroy,
     "plan": _plan,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resource_api.agent import status
+from resource_api.runtime import agent_status
 
 RUN: dict[str, Any] = {
     "ended": 1000.0,
@@ -40,9 +40,9 @@ def test_health_is_a_number_for_monitoring(
     changed: dict[str, Any], paused: dict[str, Any] | None, wall: float, code: int, reasons: list[str]
 ) -> None:
     """0 well, 2 drift, 4 failing, 6 both; 1 where it is not known."""
-    assert status.assess({**RUN, **changed}, paused, wall) == (code, tuple(reasons))
+    assert agent_status.assess({**RUN, **changed}, paused, wall) == (code, tuple(reasons))
 
 
 def test_an_agent_that_has_not_run_is_not_well() -> None:
     """Nobody knows what it would have found."""
-    assert status.assess(None, None, 0.0) == (1, ("it has not run yet",))
+    assert agent_status.assess(None, None, 0.0) == (1, ("it has not run yet",))
