@@ -252,3 +252,12 @@ def test_every_silenced_check_names_its_code() -> None:
         if bare.search(text)
     ]
     assert result == []
+
+
+def test_the_quick_tests_start_no_database_server() -> None:
+    """``make quick`` needs only Python."""
+    users = [path for path in files("tests/unit", "tests/lifecycle") if path.name.startswith("test_")]
+    texts = {relative(path): path.read_text(encoding="utf-8") for path in users}
+    servers = {name: text for name, text in texts.items() if "tests.postgresql_server" in text}
+    assert servers
+    assert [name for name, text in servers.items() if "pytestmark = pytest.mark.process" not in text] == []

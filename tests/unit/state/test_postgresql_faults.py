@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from resource_api.state.store import Store
 
+pytestmark = pytest.mark.process
+
 #: Seconds of a lease in tests that let one end.
 SHORT: Final = 0.5
 INTENT: Final = Intent("1", "file", "/a", "/a", "create")
@@ -200,7 +202,6 @@ def holder(url: str) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-@pytest.mark.process
 class TestHolder:
     """A holder that was killed, frozen, or closed with its laptop."""
 
@@ -368,15 +369,19 @@ class TestLostConnection:
                 store = PostgresqlStore(url.replace(f":{server.port}/", f":{wire.port}/"), lease_seconds=SHORT)
                 other = PostgresqlStore(url)
 
-                def overwrite(store: Store = store, number: int = number) -> None:
+                counts = threading.Event()
+
+                def overwrite(store: Store = store, number: int = number, counts: threading.Event = counts) -> None:
                     with suppress(StateError), store.lock("frozen", 0):
                         store.commit(WEB, Commit([record("/a")]))
                         state = store.load(WEB)
                         wire.freeze(number)
+                        counts.set()
                         store.overwrite(WEB, state._replace(records={}))
 
                 frozen = threading.Thread(target=overwrite)
                 frozen.start()
+                assert counts.wait(20)
                 wait_until(lambda number=number: wire.count >= number)
                 with other.lock("other", 0):
                     other.claim(WEB, 20)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tests.postgresql_server import Server
 
 
+pytestmark = pytest.mark.process
+
+
 class TestStore(SharedStateCompliance):
     """The store obeys the laws of shared stores."""
 
