@@ -26,6 +26,8 @@ ACCOUNT: Final = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
 SETTINGS: Final = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=60")
 #: A file system in memory, where no flush waits.
 MEMORY: Final = "/dev/shm"  # noqa: S108 - a new directory is created in it
+#: Ends a program with the thread that has started it, also if that is killed.
+UNTIL_PARENT_ENDS: Final = ("setpriv", "--pdeathsig", "QUIT", "--")
 PGBOUNCER: Final = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin") or "pgbouncer"
 
 
@@ -64,11 +66,11 @@ class Server:
         return subprocess.run(words, capture_output=True, check=check, cwd="/", timeout=60, **self.identity)
 
     def start(self) -> None:
-        """Start the server; it accepts connections when this returns."""
+        """Start the server; it accepts connections when this returns, and ends with this thread."""
         addresses = (f"unix_socket_directories={self.directory}", "listen_addresses=127.0.0.1", f"port={self.port}")
         settings = [part for item in (*self._settings, *addresses) for part in ("-c", item)]
         with (self.directory / "log").open("ab") as log:
-            words = [_program("postgres"), "-D", str(self.directory / "data"), *settings]
+            words = [*UNTIL_PARENT_ENDS, _program("postgres"), "-D", str(self.directory / "data"), *settings]
             self.process = subprocess.Popen(words, stderr=log, cwd="/", start_new_session=True, **self.identity)
         deadline = time.monotonic() + 30
         while self._run("pg_isready", "-h", "127.0.0.1", "-p", str(self.port), check=False).returncode:
@@ -129,7 +131,10 @@ server_lifetime = 1
         for path in (directory, *directory.iterdir()):
             shutil.chown(path, ACCOUNT, ACCOUNT)
     process = subprocess.Popen(
-        [PGBOUNCER, str(directory / "pgbouncer.ini")], stderr=subprocess.DEVNULL, cwd="/", **server.identity
+        [*UNTIL_PARENT_ENDS, PGBOUNCER, str(directory / "pgbouncer.ini")],
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        **server.identity,
     )
     try:
         deadline = time.monotonic() + 20

@@ -165,8 +165,8 @@ class PostgresqlStore:
     def claim(self, name: StackName, timeout: float) -> None:
         """Lock a stack for the run, waiting up to ``timeout`` seconds."""
         with self._writing() as session:
-            pass
-        session.claim(name, timeout)
+            acquire = session.claim
+        acquire(name, timeout)  # without the guard: leases are renewed during a wait
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Record the changes about to be made."""
@@ -224,7 +224,8 @@ class PostgresqlStore:
     def rename(self, name: StackName, new: StackName) -> None:
         """Move a stack with its history to a name that is free."""
         with self._writing() as session:
-            session.number(name), session.number(new.checked())
+            for stack_name in (name, new.checked()):
+                session.number(stack_name)
             check_rename(name, new, self._recorded())
             stack = self._stack(session, name)
             state = stack.state._replace(**new._asdict(), serial=stack.state.serial + 1)

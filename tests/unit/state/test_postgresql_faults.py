@@ -400,9 +400,11 @@ class TestLostConnection:
                 with store.lock("test", 0):
                     store.commit(WEB, Commit([record("/a")]))
                     server.stop(signal.SIGINT)
-                    restart = threading.Timer(0.5, server.start)
+                    ended = threading.Event()
+                    restart = threading.Timer(0.5, lambda: (server.start(), ended.wait()))
                     restart.start()
                     store.commit(WEB, Commit([record("/b")]))
+                    ended.set()
                     restart.join()
                     server.stop(signal.SIGQUIT)
                     server.start()
