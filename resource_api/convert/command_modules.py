@@ -60,8 +60,8 @@ def _absolute(path: Any, directory: Any) -> Any:
 def command(task: ModuleTask) -> None:
     """Convert `command`, `shell` and `raw`."""
     attributes = command_attributes(task)
-    shown = attributes["command"]
-    name = shlex.join(map(str, shown)) if isinstance(shown, list) else _text(shown)
+    words = attributes["command"]
+    name = shlex.join(map(str, words)) if isinstance(words, list) else _text(words)
     task.named("exec", name, attributes)
 
 

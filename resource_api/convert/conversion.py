@@ -65,15 +65,17 @@ class _Attempt:
         self._directory = os.path.dirname(path)
         names = Names()
         names.refused.update(refused)
-        self._remarks = [Remark(place, "", reason) for play in plays for place, reason in play.remarks]
+        self._remarks = [Remark(location, "", reason) for play in plays for location, reason in play.remarks]
         self._sections: list[Section] = []
         for play in plays:
             condition, comments = _condition(play, plays, names)
             tasks = PlayConversion(play, names, self._directory, decisions, condition).converted()
-            title = f"{play.name or 'play'} ({play.place}), hosts: {play.hosts}"
+            title = f"{play.name or 'play'} ({play.location}), hosts: {play.hosts}"
             self._sections.append(Section(title, comments, _without_repetitions(self._sections, tasks)))
         self._converted = [converted for section in self._sections for converted in section.tasks]
-        self._remarks += [Remark(row.task.place, row.task.title, row.reason) for row in self._converted if row.reason]
+        self._remarks += [
+            Remark(row.task.location, row.task.title, row.reason) for row in self._converted if row.reason
+        ]
         self.text = ManifestText()
         self.text.add_head(list(self._title(plays)), _project(path))
         self.text.add_names(names, [row for converted in self._converted for row in converted.declarations])
@@ -86,7 +88,9 @@ class _Attempt:
         hosts = sorted({play.hosts for play in plays} - {*_HERE, "all"})
         if hosts:
             yield f"hosts: resource-api apply --on {','.join(hosts).replace(':', ',')}"
-        yield from (f"NOT CONVERTED: {remark.place}: {remark.reason}" for remark in self._remarks if not remark.title)
+        yield from (
+            f"NOT CONVERTED: {remark.location}: {remark.reason}" for remark in self._remarks if not remark.title
+        )
 
     def problems(self, runtime: Runtime) -> Sequence[Problem]:
         """Return the errors of the manifest, without those of inputs that a user gives."""
@@ -108,8 +112,8 @@ class _Attempt:
                 kinds = [
                     row.type for task in self._converted if task.task.number == number for row in task.declarations
                 ]
-                first = number not in decisions.by_module and "ansible_module" not in kinds
-                (decisions.by_module if first else decisions.left_out).setdefault(number, reason)
+                is_new = number not in decisions.by_module and "ansible_module" not in kinds
+                (decisions.by_module if is_new else decisions.left_out).setdefault(number, reason)
                 has_decision = True
             elif (name := self.text.values.get(problem.line)) is not None and name not in refused:
                 refused[name] = reason
@@ -119,7 +123,7 @@ class _Attempt:
     def conversion(self, problems: Sequence[Problem]) -> Conversion:
         """Return the result; problems that remain are remarks."""
         remarks = [*self._remarks]
-        remarks += [Remark(playbook.Place(self._path, 1, 1), "the manifest", str(problem)) for problem in problems]
+        remarks += [Remark(playbook.Location(self._path, 1, 1), "the manifest", str(problem)) for problem in problems]
         declarations = [row for converted in self._converted for row in converted.declarations]
         modules = sum(row.type == "ansible_module" for row in declarations)
         return Conversion(self.text.text, len(self._converted), len(declarations), modules, remarks)
@@ -158,9 +162,9 @@ def _without_repetitions(sections: Sequence[Section], tasks: Sequence[Converted]
                 first[row.reference] = row
                 rows.append(row)
             elif not earlier.merge(row):
-                reason = f"{row.reference} is declared at {earlier.task.place} with other values"
+                reason = f"{row.reference} is declared at {earlier.task.location} with other values"
             elif earlier.task is not row.task:
-                comments.append(f"{row.reference}: see {earlier.task.place}")
+                comments.append(f"{row.reference}: see {earlier.task.location}")
         result.append(
             task._replace(declarations=rows, comments=tuple(comments), reason=task.reason or ("" if rows else reason))
         )
@@ -170,7 +174,7 @@ def _without_repetitions(sections: Sequence[Section], tasks: Sequence[Converted]
 def _sources(remarks: Sequence[Remark]) -> dict[str, list[str]]:
     """Return the lines of the files that remarks are about."""
     sources = {}
-    for file in {remark.place.file for remark in remarks}:
+    for file in {remark.location.file for remark in remarks}:
         with open(file, encoding="utf-8", errors="replace") as stream:
             sources[file] = stream.read().splitlines()
     return sources

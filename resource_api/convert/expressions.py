@@ -381,8 +381,8 @@ class Expressions:
             path = self._path(subject)
             return {path: [_comparable(path, value) for value in collection]}
         self._path(collection)
-        found = self._scope.call("std.contains", {"in": collection, "item": subject}, "contains")
-        return {found.path: True}
+        call = self._scope.call("std.contains", {"in": collection, "item": subject}, "contains")
+        return {call.path: True}
 
     def _test(self, node: nodes.Test) -> Any:
         name = node.name.removeprefix("ansible.builtin.")

@@ -89,13 +89,13 @@ class ManifestText:
     def _add_task(self, converted: Converted, sources: Mapping[str, Sequence[str]]) -> None:
         task = converted.task
         self.lines.append("")
-        place = f"{task.place}{': ' if task.title else ''}{task.title}"
+        location = f"{task.location}{': ' if task.title else ''}{task.title}"
         if converted.reason:
-            self._comment("  ", f"NOT CONVERTED: {place}: {converted.reason}")
-            for line in _source(sources.get(task.place.file, ()), task.place.line, task.place.column):
+            self._comment("  ", f"NOT CONVERTED: {location}: {converted.reason}")
+            for line in _source(sources.get(task.location.file, ()), task.location.line, task.location.column):
                 self._comment("  ", f"    {line}")
             return
-        self._comment("  ", place)
+        self._comment("  ", location)
         for comment in converted.comments:
             self._comment("  ", f"({comment})")
         for declaration in converted.declarations:

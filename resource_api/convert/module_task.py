@@ -225,9 +225,9 @@ class ModuleTask:
 
     def declare(self, type_name: str, title: Any, attributes: dict[str, Any]) -> Declaration:
         """Declare a resource; attributes that are None are left out."""
-        given = {name: value for name, value in attributes.items() if value is not None}
+        declared = {name: value for name, value in attributes.items() if value is not None}
         title = written(title)
-        declaration = Declaration(type_name, str(title), written(given), self.task)
+        declaration = Declaration(type_name, str(title), written(declared), self.task)
         self.declarations.append(declaration)
         return declaration
 
@@ -244,7 +244,7 @@ class ModuleTask:
 def _without_vault(raw: Any, name: str, scope: Scope, task: Task) -> Any:
     """Return a value in which each encrypted one is a reference to a new input."""
     if isinstance(raw, Vault):
-        return scope.secret(name, task.place)
+        return scope.secret(name, task.location)
     if isinstance(raw, dict):
         return {key: _without_vault(part, f"{name} {key}", scope, task) for key, part in raw.items()}
     return [_without_vault(part, name, scope, task) for part in raw] if isinstance(raw, list) else raw

@@ -28,10 +28,8 @@ from resource_api.convert.variables import LoopNames, Result, Scope
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from jinja2 import nodes
-
     from resource_api.convert.module_task import Declaration
-    from resource_api.convert.playbook import Place, Play, Task
+    from resource_api.convert.playbook import Location, Play, Task
     from resource_api.convert.variables import Names
 
 _MODULES: Final = {**file_modules.MODULES, **system_modules.MODULES, **command_modules.MODULES}
@@ -57,13 +55,13 @@ _LOCAL: Final = ("localhost", "127.0.0.1")
 class Remark(NamedTuple):
     """A part of a playbook that was not converted, with the reason."""
 
-    place: Place
+    location: Location
     title: str
     reason: str
 
     def __str__(self) -> str:
         """Return ``site.yml:12: install: the argument 'x' has no counterpart``."""
-        return f"{self.place}: {self.title}: {self.reason}"
+        return f"{self.location}: {self.title}: {self.reason}"
 
 
 class Converted(NamedTuple):
@@ -281,7 +279,7 @@ class PlayConversion:
         expressions = Expressions(Scope(self._names, task.variables))
         for name, raw in task.arguments.items():
             if name != "cacheable":
-                self._names.set_fact(name, expressions.value(raw), task.place)
+                self._names.set_fact(name, expressions.value(raw), task.location)
         return Converted(task, comments=("see 'values'",))
 
     # Handlers
@@ -444,7 +442,7 @@ class _Conditions:
                 elif (test := result_test(term, is_result)) is not None:
                     self._tests.append(test)
                 else:
-                    conditions.append(_resolved(expressions, term))
+                    conditions.append(expressions.condition(term))
         self.condition = all_of(conditions)
         if self.condition is False:
             msg = "its condition never holds"
@@ -488,11 +486,6 @@ class _Conditions:
         attributes[key] = [*as_list(attributes.get(key)), command]
 
 
-def _resolved(expressions: Expressions, term: nodes.Node) -> Any:
-    """Return the condition of a term, also where it is a variable whose text is an expression."""
-    return expressions.condition(term)
-
-
 def _as_check(module: ModuleTask) -> Result:
     """Return the result of a command or `stat` that later commands test. Raise ``Unconvertible``."""
     if module.task.short == "stat":
@@ -505,14 +498,14 @@ def _as_check(module: ModuleTask) -> Result:
     return Result(command=["/bin/sh", "-c", command] if is_shell else command)
 
 
-def _usage(name: str, play: Play, own: Task) -> str:
+def _usage(name: str, play: Play, registering: Task) -> str:
     """Return how other tasks use a registered result: ``check``, ``result``, or "" for its changes alone."""
     pattern = re.compile(
         rf"(?<![\w.']){re.escape(name)}\b((?:\.\w+|\[['\"]\w+['\"]\])*)(?:\s*\|\s*bool)?(\s+is\s+(?:not\s+)?\w+)?"
     )
     usage = ""
     for task in (*play.tasks, *play.handlers):
-        if task.number == own.number:
+        if task.number == registering.number:
             continue
         in_conditions = [match for raw in task.conditions for match in pattern.finditer(str(raw))]
         rest = (task.arguments, task.variables, task.loop and task.loop.collection, task.keywords.get("environment"))

@@ -41,7 +41,7 @@ MOST_TASKS: Final = 20_000
 _NAMESPACES: Final = ("ansible.builtin.", "ansible.legacy.", "ansible.posix.", "community.general.")
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """The position of a part of a playbook."""
 
     file: str
@@ -69,7 +69,7 @@ class Task(NamedTuple):
     module: str
     arguments: dict[str, Any]
     name: str
-    place: Place
+    location: Location
     keywords: dict[str, Any]
     conditions: tuple[Any, ...] = ()
     tags: tuple[str, ...] = ()
@@ -98,13 +98,13 @@ class Variable(NamedTuple):
     """A variable of a play, as written."""
 
     value: Any
-    place: Place
+    location: Location
 
 
 class Play(NamedTuple):
     """A play: its hosts, its tasks in their order, its handlers and its variables."""
 
-    place: Place
+    location: Location
     hosts: str
     name: str
     keywords: dict[str, Any]
@@ -112,7 +112,7 @@ class Play(NamedTuple):
     handlers: list[Task]
     variables: dict[str, Variable]
     #: Remarks on parts that are no tasks, by their places.
-    remarks: list[tuple[Place, str]]
+    remarks: list[tuple[Location, str]]
 
 
 class _Context(NamedTuple):
@@ -150,7 +150,7 @@ class _Reader:
         self._directory = os.path.dirname(path)
         self._count = 0
         self._variables: dict[str, Variable] = {}
-        self._remarks: list[tuple[Place, str]] = []
+        self._remarks: list[tuple[Location, str]] = []
         self._handlers: list[Task] = []
         self._roles: set[str] = set()
 
@@ -173,19 +173,19 @@ class _Reader:
 
     def _play(self, play: Mapping, path: str) -> Play:
         self._variables, self._remarks, self._handlers, self._roles = {}, [], [], set()
-        place = self._place(path, play)
+        location = self._location(path, play)
         directory = os.path.dirname(path)
         self._read_group_variables(directory)
         self._add_variables(play.get("vars"), path)
         for entry in as_list(play.get("vars_prompt")):
             if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
-                self._variables[entry["name"]] = Variable(Vault(), self._place(path, entry))
+                self._variables[entry["name"]] = Variable(Vault(), self._location(path, entry))
         for name in as_list(play.get("vars_files")):
-            self._read_variables_file(name, directory, place)
+            self._read_variables_file(name, directory, location)
         context = self._inherit(_Context(path, (os.path.join(directory, "files"), directory), {}), play)
         tasks = [*self._tasks(play.get("pre_tasks"), context)]
         for entry in as_list(play.get("roles")):
-            tasks += self._role_entry(entry, context, place)
+            tasks += self._role_entry(entry, context, location)
         tasks += self._tasks(play.get("tasks"), context)
         tasks += self._tasks(play.get("post_tasks"), context)
         handlers = [*self._handlers, *self._tasks(play.get("handlers"), context)]
@@ -193,7 +193,7 @@ class _Reader:
         name = play.get("name")
         keywords = {key: play[key] for key in play if key not in {"tasks", "handlers", "roles", "vars"}}
         return Play(
-            place,
+            location,
             hosts,
             name if isinstance(name, str) else "",
             keywords,
@@ -211,7 +211,7 @@ class _Reader:
             for name, value in variables.items():
                 if not (weak and name in self._variables):
                     line, column = variables.keys_at.get(name, variables.position)
-                    self._variables[name] = Variable(value, Place(path, line, column))
+                    self._variables[name] = Variable(value, Location(path, line, column))
 
     def _read_group_variables(self, directory: str) -> None:
         """Add the variables of the group `all` beside a playbook."""
@@ -223,39 +223,39 @@ class _Reader:
     def _add_variables_of(self, path: str, *, weak: bool = False) -> None:
         data = ansible_yaml.read(path)
         if isinstance(data, Vault):
-            self._remarks.append((Place(path, 1, 1), "the file is encrypted: its variables become mandatory inputs"))
+            self._remarks.append((Location(path, 1, 1), "the file is encrypted: its variables become mandatory inputs"))
         self._add_variables(data, path, weak=weak)
 
-    def _read_variables_file(self, name: Any, directory: str, place: Place) -> None:
+    def _read_variables_file(self, name: Any, directory: str, location: Location) -> None:
         """Add the variables of a file that a play or a task names."""
         path = os.path.join(directory, name) if isinstance(name, str) else ""
         if not path or "{{" in path or not os.path.isfile(path):
             remark = f"the file of variables {document.quote_key(str(name))} is not beside the playbook"
-            self._remarks.append((place, remark))
+            self._remarks.append((location, remark))
             return
         self._add_variables_of(path)
 
     # Roles
 
-    def _role_entry(self, entry: Any, context: _Context, place: Place) -> list[Task]:
+    def _role_entry(self, entry: Any, context: _Context, location: Location) -> list[Task]:
         """Return the tasks of an entry of `roles`."""
         if isinstance(entry, Mapping):
-            place = self._place(context.file, entry)
-            known = {"role", "name", "when", "tags", "vars", "become", "become_user", "delegate_to", "environment"}
-            parameters = {key: value for key, value in entry.items() if key not in known}
+            location = self._location(context.file, entry)
+            keys = {"role", "name", "when", "tags", "vars", "become", "become_user", "delegate_to", "environment"}
+            parameters = {key: value for key, value in entry.items() if key not in keys}
             name = entry.get("role", entry.get("name"))
             inner = self._inherit(context, entry)
             inner = inner._replace(variables=(parameters, *inner.variables)) if parameters else inner
         else:
             name, inner = entry, context
-        return self._role(name, inner, place)
+        return self._role(name, inner, location)
 
-    def _role(self, name: Any, context: _Context, place: Place, tasks_from: str = "main") -> list[Task]:
+    def _role(self, name: Any, context: _Context, location: Location, tasks_from: str = "main") -> list[Task]:
         """Return the tasks of a role, and add its variables and handlers."""
         directory = next((path for path in self._role_directories(name) if os.path.isdir(path)), "")
         if not directory:
             reason = f"the role {document.quote_key(str(name))} is not beside the playbook"
-            return [self._unconvertible(f"role {name}", place, reason)]
+            return [self._unconvertible(f"role {name}", location, reason)]
         tasks = []
         inner = context._replace(directories=(os.path.join(directory, "files"), directory, *context.directories))
         if directory not in self._roles:
@@ -286,7 +286,7 @@ class _Reader:
         inner = context._replace(file=path, files=(*context.files, path))
         if path in context.files:
             raise document.manifest_error(path, (1, 1), "include", "this role depends on itself")
-        return [task for entry in entries for task in self._role_entry(entry, inner, Place(path, 1, 1))]
+        return [task for entry in entries for task in self._role_entry(entry, inner, Location(path, 1, 1))]
 
     def _add_role_variables(self, directory: str) -> None:
         for kind, weak in (("defaults", True), ("vars", False)):
@@ -326,7 +326,7 @@ class _Reader:
 
     def _task(self, task: Mapping, context: _Context) -> Iterator[Task]:
         """Yield a task, or those that it includes."""
-        place = self._place(context.file, task)
+        location = self._location(context.file, task)
         name = task.get("name")
         inner = self._inherit(context, task)
         module, value = self._module(task, context.file)
@@ -335,9 +335,9 @@ class _Reader:
         title = name if isinstance(name, str) else ""
         if short in _INCLUDES + _ROLES or short == "include_vars":
             if loop is not None:
-                yield self._unconvertible(title or module, place, f"a loop over {short} is not followed", module)
+                yield self._unconvertible(title or module, location, f"a loop over {short} is not followed", module)
                 return
-            yield from self._follow(short, arguments, inner, place, title)
+            yield from self._follow(short, arguments, inner, location, title)
             return
         self._number_next(context.file, task)
         problem = "local_action runs on another machine" if "local_action" in task else ""
@@ -348,7 +348,7 @@ class _Reader:
             module,
             arguments,
             title,
-            place,
+            location,
             {**inner.keywords, **{key: task[key] for key in task if key in _KEYWORDS}},
             inner.conditions,
             inner.tags,
@@ -365,12 +365,12 @@ class _Reader:
             raise document.manifest_error(file, entry.position, "limit", f"more than {MOST_TASKS} tasks")
 
     def _follow(
-        self, short: str, arguments: dict[str, Any], context: _Context, place: Place, title: str
+        self, short: str, arguments: dict[str, Any], context: _Context, location: Location, title: str
     ) -> Iterator[Task]:
         """Yield the tasks that a task includes, or one with the reason that it cannot be followed."""
         if short in _ROLES:
             tasks_from = str(arguments.get("tasks_from", "main")).removesuffix(".yml")
-            yield from self._role(arguments.get("name"), context, place, tasks_from)
+            yield from self._role(arguments.get("name"), context, location, tasks_from)
             return
         name = arguments.get("file", arguments.get("_raw_params"))
         directory = os.path.dirname(context.file)
@@ -378,18 +378,18 @@ class _Reader:
         path = next((path for path in candidates if os.path.isfile(path)), "")
         if not isinstance(name, str) or "{{" in name or not path:
             reason = f"the file {document.quote_key(str(name))} is not beside the playbook"
-            yield self._unconvertible(title or short, place, reason, short)
+            yield self._unconvertible(title or short, location, reason, short)
         elif short == "include_vars":
             if arguments.get("name"):
-                yield self._unconvertible(title or short, place, "include_vars with 'name' is not followed", short)
+                yield self._unconvertible(title or short, location, "include_vars with 'name' is not followed", short)
             else:
                 self._add_variables_of(path)
         else:
             yield from self._included(path, context)
 
-    def _unconvertible(self, title: str, place: Place, reason: str, module: str = "") -> Task:
+    def _unconvertible(self, title: str, location: Location, reason: str, module: str = "") -> Task:
         self._count += 1
-        return Task(self._count, module, {}, title, place, {}, problem=reason)
+        return Task(self._count, module, {}, title, location, {}, problem=reason)
 
     def _module(self, task: Mapping, file: str) -> tuple[str, Any]:
         """Return the module of a task and its arguments as written. Raise ``ManifestError``."""
@@ -402,12 +402,12 @@ class _Reader:
             if isinstance(value, Mapping) and isinstance(value.get("module"), str):
                 return value["module"], {name: part for name, part in value.items() if name != "module"}
         if len(names) != 1:
-            which = " and ".join(map(document.quote_key, names[:3]))
-            message = f"a task has one module, this one has {which}" if names else "this task has no module"
+            modules = " and ".join(map(document.quote_key, names[:3]))
+            message = f"a task has one module, this one has {modules}" if names else "this task has no module"
             raise self._error(file, task, message)
         return names[0], task[names[0]]
 
-    def _arguments(self, module: str, value: Any, more: Any) -> dict[str, Any]:
+    def _arguments(self, module: str, value: Any, options: Any) -> dict[str, Any]:
         """Return the arguments of a module: a mapping, or those of its free form."""
         if isinstance(value, dict):
             arguments = dict(value)
@@ -416,7 +416,7 @@ class _Reader:
             arguments = _command_form(value) if is_command else _free_form(value)
         else:
             arguments = {} if value is None else {"_raw_params": value}
-        return {**more, **arguments} if isinstance(more, dict) else arguments
+        return {**options, **arguments} if isinstance(options, dict) else arguments
 
     def _loop(self, task: Mapping) -> Loop | None:
         control = task.get("loop_control")
@@ -431,8 +431,8 @@ class _Reader:
         for key in ("become", "become_user", "environment", "ignore_errors", "no_log", "delegate_to", "run_once"):
             if key in entry:
                 value = entry[key]
-                both = key == "environment" and isinstance(value, dict) and isinstance(keywords.get(key), dict)
-                keywords[key] = {**keywords[key], **value} if both else value
+                are_mappings = key == "environment" and isinstance(value, dict) and isinstance(keywords.get(key), dict)
+                keywords[key] = {**keywords[key], **value} if are_mappings else value
         conditions = tuple(as_list(entry.get("when")))
         tags = tuple(word for tag in as_list(entry.get("tags")) for word in str(tag).split(","))
         variables = entry.get("vars") if "hosts" not in entry else None
@@ -463,8 +463,8 @@ class _Reader:
             return entry
         raise document.manifest_error(file, (1, 1), "syntax", f"{noun} is a mapping, not {str(entry)[:40]!r}")
 
-    def _place(self, file: str, entry: Mapping) -> Place:
-        return Place(file, *entry.position)
+    def _location(self, file: str, entry: Mapping) -> Location:
+        return Location(file, *entry.position)
 
     def _error(self, file: str, entry: Mapping, message: str) -> Exception:
         return document.manifest_error(file, entry.position, "syntax", message)

@@ -102,7 +102,7 @@ def pip(task: ModuleTask) -> None:
     if not task.in_loop:
         if python is not None and not str(python).startswith("/"):
             python = f"/usr/bin/{python}"
-        task.declare("python_venv", environment, {"python": python})
+        task.declare("python_venv", environment, {"python": python, "owner": task.user})
     if isinstance(names, Reference):
         refuse("a list of Python packages that is an expression")
     for name in names or ():

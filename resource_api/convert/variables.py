@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.convert.module_task import Declaration
-    from resource_api.convert.playbook import Loop, Place, Play, Variable
+    from resource_api.convert.playbook import Location, Loop, Play, Variable
 
 #: Fact of Ansible, without ``ansible_`` → fact here.
 _FACTS: Final[dict[tuple[str | int, ...], str]] = {
@@ -137,9 +137,9 @@ class Names:
         """Return the result of this name, or None."""
         return self._results.get(name)
 
-    def set_fact(self, name: str, value: Any, place: Place) -> None:
+    def set_fact(self, name: str, value: Any, location: Location) -> None:
         """Name a value that a task sets for later ones."""
-        self._named["fact", name] = self._value(name, value, f"{place}: set_fact")
+        self._named["fact", name] = self._value(name, value, f"{location}: set_fact")
         self._variables.pop(name, None)
 
     def global_value(self, name: str) -> Any:
@@ -154,7 +154,7 @@ class Names:
         return reference
 
     def _declare(self, name: str, variable: Variable) -> Reference:
-        value, comment = variable.value, str(variable.place)
+        value, comment = variable.value, str(variable.location)
         if _has_vault(value):
             comment = f"{comment}: encrypted by ansible-vault"
             kind = "String" if isinstance(value, Vault) else _ANY
@@ -189,11 +189,11 @@ class Names:
             self._named["unknown", name] = reference
         return reference
 
-    def secret_input(self, name: str, place: Place) -> Reference:
+    def secret_input(self, name: str, location: Location) -> Reference:
         """Return the reference to a new mandatory input for an encrypted value within a task."""
         words = _WORD.sub("_", name).strip("_").lower()
         return self._input(
-            words or "secret", Input(_MISSING, sensitive=True, comment=f"{place}: encrypted by ansible-vault")
+            words or "secret", Input(_MISSING, sensitive=True, comment=f"{location}: encrypted by ansible-vault")
         )
 
     def call(self, function: str, arguments: Mapping[str, Any], name: str) -> Reference:
@@ -327,9 +327,9 @@ class Scope:
         """Return a title that no other task has, with a number if need be."""
         return self._names.title(type_name, title, task)
 
-    def secret(self, name: str, place: Place) -> Reference:
+    def secret(self, name: str, location: Location) -> Reference:
         """Return the reference to a new input for an encrypted value."""
-        return self._names.secret_input(name, place)
+        return self._names.secret_input(name, location)
 
     def split_members(self, reference: Reference) -> None:
         """Split the texts at their commas that a reference to a member of a loop's elements stands for."""
@@ -377,8 +377,8 @@ class Scope:
                 return follow(value, keys)
             return default
         path = ".".join(map(str, keys))
-        given = {} if isinstance(default, Omit) else {"default": default}
-        return self.call("std.lookup", {"in": value, "path": path, **given}, str(keys[-1]))
+        rest = {} if isinstance(default, Omit) else {"default": default}
+        return self.call("std.lookup", {"in": value, "path": path, **rest}, str(keys[-1]))
 
     def resolve(self, name: str, keys: tuple[str | int, ...]) -> Any:
         """Return the value or reference of a name and its members. Raise ``Unconvertible``."""

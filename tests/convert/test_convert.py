@@ -292,7 +292,7 @@ def test_what_has_no_counterpart_is_a_comment_with_place_and_reason(text: str, r
     playbook.write_text(task(f"- name: n\n  {text}"))
     conversion = converted(playbook)
     (remark,) = conversion.remarks
-    assert (remark.place.line, remark.reason.startswith(reason)) == (3, True), remark
+    assert (remark.location.line, remark.reason.startswith(reason)) == (3, True), remark
     assert f"# NOT CONVERTED: {playbook}:3: " in conversion.manifest
     assert manifest_of(conversion)["resources"] == {}
 

@@ -43,7 +43,7 @@ def convert(session: Session, playbook: str, **_settings: object) -> int:
 
 def _document(converted: Conversion) -> dict[str, object]:
     remarks = [
-        {"file": row.place.file, "line": row.place.line, "task": row.title, "reason": row.reason}
+        {"file": row.location.file, "line": row.location.line, "task": row.title, "reason": row.reason}
         for row in converted.remarks
     ]
     return {
