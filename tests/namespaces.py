@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from resource_api.system.process.trusted_path import SECURE_PATH
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -60,6 +62,19 @@ def bind(source: Path, target: str) -> None:
     """Mount a directory over another one."""
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.mount(os.fsencode(source), target.encode(), None, _BIND, None) == 0, os.strerror(ctypes.get_errno())
+
+
+@contextmanager
+def without_program(name: str) -> Iterator[None]:
+    """Hide a program of the system from this thread and its child processes, where the machine has it."""
+    programs = [path for directory in SECURE_PATH.split(":") if (path := Path(directory, name)).exists()]
+    if not programs:
+        yield
+        return
+    with private_mounts():
+        for program in programs:
+            bind(Path("/dev/null"), str(program))
+        yield
 
 
 def may_mount() -> bool:

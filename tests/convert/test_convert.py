@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from resource_api import ManifestError, Runtime
 from resource_api.convert.conversion import Conversion, convert
 from tests import command
+from tests.namespaces import without_program
 from tests.providers.applied import REGISTRY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 PLAYBOOKS: Final = Path(__file__).parent / "playbooks"
 #: Playbook → how many tasks of it are not converted, and how many resources are `ansible_module`.
@@ -36,6 +37,13 @@ ALL: Final = {
     "users": (0, 0),
     "webserver": (0, 0),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_ansible() -> Iterator[None]:
+    """Hide Ansible, which would judge the arguments of its modules."""
+    with without_program("ansible"):
+        yield
 
 
 def converted(playbook: Path) -> Conversion:

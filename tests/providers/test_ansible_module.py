@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from resource_api import ManifestError, Runtime
-from resource_api.system.process.trusted_path import SECURE_PATH
 from tests.bundled import execute
-from tests.namespaces import bind, private_mounts
+from tests.namespaces import without_program
 from tests.providers.applied import REGISTRY, reason, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 LINE: dict[str, Any] = {"module": "lineinfile", "args": {"path": "/tmp/x", "line": "hello"}}  # noqa: S108 - never made
 
 
 @pytest.fixture
 def _no_ansible() -> Iterator[None]:
-    """Hide the program from this thread, where the machine has one."""
-    programs = [path for directory in SECURE_PATH.split(":") if (path := Path(directory, "ansible")).exists()]
-    if not programs:
-        yield
-        return
-    with private_mounts():
-        for program in programs:
-            bind(Path("/dev/null"), str(program))
+    """Hide the program from this thread."""
+    with without_program("ansible"):
         yield
 
 
