@@ -44,7 +44,7 @@ from resource_api.plan.replacement import (
     trigger_entries,
 )
 from resource_api.plan.unknowns import output_changes
-from resource_api.prior.former_names import former_name
+from resource_api.prior import former_names
 from resource_api.prior.match import rematch
 
 if TYPE_CHECKING:
@@ -414,7 +414,7 @@ class _Planner:
             changed_instance = predecessor.instance != step.definition.instance
             old_definition = self.queries.functions(predecessor.instance).definition if changed_instance else None
             return step._replace(record=predecessor, old_definition=old_definition)
-        previous = former_name(self.catalog, step.entry, record)
+        previous = former_names.former_name(self.catalog, step.entry, record)
         decided = would_change(step) and not step.deferred
         corrective = decided and is_corrective(step, record, self.prior.state.salt)
         return step._replace(record=record, previous=previous, corrective=corrective)

@@ -63,11 +63,32 @@ else:
         def __getnewargs__(self) -> tuple[Any, ...]:
             return tuple(self)
 
+    new = tuple.__new__
+    #: The constructors of records with one field, two, and so on; Python compiles them once, with this module.
+    _CONSTRUCTORS = (
+        lambda cls, a: new(cls, (a,)),
+        lambda cls, a, b: new(cls, (a, b)),
+        lambda cls, a, b, c: new(cls, (a, b, c)),
+        lambda cls, a, b, c, d: new(cls, (a, b, c, d)),
+        lambda cls, a, b, c, d, e: new(cls, (a, b, c, d, e)),
+        lambda cls, a, b, c, d, e, f: new(cls, (a, b, c, d, e, f)),
+        lambda cls, a, b, c, d, e, f, g: new(cls, (a, b, c, d, e, f, g)),
+        lambda cls, a, b, c, d, e, f, g, h: new(cls, (a, b, c, d, e, f, g, h)),
+        lambda cls, a, b, c, d, e, f, g, h, i: new(cls, (a, b, c, d, e, f, g, h, i)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j: new(cls, (a, b, c, d, e, f, g, h, i, j)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k: new(cls, (a, b, c, d, e, f, g, h, i, j, k)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k, m: new(cls, (a, b, c, d, e, f, g, h, i, j, k, m)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k, m, n: new(cls, (a, b, c, d, e, f, g, h, i, j, k, m, n)),
+        lambda cls, a, b, c, d, e, f, g, h, i, j, k, m, n, p: new(cls, (a, b, c, d, e, f, g, h, i, j, k, m, n, p)),
+    )
+
     @cache
     def _constructor(count: int) -> CodeType:
         """Return the code of a constructor of records with ``count`` fields; each class renames its parameters."""
+        if count <= len(_CONSTRUCTORS):
+            return _CONSTRUCTORS[count - 1].__code__
         fields = "".join(f"field{index}, " for index in range(count))
-        constructor: FunctionType = eval(f"lambda _cls, {fields}: new(_cls, ({fields}))")  # noqa: S307 - our own text
+        constructor: FunctionType = eval(f"lambda cls, {fields}: new(cls, ({fields}))")  # noqa: S307 - our own text
         return constructor.__code__
 
     class _NamedTupleType(type):
@@ -78,7 +99,7 @@ else:
             defaults = {field: body[field] for field in fields if field in body}
             names = {"co_varnames": ("_cls", *fields), "co_name": "__new__", "co_qualname": f"{name}.__new__"}
             code = _constructor(len(fields)).replace(**names)
-            constructor = FunctionType(code, {"new": tuple.__new__}, "__new__", tuple(defaults.values()))
+            constructor = FunctionType(code, {"new": new}, "__new__", tuple(defaults.values()))
             record = {"__slots__": (), "_fields": fields, "_field_defaults": defaults, "__match_args__": fields}
             getters = {field: _GETTER(index, "") for index, field in enumerate(fields)}
             return type(name, (_Record,), {"__new__": constructor, **body, **record, **getters})
