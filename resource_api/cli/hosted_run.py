@@ -84,7 +84,7 @@ def run(
         earlier = ledger.find(settings["rerun"]) if ledger is not None and settings.get("rerun") else None
         hosts = hosted_work.select_hosts(session, manifest, earlier)
         work = hosted_work.prepare(session, command, manifest, hosts, arguments)
-        archive, modules = _archives(session)
+        archive, modules = _archives(session, work)
         key = ledger.key if ledger else b""
         digest = hosted_work.digest(session, work, modules.digest if modules else "", key)
         if earlier is not None:
@@ -193,7 +193,7 @@ class HostedRun:
             modules=self._modules.digest if self._modules is not None else None,
             documents=[document_fields(document) for document in work.documents],
             files=work.files,
-            options=work.options,
+            options={**work.options, "libraries": work.libraries},
             traceparent=_traceparent(),
             operator=f"{os.environ.get('SUDO_USER') or user_name(os.getuid())}@{os.uname().nodename}",
         )
@@ -319,9 +319,9 @@ def _make_directory(path: str) -> None:
         raise UsageError(msg) from error
 
 
-def _archives(session: Session) -> tuple[archives.SentArchive, archives.SentArchive | None]:
-    """Return the archives of this package and of the user's modules."""
-    package = archives.package_archive(f"{_directory()}/payloads")
+def _archives(session: Session, work: Work) -> tuple[archives.SentArchive, archives.SentArchive | None]:
+    """Return the archives of this package, with the libraries that a manifest needs, and of the user's modules."""
+    package = archives.package_archive(f"{_directory()}/payloads", work.libraries)
     modules = [directory for directory in session.registry.directories if directory != BUNDLED]
     return package, archives.modules_archive(modules, session.registry.trust.read)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.catalog.declaration_checks import declaration_problems
 from resource_api.cli import options
 from resource_api.cli.output import threshold
-from resource_api.fleet import host_names, job_inputs
+from resource_api.fleet import archives, host_names, job_inputs
 from resource_api.fleet.inventory import Selection, beside
 from resource_api.fleet.job_inputs import GivenInputs, HostInputs
 from resource_api.fleet.ledger import digest_of
@@ -59,6 +59,12 @@ class Work(NamedTuple):
     is_program: bool = False
     #: Host → the identity of its plan that the user has confirmed.
     confirmed: Mapping[str, Mapping[str, object]] = {}
+
+    @property
+    def libraries(self) -> list[str]:
+        """The libraries that the manifest's functions and types need."""
+        plans = [plan.get("manifest") for plan in islice(self.plans.values(), 1)]
+        return archives.needed_libraries([*(document.data for document in self.documents), *plans])
 
     @property
     def shown_project(self) -> str | None:

@@ -37,6 +37,7 @@ LEFT_OUT: Final = frozenset(
         "packaging/pylock.py",
         "resource_api/agent",
         "resource_api/cli",
+        "resource_api/convert",
         "resource_api/rehearse",
         "resource_api/render/describe.py",
         "resource_api/render/fleet.py",
@@ -63,6 +64,12 @@ LEFT_OUT: Final = frozenset(
 _FLEET: Final = frozenset({"__init__", "job"})
 #: Libraries in pure Python that are sent along.
 LIBRARIES: Final = ("packaging", "sh", "structlog")
+#: Function or type → the libraries in pure Python that it needs, which are sent if a manifest uses it.
+_NEEDED: Final[Mapping[str, Sequence[str]]] = {
+    "template": ("jinja2", "markupsafe"),
+    "toml_setting": ("tomlkit",),
+    **dict.fromkeys(("mysql_database", "mysql_grant", "mysql_user"), ("pymysql",)),
+}
 #: The directories and files of a module path that a host needs.
 _KINDS: Final = ("components", "lib", "policies", "providers", "types")
 _DATA: Final = ("providers.json", "providers.yaml", "providers.yml")
@@ -97,43 +104,64 @@ class Archives:
         return self._archives[digest]
 
 
-def package_archive(directory: str) -> SentArchive:
+def needed_libraries(manifest: object) -> list[str]:
+    """Return the libraries that the functions and types need that a manifest, as JSON data, uses."""
+    names = {name for used in _used_names(manifest) for name in _NEEDED.get(used, ())}
+    return sorted(names)
+
+
+def _used_names(data: object) -> Iterator[str]:
+    """Yield the lower-case types of references that are keys, and the names of functions."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield str(key).partition("[")[0].lower()
+            if key == "invoke" and isinstance(value, str):
+                yield value
+            yield from _used_names(value)
+    elif isinstance(data, list):
+        for item in data:
+            yield from _used_names(item)
+
+
+def package_archive(directory: str, libraries: Sequence[str] = ()) -> SentArchive:
     """Return the archive of this package with the bundled types and the required libraries.
 
-    Compression takes seconds: the archive is cached in ``directory``, which only this user can open, until a file
-    changes.
+    ``libraries`` are added as far as they are installed here. Compression takes seconds: the archive is cached in
+    ``directory``, which only this user can open, until a file changes.
     """
-    files = _package_files()
+    more = [name for name in libraries if PathFinder.find_spec(name) is not None]
+    files = _package_files(more)
     listed = [(name, path, os.stat(path)) for name, path in sorted({**files, "": __file__}.items())]
     text = repr([(name, path, status.st_size, status.st_mtime_ns) for name, path, status in listed])
-    cached = f"{directory}/package-{sha256(text.encode()).hexdigest()}"
+    prefix = "+".join(("package", *more))
+    cached = f"{directory}/{prefix}-{sha256(text.encode()).hexdigest()}"
     with suppress(OSError):
         if private_files.is_private_directory(directory) and (raw := private_files.read(cached)):
             return SentArchive(sha256(raw).hexdigest(), raw)
     archive = make_archive({name: SentFile(Path(path).read_bytes()) for name, path in files.items()})
     with suppress(OSError):
-        _store(directory, cached, archive.raw)
+        _store(directory, prefix, cached, archive.raw)
     return archive
 
 
-def _package_files() -> dict[str, str]:
+def _package_files(libraries: Sequence[str] = ()) -> dict[str, str]:
     """Return the path of each file in the archive of this package."""
     files = dict(_tree(PACKAGE, "resource_api"))
     if BUNDLED != PACKAGE:
         for kind in _KINDS:
             files |= _tree(f"{BUNDLED}/{kind}", f"resource_api/{kind}")
-    for library in LIBRARIES:
+    for library in (*LIBRARIES, *libraries):
         files |= _library(library)
     return files
 
 
-def _store(directory: str, path: str, raw: bytes) -> None:
-    """Write the cached archive and remove older ones. Raise ``OSError``."""
+def _store(directory: str, prefix: str, path: str, raw: bytes) -> None:
+    """Write the cached archive and remove older ones with the same libraries. Raise ``OSError``."""
     make_directory(directory)
     if private_files.is_private_directory(directory):
         private_files.replace(path, raw)
         for name in os.listdir(directory):
-            if name.startswith("package-") and f"{directory}/{name}" != path:
+            if name.startswith(f"{prefix}-") and f"{directory}/{name}" != path:
                 os.unlink(f"{directory}/{name}")
 
 

@@ -12,7 +12,7 @@ from tests.command import environment_of
 from tests.scenarios.conftest import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from tests.fleet.sshd import Server
@@ -36,10 +36,10 @@ class SshFleet:
         (self.site / name).parent.mkdir(parents=True, exist_ok=True)
         (self.site / name).write_text(text)
 
-    def run(self, *words: str, **environment: Any) -> Outcome:
-        """Give a command, and compare its JSON with its schema."""
+    def run(self, *words: str, program: Sequence[str] = ("-m", "resource_api"), **environment: Any) -> Outcome:
+        """Give a command, and compare its JSON with its schema; ``program``: the arguments of Python before it."""
         process = subprocess.run(
-            [sys.executable, "-m", "resource_api", *words],
+            [sys.executable, *program, *words],
             cwd=self.site,
             env=self.environment | environment,
             capture_output=True,

@@ -66,7 +66,7 @@ from resource_api.system.log import ForwardedLog
 from resource_api.system.process import core_dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.fleet.job import HostJob
     from resource_api.model.declaration import Manifest
@@ -363,6 +363,7 @@ def run_job(run: HostRun) -> int:
 
     Raise as ``Runtime`` does, ``Superseded`` for an earlier job, ``StateLocked`` while another job runs.
     """
+    _check_libraries(run.options.get("libraries", ()))
     command = _COMMANDS.get(run.job.command, _read)
     if (journal := run.journal()) is None:
         return command(run)
@@ -377,6 +378,14 @@ def run_job(run: HostRun) -> int:
         if not run.interrupts.came:
             journal.finish(JobReport(code, run.report_documents))
         return code
+
+
+def _check_libraries(names: Iterable[str]) -> None:
+    """Raise ``ManifestError`` for libraries that the manifest needs, and neither this host nor the sender has."""
+    if missing := [name for name in names if find_spec(name) is None]:
+        advice = "install it there, or beside the program that sends the manifest"
+        message = f"the manifest needs the Python library {', '.join(missing)}, which this host lacks; {advice}"
+        raise ManifestError([Problem(None, message, code="library")])
 
 
 def _apply(run: HostRun) -> int:
