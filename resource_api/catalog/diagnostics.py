@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values.errors import Problem, nearest, nearest_word
+from resource_api.model.values.errors import Problem, nearest_word
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -56,10 +56,9 @@ class Diagnostics:
 
     def unknown_attribute(self, entry: Entry, attribute: str, names: Collection[str]) -> None:
         """Add the error that a resource has no ``attribute``, with the nearest of ``names`` as a suggestion."""
-        arguments = attribute, names, "attribute", entry.definition.name
-        self._suggested.setdefault(entry.index, set()).add(nearest_word(*arguments))
-        message = f"unknown attribute '{attribute}'"
-        self.resource_error(entry, attribute, message, "unknown_attribute", nearest(*arguments))
+        word, hint = nearest_word(attribute, names, "attribute", entry.definition.name)
+        self._suggested.setdefault(entry.index, set()).add(word)
+        self.resource_error(entry, attribute, f"unknown attribute '{attribute}'", "unknown_attribute", hint)
 
     def suggested(self, entry: Entry) -> Collection[str]:
         """Return the attributes that are suggested to a resource: that they are missing is the same mistake."""

@@ -404,12 +404,11 @@ class Expander:
         arguments = {**self._manifest.defaults_of(component.declaration), **component.declaration.attributes}
         declared = definition.attributes
         names = declared.keys() | METAPARAMETERS
-        unknown = arguments.keys() - declared.keys()
-        for name in unknown:
-            hint = nearest(name, names, "attribute")
+        misspelt = set()  # that such an input is missing is the same mistake
+        for name in arguments.keys() - declared.keys():
+            word, hint = nearest_word(name, names, "attribute")
+            misspelt.add(word)
             self._error(component, name, f"unknown input '{name}'", "unknown_attribute", hint)
-        # That an input is missing which was written with a typo is the same mistake.
-        misspelt = {nearest_word(name, names, "attribute") for name in unknown}
         inputs = {}
         for name, attribute in declared.items():
             if name not in arguments and attribute.has_default:

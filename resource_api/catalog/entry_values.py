@@ -419,14 +419,14 @@ class Evaluator:
             if should is not before:
                 _keep_written(entry, before)
             entry_problems = problems.get(index, ()) if problems else ()
-            for problem in self._distinct(entry, entry_problems):
+            for problem in self._distinct(entry, entry_problems) if entry_problems else ():
                 self._diagnostics.add(entry, problem)
             if not entry_problems or not any(problem.severity == "error" for problem in entry_problems):
                 identify(entry, self._table, self._diagnostics, self._scope)
 
     def _distinct(self, entry: Entry, problems: Sequence[Problem]) -> Sequence[Problem]:
         """Return problems without those of missing attributes that were written with a typo, which is reported."""
-        suggested = self._diagnostics.suggested(entry) if problems else ()
+        suggested = self._diagnostics.suggested(entry)
         hidden = [canonicalize.missing_attribute(entry.definition, name) for name in suggested]
         return [problem for problem in problems if problem not in hidden] if hidden else problems
 

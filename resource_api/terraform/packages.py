@@ -178,12 +178,12 @@ def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -
         status = os.fstat(file.fileno())
         identity = package.path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
         directory = os.path.join(cache, hashlib.sha256(repr(identity).encode()).hexdigest())
-        if os.path.isdir(directory):
-            return directory
         make_directory(cache)
         if not private_files.is_private_directory(cache):
             msg = f"{cache} is not a directory that only you can change; run: chmod 700 {cache}"
             raise ResourceError(msg)
+        if os.path.isdir(directory):
+            return directory
         temporary = tempfile.mkdtemp(dir=cache)
         try:
             for member in archive_members.members(file, _LIMITS):

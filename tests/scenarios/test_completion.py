@@ -217,16 +217,18 @@ def test_completing_runs_no_manifest_and_no_provider(bench: Bench) -> None:
 
 def test_completing_a_command_imports_no_command(bench: Bench) -> None:
     """The names and summaries are known before any is imported."""
+    program = "import atexit, sys; from resource_api.__main__ import main; atexit.register(lambda: print(*sys.modules))"
     process = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "resource_api", "sta"],
+        [sys.executable, "-c", f"{program}; main()", "sta"],
         env=bench.environment | {"_RESOURCE_API_COMPLETE": "zsh_complete"},
         check=True,
         capture_output=True,
         text=True,
     )
     assert process.stdout.startswith("plain\0state\0")
-    assert "resource_api.cli.completion" in process.stderr
-    assert "resource_api.cli.commands" not in process.stderr
+    modules = process.stdout.splitlines()[-1].split()
+    assert "resource_api.cli.completion" in modules
+    assert "resource_api.cli.commands" not in modules
 
 
 def test_inputs_and_resources_are_found_in_a_manifest_that_is_not_complete(bench: Bench) -> None:

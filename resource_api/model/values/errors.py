@@ -96,11 +96,11 @@ def nearest(word: str, words: Iterable[str], context: str = "", type_name: str =
     return suggest(word, words, context, type_name)
 
 
-def nearest_word(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> str:
-    """Return the word that the hint of ``nearest`` names, or ""."""
-    from resource_api.model.values.suggestions import suggested_word
+def nearest_word(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> tuple[str, str]:
+    """Return the word that the hint of ``nearest`` names, or "", and the hint."""
+    from resource_api.model.values.suggestions import suggest_word
 
-    return suggested_word(word, words, context, type_name)
+    return suggest_word(word, words, context, type_name)
 
 
 def hint(word: object, words: Iterable[str], context: str = "") -> str:

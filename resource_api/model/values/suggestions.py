@@ -43,20 +43,16 @@ def suggest(word: str, words: Iterable[str], context: str = "", type_name: str =
 
     ``context`` and ``type_name`` select the words of other tools: ``attribute`` and a type, or ``option`` alone.
     """
-    equivalent, sentence = _nearest(word, words, context, type_name)
-    return f"{_question(equivalent)} {sentence}".strip()
+    return suggest_word(word, words, context, type_name)[1]
 
 
-def suggested_word(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> str:
-    """Return the word that ``suggest`` names, or ""."""
-    return _nearest(word, words, context, type_name)[0]
-
-
-def _nearest(word: str, words: Iterable[str], context: str, type_name: str) -> tuple[str, str]:
-    """Return the word among ``words`` to suggest, and a sentence; each may be empty."""
+def suggest_word(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> tuple[str, str]:
+    """Return the word that ``suggest`` names, or "", and its text."""
     names = sorted(words)
-    advice = _of_another_tool(word, names, context, type_name)
-    return advice if any(advice) else (closest(word, names), "")
+    equivalent, sentence = _of_another_tool(word, names, context, type_name)
+    if not (equivalent or sentence):
+        equivalent = closest(word, names)
+    return equivalent, f"{_question(equivalent)} {sentence}".strip()
 
 
 def _of_another_tool(word: str, words: Collection[str], context: str, type_name: str) -> tuple[str, str]:
