@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from lib import whole_directory
 from lib.sensitive import new_mode, reveal
-from resource_api import ResourceError, files
+from resource_api import Change, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
-    from resource_api import Change, Context, Resource
+    from resource_api import Context, Resource
 
 #: Largest file in bytes.
 LARGEST = 1024 * 1024
@@ -53,10 +54,22 @@ def contents(changes: Mapping[str, Change]) -> dict[str, bytes | None]:
     return {name: None if should["ensure"] == "absent" else should["content"].encode() for name, should in declared}
 
 
+def complete(changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Change]:
+    """Return the changes of a plan but the removals, and the files whose content the plan does not know yet."""
+    return {
+        name: Change(None, should)
+        for name, should in changes.items()
+        if should["ensure"] != "absent" and isinstance(reveal(should.get("content")), str)
+    }
+
+
 @contextmanager
-def staged(changes: Mapping[str, Change]) -> Iterator[str]:
-    """Return a directory of root with the present files of ``changes`` under their names, until the block ends."""
-    with whole_directory.stage() as directory:
+def staged(
+    changes: Mapping[str, Change],
+    temporary_directory: Callable[[], AbstractContextManager[str]] = whole_directory.stage,
+) -> Iterator[str]:
+    """Return a temporary directory with the present files of ``changes`` under their names, until the block ends."""
+    with temporary_directory() as directory:
         for name, content in contents(changes).items():
             if content is not None:
                 whole_directory.write(f"{directory}/{name}", content)

@@ -7,13 +7,15 @@ import os
 import re
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib import listing
-from resource_api import ResourceError, files
+from resource_api import CommandError, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
 #: Only root can write beside it. One directory for all runs, so that a killed one leaves no other than this.
 STAGE = "/run/resource-api.stage"
@@ -71,14 +73,43 @@ class WholeDirectory(NamedTuple):
     errors: Callable[[Copy], list[str]]
     mode: int = 0o644
 
-    def verify(self, contents: Mapping[str, bytes | None]) -> None:
+    def refusals(self, contents: Mapping[str, bytes | None]) -> Iterator[tuple[str, str]]:
+        """Yield the name of each file whose new content the program refuses, and its errors: for a plan.
+
+        The copies are in a temporary directory, so that a plan waits for no other run. Programs ignore the files of
+        other users than root, so that nothing is yielded for these.
+        """
+        if os.geteuid() or not any(contents.values()) or not (message := self._refusal(contents)):
+            return
+        messages = {name: self._refusal({name: content}) for name, content in contents.items() if content is not None}
+        if any(messages.values()):
+            yield from ((name, text) for name, text in messages.items() if text)
+        else:
+            yield list(messages)[-1], message
+
+    def _refusal(self, contents: Mapping[str, bytes | None]) -> str:
+        """Return the errors that new contents of files cause, or ""; also where the program cannot be run."""
+        try:
+            self.verify(contents, TemporaryDirectory)
+        except (CommandError, OSError):
+            return ""
+        except ResourceError as error:
+            return str(error)
+        return ""
+
+    def verify(
+        self,
+        contents: Mapping[str, bytes | None],
+        temporary_directory: Callable[[], AbstractContextManager[str]] = stage,
+    ) -> None:
         """Raise ``ResourceError`` with the errors that new contents of files cause, and the other files involved.
 
-        ``contents`` are by the names of the files, None for a removal. Errors without the change do not count.
+        ``contents`` are by the names of the files, None for a removal. Errors without the change do not count. The
+        copies are in a ``temporary_directory``.
         """
         present = [path.name for path in listing.matching(self.path)]
         names_of_rest = [name for name in present if name not in contents]
-        with stage() as root:
+        with temporary_directory() as root:
             errors = self._read(f"{root}/new", contents, names_of_rest)
             present_errors = self._read(f"{root}/old", {}, present) if errors else {}
             if broken := {name for name in names_of_rest if _names(f"{self.path}/{name}", "\n".join(present_errors))}:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites, program_checked_files
 from lib.whole_directory import WholeDirectory
-from resource_api import BaseProvider, Command
+from resource_api import BaseProvider, Change, Command, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from lib.whole_directory import Copy
-    from resource_api import Change, Context, Problem, Resource
+    from resource_api import Context, Resource
 
 DIRECTORY = "/etc/logrotate.d"
 MAIN = "/etc/logrotate.conf"
@@ -49,15 +49,23 @@ class Provider(BaseProvider):
         """Verify all rules as they will be, also those of packages, and write each file."""
         contents = program_checked_files.contents(changes)
         if any(contents.values()):
-            WholeDirectory(DIRECTORY, MAIN, "include {}", self._errors).verify(contents)
+            self._directory.verify(contents)
         for name, (is_, should) in changes.items():
             with context.processing(name, is_, should):
                 program_checked_files.write(DIRECTORY, name, should)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that rules cannot be verified."""
+        """Yield that rules cannot be verified, or else the errors of those that logrotate refuses."""
         missing = list(prerequisites.missing_program(None, "logrotate", needs="Package[logrotate]"))
-        return prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: f"{DIRECTORY}/{name}")
+        yield from prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: f"{DIRECTORY}/{name}")
+        if not missing:
+            contents = program_checked_files.contents(program_checked_files.complete(changes))
+            refusals = self._directory.refusals(contents)
+            yield from ((name, Problem("content", message)) for name, message in refusals)
+
+    @property
+    def _directory(self) -> WholeDirectory:
+        return WholeDirectory(DIRECTORY, MAIN, "include {}", self._errors)
 
     def _errors(self, copy: Copy) -> list[str]:
         """Return the errors of all rules, each with its file and line; a log that does not exist now is no error."""

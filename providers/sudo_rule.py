@@ -92,20 +92,29 @@ class Provider(BaseProvider):
         return {"content": f"{files.printable(text).rstrip()}\n"}
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of a rule: sudo."""
+        """Yield that sudo is missing, or else the errors of the rules that it refuses."""
         missing = list(prerequisites.missing_program(None, "visudo", needs="Package[sudo]"))
-        return prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: str(DIRECTORY / name))
+        yield from prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: str(DIRECTORY / name))
+        if missing:
+            return
+        whole = {"user", "commands"}
+        known = {name: should for name, should in changes.items() if should.get("content") or whole <= should.keys()}
+        texts = {name: _text(name, None, should) for name, should in known.items()}
+        for name, message in self._directory.refusals(_encoded(texts)):
+            yield name, Problem("content" if changes[name].get("content") else "commands", message)
+
+    @property
+    def _directory(self) -> WholeDirectory:
+        return WholeDirectory(str(DIRECTORY), MAIN, "@includedir {}", self._errors, 0o440)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Check all rules as they will be, also undeclared ones, then write and remove their files."""
         # A rule that was read as a content, and is declared by its parts, is read by these from now on.
         self._by_content.difference_update(name for name, (_, should) in changes.items() if not should.get("content"))
         texts = {name: _text(name, *change) for name, change in changes.items()}
-        contents = {
-            name: text if text is None else text.encode("utf-8", "surrogateescape") for name, text in texts.items()
-        }
+        contents = _encoded(texts)
         if any(contents.values()):
-            WholeDirectory(str(DIRECTORY), MAIN, "@includedir {}", self._errors, 0o440).verify(contents)
+            self._directory.verify(contents)
         with files.Batch() as batch:
             for name, content in contents.items():
                 if content is None:
@@ -131,6 +140,10 @@ def _read(path: str) -> str | None:
     if status.st_uid or status.st_mode & stat.S_IWOTH or (status.st_gid and status.st_mode & stat.S_IWGRP):
         return None
     return files.read(path, LARGEST).decode("utf-8", "surrogateescape")
+
+
+def _encoded(texts: Mapping[str, str | None]) -> dict[str, bytes | None]:
+    return {name: text if text is None else text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
 
 
 def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | None:

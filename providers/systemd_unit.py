@@ -6,16 +6,17 @@ import os
 import re
 import stat
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lib import listing, prerequisites, program_checked_files, systemd_units, whole_directory
 from lib.services import short_name
-from resource_api import BaseProvider, Command, CommandError, ResourceError, SideEffect
+from resource_api import BaseProvider, Command, CommandError, Problem, ResourceError, SideEffect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from resource_api import Change, Context, Problem, Resource
+    from resource_api import Change, Context, Resource
 
 DIRECTORY = "/etc/systemd/system"
 #: Exists while systemd manages this machine: sd_booted(3).
@@ -70,13 +71,19 @@ class Provider(BaseProvider):
                     self.systemctl("daemon-reload")
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that units cannot be verified."""
+        """Yield that units cannot be verified, or else the errors of those that systemd refuses."""
         missing = list(prerequisites.missing_program("verify", "systemd-analyze", needs="Package[systemd]"))
-        return prerequisites.of_files(
+        yield from prerequisites.of_files(
             changes,
             lambda _name, should: missing if should["ensure"] == "present" and should["verify"] else [],
             lambda name: f"{DIRECTORY}/{name}",
         )
+        if missing:
+            return
+        complete = program_checked_files.complete(changes)
+        with program_checked_files.staged(complete, TemporaryDirectory) as stage:
+            for name in [name for name, change in complete.items() if change.should["verify"]]:
+                yield from ((name, problem) for problem in self._refusal(stage, name))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the units that are stopped and disabled because the file of their unit is removed, and with it."""
@@ -92,6 +99,13 @@ class Provider(BaseProvider):
             disabled = [name] if systemd_units.enabled(unit) is True else []
             for affected in [*disabled, *units.installed_with(name, "disable")]:
                 yield name, SideEffect(short_name(affected), "disable", "service", {"enable": False})
+
+    def _refusal(self, stage: str, name: str) -> Iterator[Problem]:
+        """Yield the errors that the file in ``stage`` causes."""
+        try:
+            self._verify(stage, name)
+        except ResourceError as error:
+            yield Problem("content", str(error))
 
     def _verify(self, stage: str, name: str) -> None:
         """Raise ``ResourceError`` with the errors that the file in ``stage`` causes in its units.

@@ -24,6 +24,7 @@ A section begins with the paths of its logs, separated by blanks. Settings are t
 alone, `false` its negation (`nocompress`, `notifempty`), other values follow the word. `rotate_every` is `hourly`,
 `daily`, `weekly`, `monthly` or `yearly`. A script, such as `postrotate`, is a line or a list of lines. Before a file is
 written, `logrotate --debug` checks the whole directory; a log that another file has is an error that names both.
+The plan warns of these errors.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),

@@ -25,9 +25,9 @@ TYPE = TypeDefinition(
         Defaults:%admin timestamp_timeout=5
 
 Before a file is written, `visudo` checks /etc/sudoers and the whole directory. An error, such as an alias that another
-file has too, names the files, and nothing changes. The file has mode 0440 and belongs to root. One that others can
-write is written anew, because sudo ignores it. Comments stay unless `content` is declared. A file that is not one such
-rule is shown with its `content`.
+file has too, names the files, and nothing changes; the plan warns of it. The file has mode 0440 and belongs to root.
+One that others can write is written anew, because sudo ignores it. Comments stay unless `content` is declared. A file
+that is not one such rule is shown with its `content`.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),

@@ -36,8 +36,9 @@ TYPE = TypeDefinition(
 
 The name is the file's: `backup.timer`, `worker@.service`, or for a drop-in `nginx.service.d/limits.conf`. Before a file
 is written, `systemd-analyze verify` checks the unit, together with other drop-ins and with units that change in the
-same step; a conflict names the other drop-in. One `daemon-reload` loads all changed files. Declare a `Service` to start
-and enable a unit. It comes after its unit automatically, and is restarted if it subscribes to it.
+same step; a conflict names the other drop-in. The plan warns of errors. One `daemon-reload` loads all changed files.
+Declare a `Service` to start and enable a unit. It comes after its unit automatically, and is restarted if it subscribes
+to it.
 
 `ensure: absent` stops and disables the unit, unless a file of the distribution takes its place, and removes the file.
 """,

@@ -11,7 +11,7 @@ import pytest
 
 from resource_api import ManifestError
 from resource_api.testing import ProviderCompliance
-from tests.providers.applied import reason, run
+from tests.providers.applied import reason, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,10 @@ def test_a_rule_rotates_a_log(tmp_path: Path) -> None:
     ],
 )
 def test_what_logrotate_would_not_accept_is_not_written(content: Any, reason: str) -> None:
-    """The reason is what it says; the other rules are written."""
+    """The reason is what it says, and a warning in the plan; the other rules are written."""
+    before = sorted(PLACE.iterdir())
+    [warning] = warned({"Logrotate_rule[ra-test]": {"content": content}, "Logrotate_rule[ra-good]": {"content": RULE}})
+    assert (reason in warning, sorted(PLACE.iterdir())) == (True, before)
     report, lines = run({"Logrotate_rule[ra-test]": {"content": content}, "Logrotate_rule[ra-good]": {"content": RULE}})
     [error] = [step.error for step in report.steps if step.error]
     assert reason in error

@@ -11,7 +11,7 @@ import pytest
 from resource_api import ManifestError, Registry, Runtime
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
-from tests.providers.applied import converge
+from tests.providers.applied import converge, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,11 +65,13 @@ def test_sudo_obeys_the_rule_while_it_is_present() -> None:
     "wrong", [{**RULE, "commands": ["relative"]}, {"content": "nobody ALL"}, {"content": "@includ x"}]
 )
 def test_what_sudo_cannot_read_is_not_written(wrong: dict[str, Any]) -> None:
-    """Neither as a new file nor over an old one; others of the same call are written."""
+    """Neither as a new file nor over an old one; the plan warns, and others of the same call are written."""
     for before in (None, "nobody ALL = /bin/true\n"):
         if before:
             (DIRECTORY / "ra-test").write_text(before)
         resources = {"Sudo_rule[ra-test]": wrong, "Sudo_rule[ra-test-good]": RULE}
+        [warning] = warned(resources)
+        assert "/etc/sudoers.d/ra-test:1:" in warning
         report = Runtime(Registry.from_path(), log=Log("off")).apply({"resources": resources})
         assert (report.steps[0].status, "/etc/sudoers.d/ra-test:1:" in str(report.steps[0].error)) == ("failed", True)
         assert (DIRECTORY / "ra-test").read_text() == before if before else not (DIRECTORY / "ra-test").exists()

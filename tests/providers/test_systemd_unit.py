@@ -11,7 +11,7 @@ import pytest
 
 from resource_api import ManifestError
 from resource_api.testing import ProviderCompliance
-from tests.providers.applied import reason, run
+from tests.providers.applied import reason, run, warned
 from tests.systemd_machine import Machine, started_machine
 
 if TYPE_CHECKING:
@@ -64,8 +64,10 @@ class TestFiles:
         ],
     )
     def test_what_systemd_would_not_accept_is_not_written(self, name: str, content: Any, reason: str) -> None:
-        """The reason is what systemd-analyze says; other units of the call are written."""
+        """The reason is what systemd-analyze says, and a warning in the plan; other units of the call are written."""
         resources = {f"Systemd_unit[{name}]": {"content": content}, "Systemd_unit[ra-good.service]": {"content": SLEEP}}
+        [warning] = warned(resources)
+        assert reason in warning
         report, lines = run(resources)
         assert [line for line in lines if line.startswith("warning")] == []
         [error] = [step.error for step in report.steps if step.error]
