@@ -55,6 +55,11 @@ def destroy_question(summary: Summary, projects: str, stack: str, suffix: str = 
     return f"{question.capitalize()} of project {escape(projects)}, stack {escape(stack)}{suffix}?"
 
 
+def nothing_recorded(project: str, stack: str) -> str:
+    """Return the note of a destruction without anything to do."""
+    return f"nothing is recorded for project {escape(project)}, stack {escape(stack)}"
+
+
 def report(report: RunReport) -> str:
     """Return ``Applied in 1.2 s: 1 created, 12 unchanged.``; other counts that are zero are left out.
 

@@ -44,6 +44,17 @@ def asking(recorded: Bench) -> Iterator[Callable[..., Terminal]]:
         terminal.__exit__()
 
 
+def test_without_anything_recorded_it_says_so(recorded: Bench) -> None:
+    """On stderr, with the project and the stack; JSON and a run under noop are as before."""
+    assert recorded.apply(A).code == 0
+    first, second = (recorded.run("destroy", "site.yaml", "--yes") for _ in range(2))
+    assert ("1 deleted" in first.out, first.err.count("is recorded")) == (True, 0)
+    assert second.err == "Notice: nothing is recorded for project site, stack default\n"
+    assert second.out.endswith(": 0 unchanged.\n")
+    document = recorded.run("destroy", "site.yaml", "--yes", "--json")
+    assert "is recorded" not in document.out + document.err + recorded.run("destroy", "site.yaml", "--noop").err
+
+
 def test_while_it_asks_no_other_run_changes_what_it_has_shown(recorded: Bench, asking: Callable[..., Terminal]) -> None:
     """An apply by another controller is told who holds the lock; what is deleted then is what was shown."""
     assert recorded.apply(A).code == 0

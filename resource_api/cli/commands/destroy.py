@@ -11,7 +11,7 @@ from resource_api.cli.commands import asker, run_on_hosts
 from resource_api.cli.commands.plan import out_option, show_plan
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
-from resource_api.render.text import destroy_question
+from resource_api.render.text import destroy_question, nothing_recorded
 
 if TYPE_CHECKING:
     from resource_api.cli.session import Session
@@ -55,10 +55,7 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
     inputs, run_options = session.inputs.values, options.run_options({**settings, "noop": noop})
 
     def on_plan(planned: Plan) -> None:
-        if noop:
-            session.console.show_noop(planned)
-        elif not (yes or session.json):
-            session.output.print(session.console.plan_lines(planned))
+        _show(session, planned, noop=noop, asks=not yes)
         if confirm is not None and planned.summary.changed:
             question = destroy_question(planned.summary, *session.runtime.name(planned.catalog))
             if not confirm(question):
@@ -69,3 +66,14 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
     except _DeclinedError:
         return 1
     return session.show_report(report)
+
+
+def _show(session: Session, planned: Plan, *, noop: bool, asks: bool) -> None:
+    """Print the plan before the question or under noop; log that nothing is recorded."""
+    if noop:
+        session.console.show_noop(planned)
+    elif not session.json:
+        if asks:
+            session.output.print(session.console.plan_lines(planned))
+        if not (planned.steps or planned.prior.state.records):
+            session.log.write("notice", "", nothing_recorded(*session.runtime.name(planned.catalog)))
