@@ -356,7 +356,9 @@ def _declare_handler(module: ModuleTask) -> None:
             return
         if name is None or state not in {"restarted", "reloaded"}:
             refuse("a handler that neither restarts nor reloads a service")
-        module.declare("service", name, {"refresh": state.removesuffix("ed")})
+        # Ansible's `restarted` also starts a service that does not run, which a refresh does not.
+        running = {"ensure": "running"} if state == "restarted" else {}
+        module.declare("service", name, {**running, "refresh": state.removesuffix("ed")})
     elif task.short in _COMMANDS:
         command_modules.command(module)
         module.check_all_used()

@@ -354,6 +354,18 @@ def test_handlers_are_resources_that_are_notified(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [("restarted", {"ensure": "running", "refresh": "restart"}), ("reloaded", {"refresh": "reload"})],
+)
+def test_a_handler_that_restarts_a_service_starts_it(tmp_path: Path, state: str, expected: dict[str, str]) -> None:
+    """Also where no task declares the service; one that reloads it starts nothing."""
+    playbook = tmp_path / "p.yml"
+    handlers = f"  handlers:\n    - {{name: act, service: {{name: a, state: {state}}}}}\n"
+    playbook.write_text(task("- {copy: {dest: /etc/a, content: x}, notify: act}\n") + handlers)
+    assert manifest_of(converted(playbook))["resources"]["Service[a]"] == expected
+
+
 def test_results_become_notifications_guards_and_references(tmp_path: Path) -> None:
     """A change notifies, a check is a guard, another result is that of an `ansible_module`."""
     text = """
