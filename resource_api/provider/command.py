@@ -159,7 +159,7 @@ class Command:
         context = run.context
         if context is None or not context.noop or context.reading or self.read_only:
             return False
-        run.log("notice", [f"Skipping '{run.shown}' (noop)"])
+        run.log("notice", [f"Skipping {run.quoted} (noop)"])
         return True
 
     def _prepare(
@@ -194,7 +194,7 @@ class _Discarded:
 
     def __del__(self) -> None:
         if not self.started:
-            text = f"'{self._run.shown}' was not run: nothing iterates over what lines() returned ({self._place})"
+            text = f"{self._run.quoted} was not run: nothing iterates over what lines() returned ({self._place})"
             self._context.mistakes.append(CommandError(text, self._run.argv))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values.errors import CommandError
 from resource_api.model.values.masking import Mask
+from resource_api.model.values.text import quote_command
 from resource_api.system.foreign_lines import LineSplitter, decode
 from resource_api.system.process import identity, invocation_checks, trusted_path
 from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
@@ -69,6 +70,8 @@ class ProgramRun:
         text = shlex.join(self.argv)
         self._mask = Mask() if context is None else context.mask
         self.shown = text if len(text) <= _MAX_SHOWN else f"{self._mask(text)[:_MAX_SHOWN]}..."
+        #: As in messages.
+        self.quoted = quote_command(self.shown)
         self.context = context
         self.exit_code = 0
         self._started = 0.0
@@ -115,7 +118,7 @@ class ProgramRun:
         """Run the program and yield its stdout as it arrives; stderr is logged, its end kept."""
         seconds_left = self._timer()
         self._started = time.monotonic()
-        self.log("debug", [f"Executing '{self.shown}'{self._as_user}"])
+        self.log("debug", [f"Executing {self.quoted}{self._as_user}"])
         lines = LineSplitter(self._mask)
         try:
             with self._start() as process:
@@ -144,8 +147,8 @@ class ProgramRun:
 
     def _log_end(self) -> None:
         """Log how it ended."""
-        success = f"Successfully executed '{self.shown}'"
-        text = f"'{self.shown}' {describe_exit(self.exit_code)}" if self.exit_code else success
+        success = f"Successfully executed {self.quoted}"
+        text = f"{self.quoted} {describe_exit(self.exit_code)}" if self.exit_code else success
         self.log("debug", [text], exit_code=self.exit_code, seconds=round(time.monotonic() - self._started, 6))
 
     def log(self, level: str, messages: list[str], **fields: Any) -> None:
@@ -166,7 +169,7 @@ class ProgramRun:
         stderr = self.stderr
         masked = self._mask(stderr)
         last = "; ".join([line.strip() for line in masked.splitlines() if line.strip()][-5:])[-2000:]
-        message = f"'{self.shown}' {failure}: {last}" if last else f"'{self.shown}' {failure}"
+        message = f"{self.quoted} {failure}: {last}" if last else f"{self.quoted} {failure}"
         raise CommandError(message, self.argv, exit_code, stderr) from None
 
     @property

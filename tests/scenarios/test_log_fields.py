@@ -183,9 +183,9 @@ FIELDS: Final[dict[str, tuple[dict[str, str], Callable[[Any], bool]]]] = {
         lambda value: value == {"old": ["<sensitive>"]},
     ),
     "should": ({"message": "Updating size: resized", "subject": "Gadget[new]"}, lambda value: value == 2),
-    "command": ({"message": "'/bin/sh -c 'exit 3'' returned 3"}, lambda value: value == "/bin/sh -c 'exit 3'"),
-    "exit_code": ({"message": "'/bin/sh -c 'exit 3'' returned 3"}, lambda value: value == 3),
-    "seconds": ({"message": "'/bin/sh -c 'exit 3'' returned 3"}, lambda value: 0 < value < 30),
+    "command": ({"message": """"/bin/sh -c 'exit 3'" returned 3"""}, lambda value: value == "/bin/sh -c 'exit 3'"),
+    "exit_code": ({"message": """"/bin/sh -c 'exit 3'" returned 3"""}, lambda value: value == 3),
+    "seconds": ({"message": """"/bin/sh -c 'exit 3'" returned 3"""}, lambda value: 0 < value < 30),
     "status": ({"subject": "Gadget[left]"}, lambda value: value == "skipped"),
 }
 
@@ -221,13 +221,13 @@ def test_output_of_a_program_has_its_command(house: Bench) -> None:
     result = [event for event in events(house) if event["subject"] == "Gadget[new]" and "command" in event]
     first, second = "/bin/sh -c 'echo out; echo $TOKEN'", "/bin/sh -c 'echo err >&2'"
     assert [(item["command"], item["level"], item["message"]) for item in result] == [
-        (first, "debug", f"Executing '{first}'"),
+        (first, "debug", f'Executing "{first}"'),
         (first, "debug", "out"),
         (first, "debug", "<sensitive>"),
-        (first, "debug", f"Successfully executed '{first}'"),
-        (second, "debug", f"Executing '{second}'"),
+        (first, "debug", f'Successfully executed "{first}"'),
+        (second, "debug", f'Executing "{second}"'),
         (second, "warning", "err"),
-        (second, "debug", f"Successfully executed '{second}'"),
+        (second, "debug", f'Successfully executed "{second}"'),
     ]
 
 
@@ -276,7 +276,7 @@ def test_a_program_that_configures_nothing_sees_warnings_and_errors(house: Bench
     program = house.write("plain.py", script)
     lines = run_program(house, program).stderr.splitlines()
     assert "Gadget[left]: skipped because Gadget[bad] failed" in lines
-    assert "Gadget[bad]: Updating failed: '/bin/sh -c 'exit 3'' returned 3 (site.yaml:6)" in lines
+    assert """Gadget[bad]: Updating failed: "/bin/sh -c 'exit 3'" returned 3 (site.yaml:6)""" in lines
     assert not any("Successfully" in line for line in lines)
     assert run_program(house, program, "silent").stderr == ""
 

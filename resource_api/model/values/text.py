@@ -66,6 +66,11 @@ def show(value: object) -> str:
     return escape(str(value))
 
 
+def quote_command(text: str) -> str:
+    """Return a command line in quotes; in double ones where it contains single ones, as those of a shell's words."""
+    return f'"{text}"' if "'" in text else f"'{text}'"
+
+
 def show_name(name: object) -> str:
     """Return the canonical name of a resource as text; two or more namevars are separated by commas."""
     return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)

@@ -122,7 +122,7 @@ def test_lines_raise_at_the_end_for_an_exit_code() -> None:
     """All lines are delivered before the failure is."""
     lines = Provider().sh.lines("-c", "echo a; echo broken >&2; exit 4")
     assert next(lines) == "a"
-    assert message(lambda: next(lines)) == "'sh -c 'echo a; echo broken >&2; exit 4'' returned 4: broken"
+    assert message(lambda: next(lines)) == """"sh -c 'echo a; echo broken >&2; exit 4'" returned 4: broken"""
 
 
 def test_closing_lines_early_stops_the_program(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_closing_lines_early_stops_the_program(tmp_path: Path) -> None:
 def test_a_line_without_end_uses_limited_memory() -> None:
     """A program that never ends its line is stopped."""
     endless = Provider().sh.lines("-c", "cat /dev/zero")
-    assert message(lambda: list(endless)) == "'sh -c 'cat /dev/zero'' wrote a line of more than 16 MiB"
+    assert message(lambda: list(endless)) == """"sh -c 'cat /dev/zero'" wrote a line of more than 16 MiB"""
 
 
 def test_output_without_end_uses_limited_memory() -> None:
@@ -389,8 +389,8 @@ def test_a_command_logs_what_it_does(in_call: ProviderCall) -> None:
     assert in_call.log_lines()[0] == "Debug: Apt_key[k]: Started updating"
     written = sorted(in_call.log_lines()[2:-2])
     assert written == [*(f"Debug: Apt_key[k]: {line}" for line in "abc"), "Warning: Apt_key[k]: w"]
-    assert in_call.log_lines()[1] == f"Debug: Apt_key[k]: Executing '{text}'"
-    assert in_call.log_lines()[-2] == f"Debug: Apt_key[k]: Successfully executed '{text}'"
+    assert in_call.log_lines()[1] == f'Debug: Apt_key[k]: Executing "{text}"'
+    assert in_call.log_lines()[-2] == f'Debug: Apt_key[k]: Successfully executed "{text}"'
 
 
 def test_a_failure_logs_no_success(in_call: ProviderCall) -> None:
@@ -398,7 +398,7 @@ def test_a_failure_logs_no_success(in_call: ProviderCall) -> None:
     assert "returned 2" in message(lambda: in_call.provider.sh("-c", "exit 2"))
     in_call.provider.sh.attempt("-c", "exit 3")
     assert not [line for line in in_call.log_lines() if "Successfully" in line]
-    assert in_call.log_lines()[-1] == "Debug: apt_key: 'sh -c 'exit 3'' returned 3"
+    assert in_call.log_lines()[-1] == """Debug: apt_key: "sh -c 'exit 3'" returned 3"""
 
 
 def test_lines_are_not_logged(in_call: ProviderCall) -> None:
@@ -429,7 +429,7 @@ def test_with_noop_only_read_only_commands_run(
         assert chosen.attempt(*words, tmp_path / "attempt") == CommandResult(0, "", "")
         assert list(chosen.lines(*words, tmp_path / "lines")) == []
     assert len(list(tmp_path.iterdir())) == (3 if runs else 0)
-    assert sum("Skipping 'sh -c " in line and line.endswith("' (noop)") for line in call.log_lines()) == (
+    assert sum('Skipping "sh -c ' in line and line.endswith('" (noop)') for line in call.log_lines()) == (
         0 if runs else 3
     )
 
