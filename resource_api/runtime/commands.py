@@ -1,4 +1,7 @@
-"""The commands that read: each is one function from a call's options to a document, printed here or sent by a host."""
+"""The commands that read or edit recorded state: each is a function from a call's options to a document.
+
+The document is printed here or sent by a host. No command of these changes a resource.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,16 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.model.codec import plain
-from resource_api.model.values.errors import ResourceAPIError, hint
+from resource_api.model.record import Commit
+from resource_api.model.values import document
+from resource_api.model.values.errors import ResourceAPIError, UsageError, hint
+from resource_api.model.values.reference import split_component
+from resource_api.prior.former_names import Renames
 from resource_api.render import json as documents
-from resource_api.runtime import recorded_stack, run_overview, state_edits
+from resource_api.runtime import recorded_stack, run_overview
+from resource_api.runtime.recorded_stack import find_record, finishing, parse_reference
 from resource_api.state import export as state_export
+from resource_api.state.store import StackName, check_rename
 from resource_api.system.facts import Facts
 
 if TYPE_CHECKING:
@@ -19,6 +28,8 @@ if TYPE_CHECKING:
     from resource_api.model.record import StackState
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
+
+    Edit = Callable[[StackState], Commit]
 
 
 class Call(Protocol):
@@ -106,11 +117,11 @@ def state_check(call: Call) -> dict[str, Any]:
 def state_show(call: Call) -> dict[str, Any]:
     """Return everything that is recorded of the resource ``ref``, private data only with ``shows_private``."""
     state = recorded_stack.RecordedStack(call.runtime, call.options).state
-    record = recorded_stack.find_record(state, call.options["ref"])
+    record = find_record(state, call.options["ref"])
     if not call.options.get("shows_private"):
         record = record._replace(private=None)
-    document: dict[str, Any] = plain(state_export.record_document(state, record))
-    return document
+    recorded: dict[str, Any] = plain(state_export.record_document(state, record))
+    return recorded
 
 
 def state_recover(call: Call) -> dict[str, Any]:
@@ -140,6 +151,97 @@ def _overview(call: Call, seconds: float) -> OverviewJson:
     return run_overview.overview(runs, now - seconds, now)
 
 
+def state_rm(call: Call) -> dict[str, Any]:
+    """Forget the resources ``refs``; of a component all that it has made."""
+
+    def edit(state: StackState) -> Commit:
+        keys = dict.fromkeys(key for ref in call.options["refs"] for key in recorded_stack.recorded_keys(state, ref))
+        return Commit(drop=list(keys), resolved=[key for key in keys if key in state.intents])
+
+    return _edit(call, "state rm", edit)
+
+
+def state_mv(call: Call) -> dict[str, Any]:
+    """Record the resource ``source`` under the title ``target``, everywhere; without ``target`` rename a project."""
+    source, target = call.options["source"], call.options["target"]
+    if source is None or target is None:
+        return _rename_project(call, source, call.options.get("project"))
+
+    def edit(state: StackState) -> Commit:
+        record, target_reference = find_record(state, source), parse_reference(target, state)
+        if problem := document.character_problem(target_reference.title, key=True, noun="a title"):
+            raise UsageError(problem)
+        parent, member = split_component(target_reference, record.type)
+        if member.type != record.type:
+            msg = f"{record.reference} cannot become {target_reference}: a resource keeps its type"
+            raise UsageError(msg)
+        if any(recorded.reference == target_reference for recorded in state.records.values()):
+            msg = f"{target_reference} is recorded already"
+            raise UsageError(msg)
+        old = str(record.reference)
+        renames = Renames({old: str(target_reference)})
+        renamed = [(recorded, renames.dependencies(recorded)) for recorded in state.records.values()]
+        put = [after for before, after in renamed if after != before and before.key != record.key]
+        owed = {key: [renames(name) for name in sources] for key, sources in state.owed.items() if old in sources}
+        moved = renames.dependencies(record)._replace(title=member.title, parent=parent)
+        return Commit([*put, moved], owed=owed, paid=list(owed))
+
+    return _edit(call, "state mv", edit)
+
+
+def state_taint(call: Call) -> dict[str, Any]:
+    """Have the resource ``ref`` replaced by the next apply."""
+
+    def edit(state: StackState) -> Commit:
+        record = find_record(state, call.options["ref"])
+        return Commit() if record.status == "tainted" else Commit([record._replace(status="tainted")])
+
+    return _edit(call, "state taint", edit)
+
+
+def state_untaint(call: Call) -> dict[str, Any]:
+    """Take the resource ``ref`` as it is: one that is tainted, partial or unconfirmed is ready again."""
+
+    def edit(state: StackState) -> Commit:
+        record = find_record(state, call.options["ref"])
+        if record.status not in {"tainted", "partial", "unconfirmed"}:
+            msg = f"{record.reference} is not tainted, partial or unconfirmed: its status is {record.status}"
+            raise UsageError(msg)
+        return Commit([record._replace(status="ready", changed_at="")])
+
+    return _edit(call, "state untaint", edit)
+
+
+def _rename_project(call: Call, old: str | None, new: str | None) -> dict[str, Any]:
+    """Record a project with its stacks under another name. Raise ``UsageError``."""
+    if new is None or "[" in (old or ""):
+        msg = "write 'state mv FROM TO' for a resource, 'state mv [PROJECT] --project NEW' for a project"
+        raise UsageError(msg)
+    runtime = call.runtime
+    store = runtime.store
+    with runtime.lock("state mv"):
+        names = recorded_stack.of_project(store, old)
+        for name in names:
+            check_rename(name, StackName(new, name.stack), store.stacks())
+            runtime.claim(name)
+        for name in names:
+            with finishing(store, StackName(new, name.stack), "state mv"):
+                store.rename(name, StackName(new, name.stack))
+    return {"project": new, "former": names[0].project, "stacks": [name.stack for name in names]}
+
+
+def _edit(call: Call, command: str, edit: Edit) -> dict[str, Any]:
+    """Commit the result of ``edit`` for the recorded state; return the new serial and the edited resources."""
+    stack = recorded_stack.RecordedStack(call.runtime, call.options)
+    with stack.changing(command):
+        state = stack.state
+        commit = edit(state)
+        after = stack.store.commit(stack.name, commit)
+    forgotten = [str((state.records.get(key) or state.intents[key]).reference) for key in commit.drop]
+    written = [str(record.reference) for record in commit.put]
+    return {"serial": after.serial, "forgotten": forgotten, "written": written}
+
+
 #: Command → its document. A host answers each of these; its answer is in clear with ``reveal`` among the options.
 DOCUMENTS: Final[Mapping[str, Callable[[Call], Any]]] = {
     "facts": facts,
@@ -150,10 +252,10 @@ DOCUMENTS: Final[Mapping[str, Callable[[Call], Any]]] = {
     "state history": history,
     "state list": state_list,
     "state recover": state_recover,
-    "state mv": state_edits.rename,
-    "state rm": state_edits.forget,
+    "state mv": state_mv,
+    "state rm": state_rm,
     "state show": state_show,
-    "state taint": state_edits.taint,
-    "state untaint": state_edits.untaint,
+    "state taint": state_taint,
+    "state untaint": state_untaint,
     "validate": validate,
 }

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Manifest
     from resource_api.runtime.environment import RunEnvironment
     from resource_api.runtime.manifest_compiler import Source
+    from resource_api.terraform.executable import ProviderProgram
     from resource_api.terraform.messages import Message
     from resource_api.terraform.packages import ProviderAddress
-    from resource_api.terraform.programs import ProviderProgram
 
 #: The mode of a new lock file.
 _MODE = 0o644

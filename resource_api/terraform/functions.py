@@ -8,7 +8,7 @@ from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.values import reveal
 from resource_api.terraform import cty, schema
 from resource_api.terraform.plugin_process import PluginError
-from resource_api.terraform.session import ERROR, STOP_LIMIT, Session, config_value, diagnostic_text
+from resource_api.terraform.session import ERROR, STOP_LIMIT, ProgramSession, config_value, diagnostic_text
 from resource_api.terraform.types import parameters, with_field_names
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resource_api.terraform.schema import SchemaField
 
 
-class Functions(Session):
+class Functions(ProgramSession):
     """Reads data sources, opens ephemeral resources, and calls functions."""
 
     def __init__(self) -> None:

@@ -4,55 +4,22 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, UntrustedCode
+from resource_api.model.values.errors import ManifestError, Problem
+from resource_api.terraform.executable import ProgramError, ProviderProgram, check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.model.declaration import ConfiguredProvider, Manifest
-    from resource_api.terraform.packages import ProviderAddress
     from resource_api.terraform.sources import PackageFinder
-
-
-class ProgramError(ResourceAPIError):
-    """A program that cannot be used; ``key`` is the key of the provider that it is about."""
-
-    def __init__(self, message: str, key: str = "source") -> None:
-        """Keep both."""
-        super().__init__(message)
-        self.key = key
-
-
-class ProviderProgram(NamedTuple):
-    """The program of a declared provider; for a source also its address, its version and its package's directory."""
-
-    name: str
-    path: str
-    address: ProviderAddress | None = None
-    version: str = ""
-    directory: str = ""
-
-
-def check(path: str, key: str, open_trusted: Callable[[str], int]) -> None:
-    """Raise ``ProgramError`` for a program that cannot be executed, or that others can change."""
-    try:
-        os.close(open_trusted(path))
-    except OSError as error:
-        msg = f"{path}: {error.strerror}"
-        raise ProgramError(msg, key) from error
-    except UntrustedCode as error:
-        raise ProgramError(str(error), key) from error
-    if not os.access(path, os.X_OK):
-        msg = f"{path} is not executable"
-        raise ProgramError(msg, key)
 
 
 def find_all(
     manifest: Manifest, open_trusted: Callable[[str], int], environment: Mapping[str, str], *, locked: bool = True
 ) -> list[ProviderProgram]:
-    """Return the programs of a manifest's providers. Raise ``ManifestError`` with the place of each that is wrong.
+    """Return the programs of a manifest's providers. Raise ``ManifestError`` with the position of each error.
 
     ``open_trusted`` opens a file that nobody else can change. Unless ``locked`` the lock file does not matter.
     """

@@ -15,7 +15,7 @@ from resource_api.model.sealed_secrets import Sealed, conceal_like
 from resource_api.model.values.errors import CannotList, Problem, ResourceError
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
 from resource_api.terraform import cty, schema
-from resource_api.terraform.session import CAPABILITIES, ERROR, Session, config_value, diagnostic_text, report
+from resource_api.terraform.session import CAPABILITIES, ERROR, ProgramSession, config_value, diagnostic_text, report
 from resource_api.terraform.types import NAMEVAR, attribute_name, with_field_names
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class _Plan(NamedTuple):
         return {attribute_name(key) for key, value in self.planned.items() if value != prior.get(key)}
 
 
-class Resources(Session):
+class Resources(ProgramSession):
     """Reads and changes the resources of one type."""
 
     type_name: ClassVar[str]

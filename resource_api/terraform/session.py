@@ -82,7 +82,7 @@ class Program(Protocol):
         """Call ``call``, which configures the process of a configuration, unless that was done."""
 
 
-class Session(BaseProvider):
+class ProgramSession(BaseProvider):
     """The calls of a program, with its configuration."""
 
     family: ClassVar[Program]
@@ -155,7 +155,7 @@ class Session(BaseProvider):
                 self.family.process(self._key).call("stop", STOP_LIMIT)
 
 
-class Configurable(Session):
+class Configurable(ProgramSession):
     """A provider with a configuration."""
 
     def check_config(self, context: Context, config: Resource) -> Resource:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from resource_api.model.values.errors import ResourceError, UntrustedCode
 from resource_api.terraform import lock_file, mirrors, packages
+from resource_api.terraform.executable import ProgramError, ProviderProgram, check
 from resource_api.terraform.packages import ProviderAddress
-from resource_api.terraform.programs import ProgramError, ProviderProgram, check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -126,7 +126,7 @@ def _title(row: Mapping[str, Any], key: str | int | None) -> str:
     return ".".join(filter(None, (modules.strip("."), row["name"], None if key is None else str(key))))
 
 
-class Reference(str):
+class Interpolation(str):
     """The text of an expression that refers to another resource."""
 
     __slots__ = ()
@@ -159,12 +159,12 @@ def _declared_value(field: SchemaField, value: Any) -> Any:
 
 
 def referring(value: Any, known: Mapping[str, str]) -> Any:
-    """Return a declared value in which each text that is a value of another resource is a ``Reference`` to it.
+    """Return a declared value in which each text that is a value of another resource is an ``Interpolation``.
 
     ``known``: such a text → the expression.
     """
     if isinstance(value, str):
-        return Reference(known[value]) if value in known else value
+        return Interpolation(known[value]) if value in known else value
     if isinstance(value, list):
         return [referring(item, known) for item in value]
     if isinstance(value, dict):
@@ -195,7 +195,7 @@ def declaration(reference: str, declared: Mapping[str, Any], alias: str, spellin
 
 def _flow(value: Any) -> str:
     """Return a value in YAML's flow style, which is that of JSON."""
-    if isinstance(value, Reference):
+    if isinstance(value, Interpolation):
         return _text(value)
     if isinstance(value, str):
         return _text(escape_expressions(value))

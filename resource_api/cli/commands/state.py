@@ -13,7 +13,7 @@ from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.text import escape
 from resource_api.render import fleet, text
-from resource_api.runtime import commands, recorded_stack, stack_copy, state_edits
+from resource_api.runtime import commands, recorded_stack, stack_copy
 from resource_api.runtime.recorded_stack import RecordedStack, find_record
 from resource_api.state import export as state_export
 from resource_api.state.open_store import open_store
@@ -199,7 +199,7 @@ def _edit(session: Session, command: str, edit: Callable[[commands.Call], Mappin
 @options.hosted
 def rm(session: Session, refs: tuple[str, ...], **_settings: object) -> int:
     """Forget resources, of a component all that it has made; on the system nothing is changed."""
-    return _edit(session, "rm", state_edits.forget, refs=list(refs))
+    return _edit(session, "rm", commands.state_rm, refs=list(refs))
 
 
 @_command("mv", "resource-api state mv 'File[/etc/motd]' 'File[motd]'", "resource-api state mv --project website")
@@ -211,7 +211,7 @@ def mv(session: Session, source: str | None, target: str | None, **_settings: ob
 
     Without TO: record the project FROM, or the only one, with its stacks under the name of --project.
     """
-    return _edit(session, "mv", state_edits.rename, source=source, target=target)
+    return _edit(session, "mv", commands.state_mv, source=source, target=target)
 
 
 @_command("taint", "resource-api state taint 'File[/etc/motd]'")
@@ -219,7 +219,7 @@ def mv(session: Session, source: str | None, target: str | None, **_settings: ob
 @options.hosted
 def taint(session: Session, ref: str, **_settings: object) -> int:
     """Have a resource replaced by the next apply."""
-    return _edit(session, "taint", state_edits.taint, ref=ref)
+    return _edit(session, "taint", commands.state_taint, ref=ref)
 
 
 @_command("untaint", "resource-api state untaint 'File[/etc/motd]'")
@@ -227,7 +227,7 @@ def taint(session: Session, ref: str, **_settings: object) -> int:
 @options.hosted
 def untaint(session: Session, ref: str, **_settings: object) -> int:
     """Take a resource as it is: one that is tainted, partial or unconfirmed is ready again."""
-    return _edit(session, "untaint", state_edits.untaint, ref=ref)
+    return _edit(session, "untaint", commands.state_untaint, ref=ref)
 
 
 @_command("rekey", "resource-api state rekey --to file:state.key")

@@ -63,7 +63,7 @@ class Lease(NamedTuple):
     fence: int
 
 
-class Holder(NamedTuple):
+class LeaseHolder(NamedTuple):
     """The holder of a lease. ``boot`` and ``started`` distinguish its process from a later one of that machine."""
 
     pid: int
@@ -77,13 +77,13 @@ class Holder(NamedTuple):
     since: str = ""
 
     @classmethod
-    def of_this_process(cls, command: str) -> Holder:
+    def of_this_process(cls, command: str) -> LeaseHolder:
         """Return the holder that this process is during one run of ``command``."""
         pid, run = os.getpid(), os.urandom(8).hex()
         return cls(pid, user_name(os.getuid()), socket.gethostname(), command, _machine(), start_time(pid), run)
 
     @classmethod
-    def read(cls, values: Mapping[str, Any]) -> Holder:
+    def read(cls, values: Mapping[str, Any]) -> LeaseHolder:
         """Return the holder in a row; a field that it lacks is empty."""
         fields: Any = {field: values.get(field) or "" for field in cls._fields}
         return cls(**fields)
@@ -111,7 +111,7 @@ def _machine() -> str:
         return ""
 
 
-def take(connection: Connection, name: StackName, run: Holder, seconds: float) -> Lease | StateLocked:
+def take(connection: Connection, name: StackName, run: LeaseHolder, seconds: float) -> Lease | StateLocked:
     """Return a lease of a stack for a run, or the error that names its holder.
 
     A holder that was killed on this machine holds nothing; one on another machine does until its lease ends. A run
@@ -126,13 +126,13 @@ def take(connection: Connection, name: StackName, run: Holder, seconds: float) -
             connection.execute(_INSERT, name)  # unless it has ended since
             continue
         row, ended_fence, remaining = locked
-        holder = Holder.read(row)
+        holder = LeaseHolder.read(row)
         if holder.run != run.run and not holder.has_ended:
             return _locked(name, holder, remaining)
     return _locked(name, None, seconds)
 
 
-def _locked(name: StackName, holder: Holder | None, seconds: float) -> StateLocked:
+def _locked(name: StackName, holder: LeaseHolder | None, seconds: float) -> StateLocked:
     who = str(holder) if holder is not None else "another process holds the lock"
     error = StateLocked(
         f"state is locked: {name}: {who}; --lock-timeout waits for it; a run that was killed or cut off holds it for"
@@ -157,7 +157,7 @@ def release(connection: Connection, lease: Lease) -> None:
 def lost(connection: Connection, name: StackName) -> StateLost:
     """Return the error for a lease that was lost, which names the run that has taken it."""
     row = connection.execute(_HOLDER, name).fetchone()
-    holder = str(Holder.read(row[0])) if row is not None else "a run that has ended"
+    holder = str(LeaseHolder.read(row[0])) if row is not None else "a run that has ended"
     error = StateLost(
         f"lost the lock to {holder}: this run had not renewed it; it writes nothing more, and the next one reads again"
         " what it was changing"
@@ -169,5 +169,5 @@ def lost(connection: Connection, name: StackName) -> StateLost:
 def foreign_holders(connection: Connection) -> dict[tuple[str, str], str]:
     """Return the holder of each stack that another process has locked, for messages."""
     rows = connection.execute(_HOLDERS).fetchall()
-    holders = {(project, stack): Holder.read(holder) for project, stack, holder in rows}
+    holders = {(project, stack): LeaseHolder.read(holder) for project, stack, holder in rows}
     return {name: str(holder) for name, holder in holders.items() if not (holder.is_this_process or holder.has_ended)}

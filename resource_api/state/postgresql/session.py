@@ -12,7 +12,7 @@ from resource_api.model.values.errors import StateError, StateLocked
 from resource_api.state import stack_rows
 from resource_api.state.postgresql import lease as leases
 from resource_api.state.postgresql import runs, schema
-from resource_api.state.postgresql.lease import Holder
+from resource_api.state.postgresql.lease import LeaseHolder
 from resource_api.state.postgresql.schema import SCHEMA
 from resource_api.state.postgresql.tables import CollectedRows
 
@@ -48,7 +48,7 @@ _RENAME: Final = f"UPDATE {SCHEMA}.stack SET project = %s, stack = %s WHERE numb
 _STATE: Final = f"SELECT fence, write FROM {SCHEMA}.stack WHERE number = %s"
 
 
-class WriteSession:
+class LeasedSession:
     """The leases of one run and the stacks that it has used.
 
     Every method but ``claim`` is called under the guard of its store.
@@ -65,7 +65,7 @@ class WriteSession:
         self.finished: dict[str, StackName] = {}
         self._server = server
         self._guard = guard
-        self._holder = Holder.of_this_process(command)
+        self._holder = LeaseHolder.of_this_process(command)
         self._timeout = timeout
         self._seconds = seconds
         self._leases: dict[StackName, Lease] = {}

@@ -21,7 +21,7 @@ from resource_api.state.postgresql import lease as leases
 from resource_api.state.postgresql import runs, schema
 from resource_api.state.postgresql.connection import ServerConnection, snapshot
 from resource_api.state.postgresql.schema import SCHEMA
-from resource_api.state.postgresql.session import WriteSession
+from resource_api.state.postgresql.session import LeasedSession
 from resource_api.state.postgresql.tables import FetchedRows, damage
 from resource_api.state.stack_rows import DataKeys, StackRows, describe_stacks
 from resource_api.state.store import StackName, check_recorded, check_rename, not_recorded
@@ -50,7 +50,7 @@ class PostgresqlStore:
         self._seconds = leases.SECONDS if lease_seconds is None else lease_seconds
         self._data_keys = DataKeys(key)
         self._guard = threading.RLock()
-        self._session: WriteSession | None = None
+        self._session: LeasedSession | None = None
         self._salts: dict[StackName, bytes] = {}
 
     # Reading
@@ -152,7 +152,7 @@ class PostgresqlStore:
             if self._session is not None:
                 msg = "a store has one run at a time"
                 raise RuntimeError(msg)
-            self._session = session = WriteSession(self._server, self._guard, command, timeout, self._seconds)
+            self._session = session = LeasedSession(self._server, self._guard, command, timeout, self._seconds)
         succeeded = False
         try:
             yield
@@ -249,7 +249,7 @@ class PostgresqlStore:
         return [StackName(*row) for row in self._read(lambda connection: connection.execute(query).fetchall(), nothing)]
 
     @contextmanager
-    def _writing(self) -> Iterator[WriteSession]:
+    def _writing(self) -> Iterator[LeasedSession]:
         """Yield the session, for this thread alone. Raises ``RuntimeError`` without the lock."""
         with self._guard, self._damage_as_error():
             if self._session is None:
@@ -259,7 +259,7 @@ class PostgresqlStore:
                 raise self._session.failure
             yield self._session
 
-    def _stack(self, session: WriteSession, name: StackName) -> StackRows:
+    def _stack(self, session: LeasedSession, name: StackName) -> StackRows:
         """Return a stack of the session, claimed: as it was used last, as it is written, or a new one."""
         number = session.number(name)
         if (stack := session.stacks.get(name)) is None:
