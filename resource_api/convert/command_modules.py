@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.convert.expressions import Reference, refuse
+from resource_api.convert.expressions import ValueReference, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ def _command(task: ModuleTask) -> dict[str, Any]:
     program = task.take("executable")
     if words is not None:
         return {"command": [str(_text(word)) for word in words] if isinstance(words, list) else words}
-    if not isinstance(text, (str, Reference)):
+    if not isinstance(text, (str, ValueReference)):
         refuse("a task without a command")
     if task.task.short == "command":
         if isinstance(text, str) and "$" in text.replace("${", ""):
@@ -45,7 +45,7 @@ def _command(task: ModuleTask) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return f"${{{value.path}}}" if isinstance(value, Reference) else str(value)
+    return f"${{{value.path}}}" if isinstance(value, ValueReference) else str(value)
 
 
 def _absolute(path: Any, directory: Any) -> Any:

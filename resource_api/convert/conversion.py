@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.convert import playbook
-from resource_api.convert.manifest_text import ManifestText, Section
+from resource_api.convert.manifest_text import ManifestText, PlaySection
 from resource_api.convert.play_conversion import Converted, Decisions, PlayConversion, Remark
 from resource_api.convert.variables import Names
 from resource_api.manifest import yaml_reader
@@ -66,12 +66,12 @@ class _Attempt:
         names = Names()
         names.refused.update(refused)
         self._remarks = [Remark(location, "", reason) for play in plays for location, reason in play.remarks]
-        self._sections: list[Section] = []
+        self._sections: list[PlaySection] = []
         for play in plays:
             condition, comments = _condition(play, plays, names)
             tasks = PlayConversion(play, names, self._directory, decisions, condition).converted()
             title = f"{play.name or 'play'} ({play.location}), hosts: {play.hosts}"
-            self._sections.append(Section(title, comments, _without_repetitions(self._sections, tasks)))
+            self._sections.append(PlaySection(title, comments, _without_repetitions(self._sections, tasks)))
         self._converted = [converted for section in self._sections for converted in section.tasks]
         self._remarks += [
             Remark(row.task.location, row.task.title, row.reason) for row in self._converted if row.reason
@@ -150,7 +150,7 @@ def _condition(play: Play, plays: Sequence[Play], names: Names) -> tuple[Any, li
     return tests[0] if len(tests) == 1 else {"any": tests}, comments
 
 
-def _without_repetitions(sections: Sequence[Section], tasks: Sequence[Converted]) -> list[Converted]:
+def _without_repetitions(sections: Sequence[PlaySection], tasks: Sequence[Converted]) -> list[Converted]:
     """Return tasks in which a resource that was declared before is merged into its first declaration."""
     first = {row.reference: row for section in sections for task in section.tasks for row in task.declarations}
     result = []

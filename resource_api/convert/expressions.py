@@ -1,13 +1,13 @@
 """Convert expressions of Jinja2: to references and function calls of a manifest, and to conditions.
 
-A value is plain data of a manifest, in which texts have escaped ``${``, or a ``Reference``. An expression without a
-counterpart raises ``Unconvertible`` with the reason.
+A value is plain data of a manifest, in which texts have escaped ``${``, or a ``ValueReference``. An expression without
+a counterpart raises ``Unconvertible`` with the reason.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol
 
 from jinja2 import Environment, TemplateSyntaxError, meta, nodes
 
@@ -15,9 +15,7 @@ from resource_api.convert.ansible_yaml import Raw, Vault
 from resource_api.model.values.start_up import regex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from resource_api.convert.variables import Scope
+    from collections.abc import Callable, Iterator, Mapping
 
 _EXPRESSION: Final = regex(r"(\{\{.*?\}\})", re.DOTALL)
 _NAME: Final = regex(r"[A-Za-z0-9_-]+\Z")
@@ -62,17 +60,17 @@ class Unconvertible(Exception):  # noqa: N818 - a finding about a playbook, no f
     """A part of a playbook has no counterpart in a manifest; the message is the reason."""
 
 
-class Reference(NamedTuple):
+class ValueReference(NamedTuple):
     """A reference of a manifest: the path within ``${...}``."""
 
     path: str
 
-    def member(self, key: str | int) -> Reference:
+    def member(self, key: str | int) -> ValueReference:
         """Return the reference to a member."""
         if isinstance(key, int):
-            return Reference(f"{self.path}[{key}]")
+            return ValueReference(f"{self.path}[{key}]")
         step = f".{key}" if _NAME.match(key) else "['{}']".format(key.replace("'", "''"))
-        return Reference(self.path + step)
+        return ValueReference(self.path + step)
 
 
 class Omit:
@@ -90,7 +88,7 @@ def refuse(subject: str) -> NoReturn:
 
 def written(value: Any) -> Any:
     """Return a value as a manifest writes it, with its references as text and without omitted members."""
-    if isinstance(value, Reference):
+    if isinstance(value, ValueReference):
         return f"${{{value.path}}}"
     if isinstance(value, dict):
         return {key: written(part) for key, part in value.items() if part is not OMIT}
@@ -122,7 +120,7 @@ def follow(value: Any, keys: tuple[str | int, ...]) -> Any:
     """Return a member of a value. Raise ``Unconvertible`` if there is none."""
     for key in keys:
         try:
-            value = value.member(key) if isinstance(value, Reference) else value[key]
+            value = value.member(key) if isinstance(value, ValueReference) else value[key]
         except (KeyError, IndexError, TypeError):
             msg = f"there is no member '{key}'"
             raise Unconvertible(msg) from None
@@ -153,19 +151,46 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - characters of a message
 
 
+class Resolver(Protocol):
+    """The names that an expression can use, and the values of the manifest that it adds."""
+
+    def resolve(self, name: str, keys: tuple[str | int, ...]) -> Any:
+        """Return the value or reference of a name and its members. Raise ``Unconvertible``."""
+
+    def resolve_or(self, name: str, keys: tuple[str | int, ...], default: Any) -> Any:
+        """Return the value of a name, or the default if there is none. Raise ``Unconvertible``."""
+
+    def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
+        """Return whether a name has a value, or the reference to test."""
+
+    def has_value(self, name: str) -> bool:
+        """Return whether the playbook defines a name."""
+
+    def is_facts(self, name: str) -> bool:
+        """Return whether a name is of a mapping of facts."""
+
+    def is_loop_variable(self, name: str) -> bool:
+        """Return whether a name is a variable of the loop."""
+
+    def in_group(self, group: str) -> ValueReference:
+        """Return the reference to whether this host is in a group of the inventory."""
+
+    def literal_value(self, value: Any) -> Any:
+        """Return a value itself; for a reference to an input with a default, the default's part."""
+
+    def call(self, function: str, arguments: Mapping[str, Any], name: str) -> ValueReference:
+        """Return the reference to the result of a function, which is a named value."""
+
+
 class Expressions:
     """Converts the expressions of one task."""
 
-    def __init__(self, scope: Scope, read_file: Callable[[str], str] | None = None) -> None:
+    def __init__(self, scope: Resolver, read_file: Callable[[str], str] | None = None) -> None:
         """Resolve names by ``scope``; ``read_file`` returns the text of a file of the playbook by its name."""
         self._scope = scope
         self._read_file = read_file
 
-    def split_members(self, reference: Reference) -> None:
-        """Split the texts at their commas that a reference to a member of a loop's elements stands for."""
-        self._scope.split_members(reference)
-
-    def call(self, function: str, arguments: dict[str, Any], name: str) -> Reference:
+    def call(self, function: str, arguments: dict[str, Any], name: str) -> ValueReference:
         """Return the reference to the result of a function, which is a named value."""
         return self._scope.call(function, arguments, name)
 
@@ -177,7 +202,7 @@ class Expressions:
             return self._text(value)
         if isinstance(value, dict):
             return {key: self.value(part) for key, part in value.items()}
-        if isinstance(value, Reference):
+        if isinstance(value, ValueReference):
             return value
         return [self.value(part) for part in value] if isinstance(value, list) else literal(value)
 
@@ -202,11 +227,11 @@ class Expressions:
         except Unconvertible as error:
             return self._template(text, parse_template(text), str(error))
         # Within texts these are written as Python does.
-        if in_text and isinstance(self._scope.known_value(value), (bool, list, dict)):
+        if in_text and isinstance(self._scope.literal_value(value), (bool, list, dict)):
             return self._template(text, parse_template(text), "a list, mapping or Boolean within a text")
         return value
 
-    def _template(self, text: str, template: nodes.Template, reason: str) -> Reference:
+    def _template(self, text: str, template: nodes.Template, reason: str) -> ValueReference:
         """Return a call of the function `template` for a text. Raise ``Unconvertible`` if it cannot render it."""
         try:
             variables = self.template_variables(template)
@@ -302,7 +327,7 @@ class Expressions:
             return self._scope.call("std.sha256", {"text": self.of(node.node)}, "digest")
         return self._function(name, node.node, node)
 
-    def _function(self, name: str, subject: nodes.Node, node: nodes.Filter) -> Reference:
+    def _function(self, name: str, subject: nodes.Node, node: nodes.Filter) -> ValueReference:
         """Return the call of the function that does the same as a filter."""
         if name not in _FUNCTIONS or node.kwargs:
             refuse(f"the filter '{name}'")
@@ -354,11 +379,11 @@ class Expressions:
             condition = self._membership(left, right)
             return condition if operator == "in" else negated(condition)
         subject, value = self._operand(left), self._operand(right)
-        if not isinstance(subject, Reference) and isinstance(value, Reference):
+        if not isinstance(subject, ValueReference) and isinstance(value, ValueReference):
             swapped = {"lt": "gt", "gt": "lt", "lteq": "gteq", "gteq": "lteq"}
             subject, value, operator = value, subject, swapped.get(operator, operator)
         path = self._path(subject)
-        if isinstance(value, (Reference, list, dict)):
+        if isinstance(value, (ValueReference, list, dict)):
             refuse("a comparison of two values")
         value = _comparable(path, value)
         if operator == "eq":
@@ -377,7 +402,7 @@ class Expressions:
             if _chain(left) == ("inventory_hostname", ()):
                 return {self._scope.in_group(str(group)).path: True}
         subject, collection = self.of(left), self.of(right)
-        if isinstance(collection, list) and isinstance(subject, Reference):
+        if isinstance(collection, list) and isinstance(subject, ValueReference):
             path = self._path(subject)
             return {path: [_comparable(path, value) for value in collection]}
         self._path(collection)
@@ -410,7 +435,7 @@ class Expressions:
 
     def _path(self, value: Any) -> str:
         """Return the path of a reference that a condition can test. Raise ``Unconvertible``."""
-        if not isinstance(value, Reference):
+        if not isinstance(value, ValueReference):
             refuse("a condition about a constant")
         if not value.path.startswith(("inputs.", "values.", "facts.", "host.", "each.")):
             msg = "a condition about the result of a task has no counterpart: it is evaluated before anything is read"
@@ -426,7 +451,7 @@ def _comparable(path: str, value: Any) -> Any:
 
 def _within_text(value: Any) -> str:
     """Return a value as a part of a text. Raise ``Unconvertible`` for one that has no text."""
-    if isinstance(value, Reference):
+    if isinstance(value, ValueReference):
         return f"${{{value.path}}}"
     if isinstance(value, str):
         return value

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.convert.expressions import Reference, parse_template, refuse, written
+from resource_api.convert.expressions import ValueReference, parse_template, refuse, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ def copy(task: ModuleTask) -> None:
     destination, content = task.need("dest"), task.take("content")
     attributes: dict[str, Any] = {"ensure": "file"}
     if content is not None:
-        attributes["content"] = content if isinstance(content, (str, Reference)) else _scalar_text(content)
+        attributes["content"] = content if isinstance(content, (str, ValueReference)) else _scalar_text(content)
     else:
         name = task.need("src")
         if not isinstance(name, str) or "${" in name:

@@ -11,21 +11,21 @@ from resource_api.render.yaml_manifest import entry, flow_text, key_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.convert.module_task import Declaration
+    from resource_api.convert.converted_resource import ConvertedResource
     from resource_api.convert.play_conversion import Converted
-    from resource_api.convert.variables import Input, Names
+    from resource_api.convert.variables import ConvertedInput, Names
 
 #: The most lines of a task that are repeated as a comment.
 _REPEATED: Final = 12
 #: The name of an input or value in a reference or condition.
-_USED: Final = regex(r"\b(?:inputs|values)(?:\.([A-Za-z0-9_-]+)|\[\\?'([^']+)\\?'\])")
+_NAME_USE: Final = regex(r"\b(?:inputs|values)(?:\.([A-Za-z0-9_-]+)|\[\\?'([^']+)\\?'\])")
 #: The longest line of a collection.
 _WIDTH: Final = 100
 #: Metaparameters that stand above the attributes.
 _FIRST: Final = ("for_each", "when")
 
 
-class Section(NamedTuple):
+class PlaySection(NamedTuple):
     """The converted tasks of a play, below a title."""
 
     title: str
@@ -53,7 +53,7 @@ class ManifestText:
         """Add the comments at the beginning, and the project."""
         self.lines += [*(f"# {escape(line)}" for line in title), *_entry("project", project, "")]
 
-    def add_names(self, names: Names, declarations: Sequence[Declaration]) -> None:
+    def add_names(self, names: Names, declarations: Sequence[ConvertedResource]) -> None:
         """Add the inputs and values that the declarations need."""
         inputs, values = _needed(names, declarations)
         if inputs:
@@ -71,7 +71,7 @@ class ManifestText:
             self.lines += _entry(name, value, "  ")
             self.values |= dict.fromkeys(range(start, len(self.lines) + 1), name)
 
-    def add_resources(self, sections: Iterable[Section], sources: Mapping[str, Sequence[str]]) -> None:
+    def add_resources(self, sections: Iterable[PlaySection], sources: Mapping[str, Sequence[str]]) -> None:
         """Add the resources of plays. ``sources``: file → its lines, which are repeated where nothing was converted."""
         self.lines += ["", "resources:"]
         is_empty = True
@@ -114,17 +114,19 @@ class ManifestText:
             self.lines.append(f"{indent}# {escape(text)}")
 
 
-def _needed(names: Names, declarations: Sequence[Declaration]) -> tuple[dict[str, Input], dict[str, Any]]:
+def _needed(
+    names: Names, declarations: Sequence[ConvertedResource]
+) -> tuple[dict[str, ConvertedInput], dict[str, Any]]:
     """Return the inputs and values that declarations use, also by other values."""
     waiting: list[Any] = [(row.title, row.attributes) for row in declarations]
-    used: set[str] = set()
+    names_in_use: set[str] = set()
     while waiting:
-        for name in map("".join, _USED.findall(repr(waiting.pop()))):
-            if name not in used:
-                used.add(name)
+        for name in map("".join, _NAME_USE.findall(repr(waiting.pop()))):
+            if name not in names_in_use:
+                names_in_use.add(name)
                 waiting.append(names.values.get(name))
-    inputs = {name: declared for name, declared in names.inputs.items() if name in used}
-    return inputs, {name: value for name, value in names.values.items() if name in used}
+    inputs = {name: declared for name, declared in names.inputs.items() if name in names_in_use}
+    return inputs, {name: value for name, value in names.values.items() if name in names_in_use}
 
 
 def _entry(name: str, value: Any, indent: str) -> Iterator[str]:
@@ -160,13 +162,13 @@ def _escaped(value: Any) -> Any:
 
 def _source(lines: Sequence[str], start: int, column: int) -> Iterable[str]:
     """Return the lines of a task: from its first one to before the next that is not indented more than its dash."""
-    taken: list[str] = []
+    excerpt: list[str] = []
     for number, line in enumerate(lines[start - 1 :]):
         indent = len(line) - len(line.lstrip())
-        if (number and line.strip() and indent < column - 1) or len(taken) == _REPEATED:
+        if (number and line.strip() and indent < column - 1) or len(excerpt) == _REPEATED:
             break
-        taken.append(line.rstrip())
-    while taken and not taken[-1].strip():
-        taken.pop()
-    margin = min((len(line) - len(line.lstrip()) for line in taken if line.strip()), default=0)
-    return [line[margin:] for line in taken]
+        excerpt.append(line.rstrip())
+    while excerpt and not excerpt[-1].strip():
+        excerpt.pop()
+    margin = min((len(line) - len(line.lstrip()) for line in excerpt if line.strip()), default=0)
+    return [line[margin:] for line in excerpt]

@@ -6,61 +6,25 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.convert.ansible_yaml import VAULT_HEADER, Vault
-from resource_api.convert.expressions import OMIT, Expressions, Reference, Unconvertible, refuse, written
-from resource_api.convert.playbook import as_list
-from resource_api.model.values.reference import Reference as ResourceReference
+from resource_api.convert.converted_resource import ConvertedResource
+from resource_api.convert.expressions import OMIT, Expressions, Unconvertible, ValueReference, refuse, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from resource_api.convert.playbook import Task
-    from resource_api.convert.variables import Scope
+    from resource_api.convert.variables import TaskScope
 
 _TRUE: Final = ("yes", "true", "on", "y", "1", "t")
 _FALSE: Final = ("no", "false", "off", "n", "0", "f")
-#: Attributes in which two declarations of a resource must agree, and those of which each may have more.
-_CONDITIONAL: Final = ("when", "for_each", "on_failure")
-_LISTS: Final = ("notify", "tag")
 #: The longest text of a file that is read, in bytes.
 _LONGEST: Final = 1 << 20
-
-
-class Declaration:
-    """A resource of the manifest, with the task that it comes from."""
-
-    def __init__(self, type_name: str, title: str, attributes: dict[str, Any], task: Task) -> None:
-        """Keep the attributes as a manifest writes them."""
-        self.type = type_name
-        self.title = title
-        self.attributes = attributes
-        self.task = task
-
-    @property
-    def reference(self) -> str:
-        """The reference as a manifest writes it."""
-        return str(ResourceReference(self.type, self.title))
-
-    def merge(self, other: Declaration) -> bool:
-        """Add the attributes of another declaration of this resource; return False if they contradict each other."""
-        mine, theirs = self.attributes, dict(other.attributes)
-        if any(mine.get(name) != theirs.get(name) for name in _CONDITIONAL):
-            return False
-        lists = {name: [*as_list(mine.get(name)), *as_list(theirs.pop(name))] for name in _LISTS if name in theirs}
-        if theirs.get("ensure") == "present" or (
-            mine.get("ensure") in {"file", "directory"} and theirs.get("ensure") == "file"
-        ):
-            theirs.pop("ensure")
-        if any(name in mine and mine[name] != value for name, value in theirs.items()):
-            return False
-        mine.update(theirs)
-        mine.update({name: list(dict.fromkeys(values)) for name, values in lists.items()})
-        return True
 
 
 class ModuleTask:
     """The arguments of a task's module, each of which must be used, and the resources that it declares."""
 
-    def __init__(self, task: Task, scope: Scope, directory: str, *, in_loop: bool, element: int = 0) -> None:
+    def __init__(self, task: Task, scope: TaskScope, directory: str, *, in_loop: bool, element: int = 0) -> None:
         """Convert the arguments with the names of ``scope``. ``directory`` is the playbook's."""
         self.task = task
         self._scope = scope
@@ -78,7 +42,7 @@ class ModuleTask:
             except Unconvertible as error:
                 self._refused[name] = error
         self._used: set[str] = set()
-        self.declarations: list[Declaration] = []
+        self.declarations: list[ConvertedResource] = []
         #: The result of the task as a check, for guards of later commands.
         self.user = self._user()
 
@@ -121,7 +85,7 @@ class ModuleTask:
     def flag(self, *names: str, default: Any = None) -> Any:
         """Return a Boolean or a reference to one. Raise ``Unconvertible`` for another value."""
         value = self.take(*names, default=default)
-        if value is None or isinstance(value, (bool, Reference)):
+        if value is None or isinstance(value, (bool, ValueReference)):
             return value
         if str(value).lower() in _TRUE:
             return True
@@ -137,12 +101,12 @@ class ModuleTask:
         msg = f"'{name}: {written(value)}' is not literal"
         raise Unconvertible(msg)
 
-    def items(self, *names: str) -> list[Any] | Reference | None:
+    def items(self, *names: str) -> list[Any] | ValueReference | None:
         """Return a list: as it is, a reference to one, or the parts of a text with commas; or None."""
         value = self.take(*names)
-        if isinstance(value, Reference):
-            self.expressions.split_members(value)
-        if value is None or isinstance(value, (list, Reference)):
+        if isinstance(value, ValueReference):
+            self._scope.split_members(value)
+        if value is None or isinstance(value, (list, ValueReference)):
             return value
         return [part.strip() for part in str(value).split(",") if part.strip()]
 
@@ -223,15 +187,15 @@ class ModuleTask:
 
     # Resources
 
-    def declare(self, type_name: str, title: Any, attributes: dict[str, Any]) -> Declaration:
+    def declare(self, type_name: str, title: Any, attributes: dict[str, Any]) -> ConvertedResource:
         """Declare a resource; attributes that are None are left out."""
         declared = {name: value for name, value in attributes.items() if value is not None}
         title = written(title)
-        declaration = Declaration(type_name, str(title), written(declared), self.task)
+        declaration = ConvertedResource(type_name, str(title), written(declared), self.task)
         self.declarations.append(declaration)
         return declaration
 
-    def named(self, type_name: str, name: str, attributes: dict[str, Any]) -> Declaration:
+    def named(self, type_name: str, name: str, attributes: dict[str, Any]) -> ConvertedResource:
         """Declare a resource whose title is no part of its identity: the task's name, or else ``name``."""
         title = self.task.name or name
         title = str(written(self.expressions.value(title))) if "{{" in title else title
@@ -241,7 +205,7 @@ class ModuleTask:
         return self.declare(type_name, title, attributes)
 
 
-def _without_vault(raw: Any, name: str, scope: Scope, task: Task) -> Any:
+def _without_vault(raw: Any, name: str, scope: TaskScope, task: Task) -> Any:
     """Return a value in which each encrypted one is a reference to a new input."""
     if isinstance(raw, Vault):
         return scope.secret(name, task.location)

@@ -11,8 +11,8 @@ from resource_api.convert import command_modules, file_modules, system_modules
 from resource_api.convert.ansible_yaml import Vault
 from resource_api.convert.expressions import (
     Expressions,
-    Reference,
     Unconvertible,
+    ValueReference,
     all_of,
     changed_results,
     is_template,
@@ -23,12 +23,12 @@ from resource_api.convert.expressions import (
 )
 from resource_api.convert.module_task import ModuleTask
 from resource_api.convert.playbook import Loop, as_list
-from resource_api.convert.variables import LoopNames, Result, Scope
+from resource_api.convert.variables import LoopNames, Result, TaskScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api.convert.module_task import Declaration
+    from resource_api.convert.converted_resource import ConvertedResource
     from resource_api.convert.playbook import Location, Play, Task
     from resource_api.convert.variables import Names
 
@@ -68,7 +68,7 @@ class Converted(NamedTuple):
     """A task with its declarations, or with the reason that there are none, and comments on differences."""
 
     task: Task
-    declarations: Sequence[Declaration] = ()
+    declarations: Sequence[ConvertedResource] = ()
     comments: tuple[str, ...] = ()
     reason: str = ""
 
@@ -97,7 +97,7 @@ class PlayConversion:
         self._directory = directory
         self._decisions = decisions
         self._condition = condition
-        self._by_number: dict[int, Sequence[Declaration]] = {}
+        self._by_number: dict[int, Sequence[ConvertedResource]] = {}
         self._handlers: dict[int, Converted] = {}
         self._notified: set[int] = set()
 
@@ -130,7 +130,7 @@ class PlayConversion:
         if task.short == "set_fact":
             return self._set_facts(task)
         if task.loop is None:
-            return self._with(task, Scope(self._names, task.variables), is_handler=is_handler)
+            return self._with(task, TaskScope(self._names, task.variables), is_handler=is_handler)
         return self._loop(task, task.loop, is_handler=is_handler)
 
     # Loops
@@ -153,14 +153,14 @@ class PlayConversion:
         return converted if unrolled.has_module else unrolled
 
     def _for_each(self, task: Task, loop: Loop, *, is_handler: bool) -> Converted:
-        collection = self._collection(loop, Expressions(Scope(self._names, task.variables)))
+        collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
         kind = "with_dict" if _is_items(loop.collection) else loop.kind
         names = LoopNames(loop._replace(kind=kind), collection)
-        return self._with(task, Scope(self._names, task.variables, names), for_each=names, is_handler=is_handler)
+        return self._with(task, TaskScope(self._names, task.variables, names), for_each=names, is_handler=is_handler)
 
     def _unrolled(self, task: Task, loop: Loop, elements: Sequence[Any]) -> Converted:
         scopes = [
-            Scope(self._names, ({loop.variable: element, loop.counter: index}, *task.variables))
+            TaskScope(self._names, ({loop.variable: element, loop.counter: index}, *task.variables))
             for index, element in enumerate(elements)
         ]
         converted = [self._with(task, scope, element=index) for index, scope in enumerate(scopes)]
@@ -177,7 +177,9 @@ class PlayConversion:
             text = re.sub(r"\|\s*(?:ansible\.builtin\.)?dict2items\s*\}\}\s*\Z", "}}", loop.collection)
             return expressions.value(text)
         collection = expressions.value(loop.collection)
-        if isinstance(collection, (list, Reference)) or (loop.kind == "with_dict" and isinstance(collection, dict)):
+        if isinstance(collection, (list, ValueReference)) or (
+            loop.kind == "with_dict" and isinstance(collection, dict)
+        ):
             return _flattened(collection) if loop.kind == "with_items" and isinstance(collection, list) else collection
         if loop.kind == "with_items":
             return [collection]
@@ -189,7 +191,7 @@ class PlayConversion:
     def _with(
         self,
         task: Task,
-        scope: Scope,
+        scope: TaskScope,
         *,
         for_each: LoopNames | None = None,
         element: int = 0,
@@ -266,7 +268,7 @@ class PlayConversion:
         conditions.add_guards(declarations)
         yield from _add_keywords(module)
 
-    def _register(self, name: str, declarations: Sequence[Declaration]) -> None:
+    def _register(self, name: str, declarations: Sequence[ConvertedResource]) -> None:
         modules = [
             row.reference for row in declarations if row.type == "ansible_module" and "for_each" not in row.attributes
         ]
@@ -276,7 +278,7 @@ class PlayConversion:
     def _set_facts(self, task: Task) -> Converted:
         if task.conditions or task.loop is not None or self._condition is not True:
             refuse("a variable that is set under a condition")
-        expressions = Expressions(Scope(self._names, task.variables))
+        expressions = Expressions(TaskScope(self._names, task.variables))
         for name, raw in task.arguments.items():
             if name != "cacheable":
                 self._names.set_fact(name, expressions.value(raw), task.location)
@@ -388,7 +390,7 @@ def _add_keywords(module: ModuleTask) -> Iterator[str]:
         yield "without 'changed_when'"
 
 
-def _add_tries(keywords: Mapping[str, Any], declarations: Sequence[Declaration]) -> None:
+def _add_tries(keywords: Mapping[str, Any], declarations: Sequence[ConvertedResource]) -> None:
     retries, delay = keywords.get("retries", 3), keywords.get("delay", 5)
     if not all(isinstance(number, int) for number in (retries, delay)):
         refuse("'retries' that is no number")
@@ -398,7 +400,7 @@ def _add_tries(keywords: Mapping[str, Any], declarations: Sequence[Declaration])
 
 
 def _add_failures(
-    keywords: Mapping[str, Any], declarations: Sequence[Declaration], execs: Sequence[Declaration]
+    keywords: Mapping[str, Any], declarations: Sequence[ConvertedResource], execs: Sequence[ConvertedResource]
 ) -> Iterator[str]:
     if keywords.get("ignore_errors") or keywords.get("failed_when") is False:
         yield "a failure is not ignored: it skips the dependents, and the exit code is 1"
@@ -450,7 +452,7 @@ class _Conditions:
             msg = "its condition never holds"
             raise Unconvertible(msg)
 
-    def add_guards(self, declarations: Sequence[Declaration]) -> None:
+    def add_guards(self, declarations: Sequence[ConvertedResource]) -> None:
         """Add the terms about results to commands. Raise ``Unconvertible`` for other resources."""
         if not (self._changed or self._tests):
             return
@@ -463,7 +465,7 @@ class _Conditions:
             for name, is_success in self._tests:
                 self._guard(declaration, name, is_success=is_success)
 
-    def _subscribe(self, declaration: Declaration, name: str) -> None:
+    def _subscribe(self, declaration: ConvertedResource, name: str) -> None:
         result = self._names.result(name)
         if result is None or not result.declarations or "${each." in declaration.reference:
             msg = f"a change of '{name}', whose task has no resource, or in a loop"
@@ -475,7 +477,7 @@ class _Conditions:
                 notified = [*notified, declaration.reference]
             source.attributes["notify"] = notified if len(notified) > 1 else notified[0]
 
-    def _guard(self, declaration: Declaration, name: str, *, is_success: bool) -> None:
+    def _guard(self, declaration: ConvertedResource, name: str, *, is_success: bool) -> None:
         result, attributes = self._names.result(name), declaration.attributes
         if result is None or (result.command is None and result.path is None):
             msg = f"the result '{name}' is no check"

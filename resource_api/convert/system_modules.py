@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.convert.expressions import Reference, refuse
+from resource_api.convert.expressions import ValueReference, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,14 +54,14 @@ def package(task: ModuleTask) -> None:
     _each(task, "package", names, attributes)
 
 
-def _each(task: ModuleTask, type_name: str, names: list[Any] | Reference, attributes: dict[str, Any]) -> None:
+def _each(task: ModuleTask, type_name: str, names: list[Any] | ValueReference, attributes: dict[str, Any]) -> None:
     """Declare a resource for each name, with its version if it has one."""
-    if isinstance(names, Reference) and names.path.startswith("each."):
+    if isinstance(names, ValueReference) and names.path.startswith("each."):
         names = [names]
-    if isinstance(names, Reference):
+    if isinstance(names, ValueReference):
         if task.in_loop:
             refuse("a list within a loop")
-        task.declare(type_name, Reference("each.key"), {**attributes, "for_each": names})
+        task.declare(type_name, ValueReference("each.key"), {**attributes, "for_each": names})
         return
     for name in names:
         version = _VERSIONED.match(name) if isinstance(name, str) else None
@@ -103,14 +103,14 @@ def pip(task: ModuleTask) -> None:
         if python is not None and not str(python).startswith("/"):
             python = f"/usr/bin/{python}"
         task.declare("python_venv", environment, {"python": python, "owner": task.user})
-    if isinstance(names, Reference):
+    if isinstance(names, ValueReference):
         refuse("a list of Python packages that is an expression")
     for name in names or ():
         version = _VERSIONED.match(name) if isinstance(name, str) else None
         attributes = {"ensure": version[3] if version else state, "virtualenv": environment, "install_options": options}
         plain = version[1] if version else name
-        text = f"${{{plain.path}}}" if isinstance(plain, Reference) else plain
-        path = f"${{{environment.path}}}" if isinstance(environment, Reference) else environment
+        text = f"${{{plain.path}}}" if isinstance(plain, ValueReference) else plain
+        path = f"${{{environment.path}}}" if isinstance(environment, ValueReference) else environment
         task.declare("python_package", f"{text} {path}", {**attributes, "name": plain})
 
 
@@ -177,7 +177,7 @@ def authorized_key(task: ModuleTask) -> None:
 
 
 def _text(value: Any) -> str:
-    return f"${{{value.path}}}" if isinstance(value, Reference) else str(value)
+    return f"${{{value.path}}}" if isinstance(value, ValueReference) else str(value)
 
 
 # Services and jobs

@@ -10,8 +10,8 @@ from resource_api.convert.expressions import (
     OMIT,
     Expressions,
     Omit,
-    Reference,
     Unconvertible,
+    ValueReference,
     follow,
     is_template,
     refuse,
@@ -22,7 +22,7 @@ from resource_api.model.values.start_up import regex
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.convert.module_task import Declaration
+    from resource_api.convert.converted_resource import ConvertedResource
     from resource_api.convert.playbook import Location, Loop, Play, Variable
 
 #: Fact of Ansible, without ``ansible_`` → fact here.
@@ -66,7 +66,7 @@ _ANY: Final = "NotUndef[Any]"
 _DEEPEST: Final = 20
 
 
-class Input(NamedTuple):
+class ConvertedInput(NamedTuple):
     """An input of the manifest; without a default it is mandatory."""
 
     default: Any = _MISSING
@@ -102,7 +102,7 @@ class Result(NamedTuple):
     #: The module's resource, whose attribute ``result`` has the result, or "".
     module: str = ""
     #: The resources themselves.
-    declarations: Sequence[Declaration] = ()
+    declarations: Sequence[ConvertedResource] = ()
     #: The command or the path of a check.
     command: Any = None
     path: Any = None
@@ -113,12 +113,12 @@ class Names:
 
     def __init__(self) -> None:
         """Begin without names."""
-        self.inputs: dict[str, Input] = {}
+        self.inputs: dict[str, ConvertedInput] = {}
         self.values: dict[str, Any] = {}
         self.comments: dict[str, str] = {}
         self._variables: dict[str, Variable] = {}
         self._results: dict[str, Result] = {}
-        self._named: dict[tuple[str, str], Reference] = {}
+        self._named: dict[tuple[str, str], ValueReference] = {}
         self._computing: list[str] = []
         #: Type and title → the task that has it.
         self._titles: dict[tuple[str, str], tuple[int, int]] = {}
@@ -153,24 +153,24 @@ class Names:
             reference = self._named[key] = self._declare(name, variable)
         return reference
 
-    def _declare(self, name: str, variable: Variable) -> Reference:
+    def _declare(self, name: str, variable: Variable) -> ValueReference:
         value, comment = variable.value, str(variable.location)
         if _has_vault(value):
             comment = f"{comment}: encrypted by ansible-vault"
             kind = "String" if isinstance(value, Vault) else _ANY
-            return self._input(name, Input(_MISSING, sensitive=True, comment=comment, type=kind))
+            return self._input(name, ConvertedInput(_MISSING, sensitive=True, comment=comment, type=kind))
         if not is_template(value):
-            return self._input(name, Input(value, comment=comment))
+            return self._input(name, ConvertedInput(value, comment=comment))
         if name in self._computing or len(self._computing) > _DEEPEST:
             msg = f"the variable '{name}' is defined by itself"
             raise Unconvertible(msg)
         self._computing.append(name)
         try:
-            return self._value(name, Expressions(Scope(self)).value(value), comment)
+            return self._value(name, Expressions(TaskScope(self)).value(value), comment)
         finally:
             self._computing.pop()
 
-    def known_value(self, reference: Reference) -> Any:
+    def literal_value(self, reference: ValueReference) -> Any:
         """Return the default that a reference to an input has, or None."""
         name, *keys = reference.path.removeprefix("inputs.").split(".")
         if not reference.path.startswith("inputs.") or name not in self.inputs:
@@ -179,24 +179,25 @@ class Names:
             return follow(self.inputs[name].default, tuple(keys))
         return None
 
-    def unknown_input(self, name: str, default: Any = _MISSING, *, has_members: bool = False) -> Reference:
+    def unknown_input(self, name: str, default: Any = _MISSING, *, has_members: bool = False) -> ValueReference:
         """Return the reference to an input for a variable that the playbook does not define."""
         if (reference := self._named.get(("unknown", name))) is None:
             comment = "not defined in the playbook"
             sensitive = default is _MISSING and _SECRET_NAME.match(name) is not None
             kind = "Hash[String, Any]" if has_members else "String" if sensitive else _ANY
-            reference = self._input(name, Input(default, sensitive, comment, kind))
+            reference = self._input(name, ConvertedInput(default, sensitive, comment, kind))
             self._named["unknown", name] = reference
         return reference
 
-    def secret_input(self, name: str, location: Location) -> Reference:
+    def secret_input(self, name: str, location: Location) -> ValueReference:
         """Return the reference to a new mandatory input for an encrypted value within a task."""
         words = _WORD.sub("_", name).strip("_").lower()
         return self._input(
-            words or "secret", Input(_MISSING, sensitive=True, comment=f"{location}: encrypted by ansible-vault")
+            words or "secret",
+            ConvertedInput(_MISSING, sensitive=True, comment=f"{location}: encrypted by ansible-vault"),
         )
 
-    def call(self, function: str, arguments: Mapping[str, Any], name: str) -> Reference:
+    def call(self, function: str, arguments: Mapping[str, Any], name: str) -> ValueReference:
         """Return the reference to a named call of a function; equal calls have one name."""
         key = (function, repr(arguments))
         if (reference := self._named.get(key)) is None:
@@ -212,26 +213,26 @@ class Names:
             candidate = f"{title} ({number})"
         return candidate
 
-    def in_group(self, group: str) -> Reference:
+    def in_group(self, group: str) -> ValueReference:
         """Return the reference to whether this host is in a group of the inventory, or has this name."""
         names = self.call(
-            "std.concat", {"lists": [Reference("host.groups"), [Reference("host.name")]]}, "host_and_groups"
+            "std.concat", {"lists": [ValueReference("host.groups"), [ValueReference("host.name")]]}, "host_and_groups"
         )
         return self.call("std.contains", {"in": names, "item": group}, f"in_{_WORD.sub('_', group)}")
 
-    def _input(self, name: str, declared: Input) -> Reference:
+    def _input(self, name: str, declared: ConvertedInput) -> ValueReference:
         name = self._free(name)
         self.inputs[name] = declared
-        return Reference("inputs").member(name)
+        return ValueReference("inputs").member(name)
 
-    def _value(self, name: str, value: Any, comment: str) -> Reference:
-        if isinstance(value, Reference) and value.path.startswith("values."):
+    def _value(self, name: str, value: Any, comment: str) -> ValueReference:
+        if isinstance(value, ValueReference) and value.path.startswith("values."):
             return value
         name = self._free(name)
         if name in self.refused:
             raise Unconvertible(self.refused[name])
         self.values[name], self.comments[name] = written(value), comment
-        return Reference("values").member(name)
+        return ValueReference("values").member(name)
 
     def _free(self, name: str) -> str:
         """Return the name, with a number if it is in use."""
@@ -257,14 +258,14 @@ class LoopNames:
         self.collection = collection
         self._is_mapping = loop.kind == "with_dict" or isinstance(collection, dict)
 
-    def value(self, keys: tuple[str | int, ...]) -> Reference:
+    def value(self, keys: tuple[str | int, ...]) -> ValueReference:
         """Return the reference to the element, or to a member of it."""
         if not self._is_mapping:
-            reference = Reference("each.value")
+            reference = ValueReference("each.value")
         elif keys[:1] == ("key",):
-            return Reference("each.key")
+            return ValueReference("each.key")
         elif keys[:1] == ("value",):
-            reference, keys = Reference("each.value"), keys[1:]
+            reference, keys = ValueReference("each.value"), keys[1:]
         else:
             msg = f"the whole '{self.variable}' of a loop over a mapping"
             raise Unconvertible(msg)
@@ -298,7 +299,7 @@ class LoopNames:
                 element[name] = [part.strip() for part in text.split(",") if part.strip()]
 
 
-class Scope:
+class TaskScope:
     """The names that one task can use."""
 
     def __init__(self, names: Names, variables: tuple[dict[str, Any], ...] = (), loop: LoopNames | None = None) -> None:
@@ -319,35 +320,35 @@ class Scope:
         """Return whether a name is of a mapping of facts."""
         return name == "ansible_facts" or (name.removeprefix("ansible_"), "address") in _FACTS or name == "ansible_lsb"
 
-    def known_value(self, value: Any) -> Any:
+    def literal_value(self, value: Any) -> Any:
         """Return a value itself; for a reference to an input with a default, the default's part."""
-        return self._names.known_value(value) if isinstance(value, Reference) else value
+        return self._names.literal_value(value) if isinstance(value, ValueReference) else value
 
     def title(self, type_name: str, title: str, task: tuple[int, int]) -> str:
         """Return a title that no other task has, with a number if need be."""
         return self._names.title(type_name, title, task)
 
-    def secret(self, name: str, location: Location) -> Reference:
+    def secret(self, name: str, location: Location) -> ValueReference:
         """Return the reference to a new input for an encrypted value."""
         return self._names.secret_input(name, location)
 
-    def split_members(self, reference: Reference) -> None:
+    def split_members(self, reference: ValueReference) -> None:
         """Split the texts at their commas that a reference to a member of a loop's elements stands for."""
         if self._loop is not None and reference.path.startswith("each.value."):
             self._loop.split(reference.path)
 
-    def call(self, function: str, arguments: Mapping[str, Any], name: str) -> Reference:
+    def call(self, function: str, arguments: Mapping[str, Any], name: str) -> ValueReference:
         """Return the reference to the result of a function, which is a named value."""
         if "${each." in repr(written(dict(arguments))):
             msg = f"the function {function} of an element of a loop: values are named once"
             raise Unconvertible(msg)
         return self._names.call(function, arguments, name)
 
-    def in_group(self, group: str) -> Reference:
+    def in_group(self, group: str) -> ValueReference:
         """Return the reference to whether this host is in a group of the inventory."""
         return self._names.in_group(group)
 
-    def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | Reference:
+    def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
         """Return whether a name has a value, or the reference to test."""
         if self.is_loop_variable(name):
             return self.resolve(name, keys)  # type: ignore[no-any-return] # of a loop, a reference
@@ -356,7 +357,7 @@ class Scope:
         if self._local(name) is _MISSING and self._names.global_value(name) is None and not name.startswith("ansible_"):
             return self._names.unknown_input(name, None)
         value = self.resolve(name, keys)
-        return value if isinstance(value, Reference) and keys else True
+        return value if isinstance(value, ValueReference) and keys else True
 
     def _local(self, name: str) -> Any:
         return next((variables[name] for variables in self._variables if name in variables), _MISSING)
@@ -366,13 +367,13 @@ class Scope:
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value_or(keys, default)
         if not self.has_value(name) and not keys and name not in _MAGIC and not name.startswith("ansible_"):
-            if isinstance(default, Reference):
+            if isinstance(default, ValueReference):
                 return default
             return self._names.unknown_input(name, None if isinstance(default, Omit) else _unescaped(default))
         value = self.resolve(name, keys[:1] if not keys else ())
         if not keys:
             return value
-        if not isinstance(value, Reference):
+        if not isinstance(value, ValueReference):
             with suppress(Unconvertible):
                 return follow(value, keys)
             return default
@@ -385,21 +386,21 @@ class Scope:
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value(keys)
         if self._loop is not None and name == self._loop.counter:
-            return Reference("each.index")
+            return ValueReference("each.index")
         if (local := self._local(name)) is not _MISSING:
             rest = tuple({key: part for key, part in of.items() if key != name} for of in self._variables)
-            return follow(Expressions(Scope(self._names, rest, self._loop)).value(local), keys)
+            return follow(Expressions(TaskScope(self._names, rest, self._loop)).value(local), keys)
         if (result := self._names.result(name)) is not None:
             return self._of_result(name, result, keys)
         if (value := self._names.global_value(name)) is not None:
             return follow(value, keys)
         return self._builtin(name, keys)
 
-    def _of_result(self, name: str, result: Result, keys: tuple[str | int, ...]) -> Reference:
+    def _of_result(self, name: str, result: Result, keys: tuple[str | int, ...]) -> ValueReference:
         if not result.module:
             msg = f"the result '{name}' is not known: its task is no ansible_module"
             raise Unconvertible(msg)
-        reference = Reference(f"{result.module}.result")
+        reference = ValueReference(f"{result.module}.result")
         for key in keys:
             reference = reference.member(key)
         return reference
@@ -409,17 +410,17 @@ class Scope:
         if name == "omit":
             return OMIT
         if name in {"inventory_hostname", "inventory_hostname_short"}:
-            return Reference("host.name")
+            return ValueReference("host.name")
         if name == "group_names" and not keys:
-            return Reference("host.groups")
+            return ValueReference("host.groups")
         if name == "ansible_managed":
             return "Ansible managed"
         path = keys if name == "ansible_facts" else (name.removeprefix("ansible_"), *keys)
         if name.startswith("ansible_") and path in _FACTS:
-            return Reference(f"facts.{_FACTS[path]}")
+            return ValueReference(f"facts.{_FACTS[path]}")
         if name in _MAGIC or name.startswith("ansible_") or name in {"lookup", "query", "now", "true", "false"}:
-            shown = ".".join(map(str, (name, *keys)))
-            refuse(f"'{shown}'")
+            dotted = ".".join(map(str, (name, *keys)))
+            refuse(f"'{dotted}'")
         has_members = bool(keys) and isinstance(keys[0], str)
         return follow(self._names.unknown_input(name, has_members=has_members), keys)
 
@@ -432,7 +433,7 @@ def _unescaped(value: Any) -> Any:
         return {key: _unescaped(part) for key, part in value.items()}
     if isinstance(value, list):
         return list(map(_unescaped, value))
-    if isinstance(value, Reference):
+    if isinstance(value, ValueReference):
         msg = "a default that is a reference within a list"
         raise Unconvertible(msg)
     return value
