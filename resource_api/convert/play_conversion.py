@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from resource_api.convert import command_modules, file_modules, system_modules
+from resource_api.convert import file_modules, system_modules
 from resource_api.convert.ansible_yaml import Vault
 from resource_api.convert.expressions import (
     Expressions,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from resource_api.convert.playbook import Location, Play, Task
     from resource_api.convert.variables import Names
 
-_MODULES: Final = {**file_modules.MODULES, **system_modules.MODULES, **command_modules.MODULES}
+_MODULES: Final = {**file_modules.MODULES, **system_modules.MODULES}
 #: Tasks that need no resource, with the reasons.
 _NEEDLESS: Final = {
     "meta": "a refresh happens at the turn of its resource",
@@ -362,7 +362,7 @@ def _declare_handler(module: ModuleTask) -> None:
         running = {"ensure": "running"} if state == "restarted" else {}
         module.declare("service", name, {**running, "refresh": state.removesuffix("ed")})
     elif task.short in _COMMANDS:
-        command_modules.command(module)
+        system_modules.command(module)
         module.check_all_used()
         for declaration in module.declarations:
             declaration.attributes["refreshonly"] = True
@@ -496,7 +496,7 @@ def _as_check(module: ModuleTask) -> Result:
         return Result(path=written(module.need("path")))
     if any(name in module.arguments for name in ("chdir", "stdin", "creates", "removes")) or module.task.conditions:
         refuse("a check with options or a condition")
-    attributes = command_modules.command_attributes(module)
+    attributes = system_modules.command_attributes(module)
     command = written(attributes["command"])
     is_shell = attributes.get("shell") and isinstance(command, str)
     return Result(command=["/bin/sh", "-c", command] if is_shell else command)
