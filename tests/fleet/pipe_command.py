@@ -1,7 +1,8 @@
 """The command ``resource-api`` whose hosts are child processes of it, each with a home of its own.
 
 ``python -m tests.fleet.pipe_command DIRECTORY ARGUMENT...``; a host whose name begins with ``gone`` cannot be reached,
-one whose name begins with ``liar`` sends the documents of the variable ``LIES`` and ends well.
+one whose name begins with ``liar`` sends the documents of the variable ``LIES`` and ends well. The seconds of the
+variable ``LONG_STEP`` pass when a host begins a step.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resource_api.cli.main import run
 from resource_api.fleet.connections import ENDED, UNREACHABLE, HostEvent, end_event
+from resource_api.fleet.run import FleetRun
 from resource_api.testing.pipe_connections import PipeConnections
 
 if TYPE_CHECKING:
@@ -23,11 +27,28 @@ if TYPE_CHECKING:
     from resource_api.fleet.job import HostJob
 
 
+class Clock:
+    """The time in seconds, which a test can let pass."""
+
+    def __init__(self) -> None:
+        """Begin with the time of this machine."""
+        self._passed = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return time.monotonic() + self._passed
+
+    def advance(self, seconds: float) -> None:
+        """Let seconds pass."""
+        self._passed += seconds
+
+
 class Homes:
     """Takes jobs to child processes, whose variable ``HOST_HOME`` names a directory of the host."""
 
-    def __init__(self, payloads: Archives, directory: Path) -> None:
+    def __init__(self, payloads: Archives, directory: Path, clock: Clock) -> None:
         """Keep the hosts beneath a directory."""
+        self._clock = clock
         self._payloads = payloads
         self._directory = directory
         self._connections: dict[str, PipeConnections] = {}
@@ -62,6 +83,8 @@ class Homes:
             if (event := item.next_event(share)) is not None:
                 if event.document["type"] == "end":
                     self._connections.pop(name).close()
+                if event.document["type"] == "step_start":
+                    self._clock.advance(float(os.environ.get("LONG_STEP", "0")))
                 return event
         return None
 
@@ -81,7 +104,8 @@ class Homes:
 
 
 if __name__ == "__main__":
-    place = Path(sys.argv[1])
+    place, clock = Path(sys.argv[1]), Clock()
     hosted_run: Any = import_module("resource_api.cli.hosted_run")  # itself: its package has a stand-in for it
-    hosted_run.open_connections = lambda payloads, *_: Homes(payloads, place)
+    hosted_run.open_connections = lambda payloads, *_: Homes(payloads, place, clock)
+    hosted_run.FleetRun = partial(FleetRun, clock=clock)
     sys.exit(run(sys.argv[2:]))

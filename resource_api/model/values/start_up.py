@@ -131,12 +131,16 @@ class _LateModule:
     """Stands in for a module, which is imported with the first use of a name in it."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        vars(self)["_name"] = name
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(import_module(self._name), name)
-        setattr(self, name, value)
+        vars(self)[name] = value
         return value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(import_module(self._name), name, value)
+        vars(self)[name] = value
 
 
 def late_modules(package: str, *names: str) -> Callable[[str], object]:

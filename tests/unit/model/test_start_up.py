@@ -1,15 +1,17 @@
-"""Tests of the named tuples that cost little at the start."""
+"""Tests of the named tuples and modules that cost little at the start."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import pickle
+import sys
 import typing
+from types import SimpleNamespace
 
 import pytest
 
-from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.start_up import NamedTuple, late_modules
 
 
 class Part(NamedTuple):
@@ -79,3 +81,15 @@ def test_a_wrong_field_of_a_named_tuple_is_named(call: typing.Callable[[], objec
     """The errors are those of the standard library."""
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+def test_a_name_that_is_set_in_a_late_module_is_set_in_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a test that replaces a constant would test the module with its own one."""
+    module = SimpleNamespace(limit=1)
+    monkeypatch.setitem(sys.modules, "package.limits", module)  # type: ignore[arg-type]
+    late: typing.Any = late_modules("package", "limits")("limits")
+    assert late.limit == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(late, "limit", 2)
+        assert (module.limit, late.limit) == (2, 2)
+    assert (module.limit, late.limit) == (1, 1)
