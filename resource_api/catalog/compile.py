@@ -313,8 +313,8 @@ class _EdgeBuilder:
             self.failure_handlers += [subject for subject in subjects if subject.meta.on_failure]
             for text in self._own(declared, declared.meta.on_failure, lambda outer: outer.meta.on_failure):
                 for target in self._resolve(declared, "on_failure", text):
-                    own = (subject for subject in subjects if text in subject.meta.on_failure)
-                    yield from (Edge(target.index, subject.index, on_failure=True) for subject in own)
+                    handlers = (subject for subject in subjects if text in subject.meta.on_failure)
+                    yield from (Edge(target.index, subject.index, on_failure=True) for subject in handlers)
 
     def _lifecycle(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
         """Yield the edges of ``replace_triggered_by`` and ``deleted_with``: their targets come first."""

@@ -145,6 +145,6 @@ class Diagnostics:
     def location(self, subject: Entry | ComponentInstance) -> str:
         """Return ``site.yaml:14`` for a resource or component."""
         position = self.manifest.place(subject.declaration)
-        place = f"{position.file}:{position.line}" if position.line else position.file
+        file_line = f"{position.file}:{position.line}" if position.line else position.file
         element = subject.declaration.element
-        return f"{place}, {element.origin}" if element is not None else place
+        return f"{file_line}, {element.origin}" if element is not None else file_line

@@ -372,11 +372,11 @@ class Expander:
         """
         maker: for_each.DeclarationMaker | None = None
         for written in declarations:
-            made: Iterable[Declaration] = (written,)
+            derived: Iterable[Declaration] = (written,)
             if not CARDINALITY.isdisjoint(written.meta):
                 maker = maker or for_each.DeclarationMaker(self._table, self._diagnostics, self._scope, inputs)
-                made = maker.make(written)
-            for declaration in made:
+                derived = maker.make(written)
+            for declaration in derived:
                 if (declared := self._names.evaluate_declaration(declaration)) is not None:
                     yield declared
                 else:

@@ -365,13 +365,13 @@ class _Templates:
             return self._of_text(value) if _EACH in value and "${" in value else None
         if type(value) is dict:
             members = self._of_mapping(value)
-            return (lambda element: {**value, **{key: made(element) for key, made in members}}) if members else None
+            return (lambda element: {**value, **{key: part(element) for key, part in members}}) if members else None
         if type(value) is list:
             items = [self._template(item) for item in value]
             if not any(items):
                 return None
             pairs = list(zip(value, items, strict=True))
-            return lambda element: [item if made is None else made(element) for item, made in pairs]
+            return lambda element: [item if part is None else part(element) for item, part in pairs]
         return None
 
     def _of_text(self, text: str) -> Template | None:

@@ -86,9 +86,9 @@ class CommandGroup(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, and the subcommands with their summaries."""
         _write_examples(self.examples, formatter)
-        shown = [(name, command) for name, command in sorted(self.commands.items()) if not command.hidden]
+        visible = [(name, command) for name, command in sorted(self.commands.items()) if not command.hidden]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, f"{summary(command)}.") for name, command in shown])
+            formatter.write_dl([(name, f"{summary(command)}.") for name, command in visible])
         if self.params:
             _write_groups(self, ctx, formatter)
         _write_line(f"Options of a command: resource-api help {_name(ctx)} COMMAND", formatter)

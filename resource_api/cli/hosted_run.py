@@ -131,8 +131,8 @@ class HostedRun:
         rollout_plan = _rollout(settings, len(work.hosts))
         run_id, key = self._begin(work, record)
         # The table of resources is made of documents.
-        shown = partial(answer_lines, session, work) if work.command != "resource" and answers is None else None
-        merge = Merge(threshold(settings), session.log.mask, shown, counted=work.command != "report")
+        answer_text = partial(answer_lines, session, work) if work.command != "resource" and answers is None else None
+        merge = Merge(threshold(settings), session.log.mask, answer_text, counted=work.command != "report")
         started = time.time()
         if session.tracing is not None:
             session.tracing.begin_run()

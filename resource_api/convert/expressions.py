@@ -481,9 +481,9 @@ def _check_template(template: nodes.Template) -> None:
     for call in template.find_all(nodes.Call):
         if isinstance(call.node, nodes.Name) and call.node.name != "range":
             refuse(f"the function '{call.node.name}'")
-    named = [(node.name, _TEMPLATE_FILTERS) for node in template.find_all(nodes.Filter)]
-    named += [(node.name, frozenset(_ENVIRONMENT.tests)) for node in template.find_all(nodes.Test)]
-    for name, names in named:
+    uses = [(node.name, _TEMPLATE_FILTERS) for node in template.find_all(nodes.Filter)]
+    uses += [(node.name, frozenset(_ENVIRONMENT.tests)) for node in template.find_all(nodes.Test)]
+    for name, names in uses:
         if name not in names:
             msg = f"'{name}' of Ansible is not in Jinja2"
             raise Unconvertible(msg)

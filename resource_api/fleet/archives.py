@@ -106,7 +106,7 @@ class Archives:
 
 def needed_libraries(manifest: object) -> list[str]:
     """Return the libraries that the functions and types need that a manifest, as JSON data, uses."""
-    names = {name for used in _used_names(manifest) for name in _NEEDED.get(used, ())}
+    names = {name for definition in _used_names(manifest) for name in _NEEDED.get(definition, ())}
     return sorted(names)
 
 

@@ -75,13 +75,13 @@ def jump_host(text: str) -> Address:
 
 def jump_chain(host: Host) -> list[Host]:
     """Return the jump hosts of a host, the nearest to this machine first, with the settings of its inventory."""
-    known = {jump.name: jump for jump in host.jump_hosts}
+    jumps = {jump.name: jump for jump in host.jump_hosts}
     hops = list[Host]()
     for text in ("" if host.via == "none" else host.via or "").split(","):
         if not text:
             continue
         name, user, port = jump_host(text)
-        jump = known.get(name) or Host(name, "", None)
+        jump = jumps.get(name) or Host(name, "", None)
         if not hops:
             hops += jump_chain(jump._replace(jump_hosts=host.jump_hosts))
         hops.append(

@@ -73,7 +73,7 @@ class Inventory(NamedTuple):
         """Return a host without those of its jump hosts that it is itself behind; add the others of this inventory."""
         hops = [hop for hop in (host.via or "").split(",") if hop and jump_host(hop).host not in visited]
         for name in (jump_host(hop).host for hop in hops):
-            if name in self.hosts and all(name != known.name for known in jump_hosts):
+            if name in self.hosts and all(name != jump.name for jump in jump_hosts):
                 jump_hosts.append(self._without_circle(self._host(name), {*visited, name}, jump_hosts))
         return host._replace(via=",".join(hops) or "none") if host.via else host
 

@@ -237,8 +237,8 @@ class _HostResult:
         """Store a document of an answer, and compare an answer of a command that reads by the text shown of it."""
         exact, text = compared = self._texts(document)
         if self._shown is not None and document["type"] == "result":
-            shown = self._shown.find(exact, answer)
-            compared = shown, _replaced(shown, self._host.name, _OWN_NAME)
+            answer_text = self._shown.find(exact, answer)
+            compared = answer_text, _replaced(answer_text, self._host.name, _OWN_NAME)
         for digest, form in zip((self._exact, self._nameless), compared, strict=True):
             digest.update(f"{form}\n".encode(errors="surrogatepass"))
         if len(self.texts) < _MAX_DOCUMENTS and len(text) <= self._room:

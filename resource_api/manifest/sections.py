@@ -349,8 +349,8 @@ class ManifestBuilder:
         elif type(config) is not dict:
             self._error((*path, "config"), "the configuration of a provider must be a mapping")
         elif fields["path"] and (fields["source"] or fields["version"]):
-            other = "source" if fields["source"] else "version"
-            self._error((*path, other), f"{other} and path exclude each other: path is one program")
+            key = "source" if fields["source"] else "version"
+            self._error((*path, key), f"{key} and path exclude each other: path is one program")
         else:
             origin = DocumentPath(self._source, path)
             words = fields["version"], config, origin, fields["implementation"], fields["path"], fields["source"]

@@ -191,8 +191,8 @@ class Declaration(NamedTuple):
     def located(self, text: str) -> str:
         """Return ``text (site.yaml:14, from for_each, key 'alice')``, as far as these are known."""
         origin = self.element.origin if self.element is not None else ""
-        where = ", ".join(filter(None, (self.place().line_text, origin)))
-        return f"{text} ({where})" if where else text
+        location = ", ".join(filter(None, (self.place().line_text, origin)))
+        return f"{text} ({location})" if location else text
 
     @property
     def element(self) -> Element | None:

@@ -255,8 +255,8 @@ def planned_differences(
 
     A declared value that the provider completes is shown with its planned members.
     """
-    kept = kept_attributes(planned, is_, should)
-    result = [_completed(difference, planned) for difference in differences if difference.attribute not in kept]
+    unchanged = kept_attributes(planned, is_, should)
+    result = [_completed(difference, planned) for difference in differences if difference.attribute not in unchanged]
     undeclared = [name for name in planned.changes if name not in should]
     if undeclared:
         values = {name: UNKNOWN if name in planned.unknown else planned.state.get(name) for name in undeclared}
@@ -270,8 +270,8 @@ def _completed(difference: Difference, planned: Planned) -> Difference:
     value = planned.state.get(difference.attribute)
     if not isinstance(value, dict | list) or same_value(value, difference.should):
         return difference
-    shown = conceal_like(value, difference.should)
-    return difference._replace(should=shown, excluded=difference.excluded or not is_unknown(difference.should))
+    concealed = conceal_like(value, difference.should)
+    return difference._replace(should=concealed, excluded=difference.excluded or not is_unknown(difference.should))
 
 
 def predicted_values(planned: Planned, should: Resource) -> Resource:

@@ -57,8 +57,8 @@ def _declared_value(path: ExpressionPath, definition: TypeDefinition, should: Re
 def value_of(path: ExpressionPath, definition: TypeDefinition, should: Resource, is_: Resource | None) -> Any:
     """Return the value of a path into a resource that is as it should be. Raises ``ValueError`` if there is none."""
     attribute = path.keys[0]
-    known = attribute in should and should[attribute] is not UNKNOWN
-    if known and not is_completed(path, definition, should):
+    is_concrete = attribute in should and should[attribute] is not UNKNOWN
+    if is_concrete and not is_completed(path, definition, should):
         return _declared_value(path, definition, should)
     if is_ is None or not exists(is_):
         msg = f"{path}: {path.root} does not exist"

@@ -100,8 +100,8 @@ def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Co
     for key, record in state.records.items():
         present = renames.dependencies(record)
         if str(record.reference) in whole and key not in declared and not record.is_replaced:
-            parent, own = split_component(parse(whole[str(record.reference)]), record.type)
-            present = present._replace(title=own.title, parent=parent)
+            parent, member = split_component(parse(whole[str(record.reference)]), record.type)
+            present = present._replace(title=member.title, parent=parent)
         if present != record:
             changed[key] = present
     return state._replace(records={**state.records, **changed}), Commit(list(changed.values()))
@@ -121,8 +121,8 @@ def claim_renamed(
     problems: list[Problem] = []
     for entry, names in renamed:
         matches = (by_reference[name] for name in names if name in by_reference)
-        taken = entry.definition.takes_over
-        candidates = {record.key: record for record in matches if record.type == entry.type or taken(record.type)}
+        takes_over = entry.definition.takes_over
+        candidates = {record.key: record for record in matches if record.type == entry.type or takes_over(record.type)}
         for key, record in candidates.items():
             claims[entry.index] = record
             if (first := claimed.setdefault(key, entry)) is not entry:

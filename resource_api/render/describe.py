@@ -203,13 +203,13 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
 def _alternatives(datatype: DataType, must_be: str) -> str:
     """Return the words for a restricted text and its alternatives, as in errors; empty for other data types."""
     leaves = datatype.leaves
-    others = [leaf for leaf in leaves if leaf.kind != "Array"]
-    kinds = {leaf.kind for leaf in others}
+    scalars = [leaf for leaf in leaves if leaf.kind != "Array"]
+    kinds = {leaf.kind for leaf in scalars}
     if datatype.sensitive or "Pattern" not in kinds or kinds & {"Hash", "Struct"}:
         return ""
-    words = must_be if "Boolean" in kinds else messages.alternatives(others, must_be)
+    words = must_be if "Boolean" in kinds else messages.alternatives(scalars, must_be)
     elements = {leaf.text for kind in leaves if kind.kind == "Array" for leaf in kind.parts[0].leaves}
-    if not elements <= {leaf.text for leaf in others}:
+    if not elements <= {leaf.text for leaf in scalars}:
         return ""
     return f"{words}, or a list of them" if elements else words
 
@@ -281,8 +281,8 @@ def _results(definition: ComponentDefinition | FunctionPage) -> tuple[str, Seque
     if isinstance(definition, ComponentDefinition):
         return "Outputs", [[f"{name}: {docs}"] for name, docs in definition.outputs.items()] or [["none"]]
     pure = ", computed from the inputs alone, when the manifest is compiled" if definition.function.pure else ""
-    kept = "; secret parts of the inputs stay secret in it" if definition.function.keeps_secrets else ""
-    return "Result", [[_Code(definition.function.datatype.text), pure, kept]]
+    secrecy = "; secret parts of the inputs stay secret in it" if definition.function.keeps_secrets else ""
+    return "Result", [[_Code(definition.function.datatype.text), pure, secrecy]]
 
 
 def features(definition: TypeDefinition) -> list[str]:

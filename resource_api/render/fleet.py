@@ -96,8 +96,8 @@ def batch(number: int, of: int, counts: Mapping[str, int], remaining: int) -> st
 
 def of_programs(by_status: Mapping[str, int]) -> dict[str, int]:
     """Return the number of hosts by status for ``run``, which does not know whether a program changed anything."""
-    others = {status: number for status, number in by_status.items() if status not in {"changed", "unchanged"}}
-    return {SUCCEEDED: by_status.get("changed", 0) + by_status.get("unchanged", 0), **others}
+    remaining = {status: number for status, number in by_status.items() if status not in {"changed", "unchanged"}}
+    return {SUCCEEDED: by_status.get("changed", 0) + by_status.get("unchanged", 0), **remaining}
 
 
 def counts(by_status: Mapping[str, int]) -> str:

@@ -127,8 +127,8 @@ def document_lines(document: PlanDocument, style: Style = _PLAIN) -> Iterator[st
 
 def left_out_lines(left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield a line for each part of a manifest whose condition does not hold, with the reason (contract §10.6)."""
-    for name, why in left_out:
-        yield f"Left out: {escape(name)}: {escape(why)}"
+    for name, reason in left_out:
+        yield f"Left out: {escape(name)}: {escape(reason)}"
 
 
 def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:

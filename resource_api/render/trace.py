@@ -82,11 +82,11 @@ def _calls(document: Mapping[str, Any], attributes: Attributes) -> Iterator[Span
     if document.get("kind") != "run":
         return
     steps, began = _steps(document), float(document["started"])
-    shown = sorted(steps, key=lambda step: step["status"] != "failed")[:MOST]
+    selected = sorted(steps, key=lambda step: step["status"] != "failed")[:MOST]
     if len(steps) > MOST:
         attributes[f"{_PREFIX}.left_out"] = len(steps) - MOST
     by_call: dict[int | None, list[RunStepJson]] = {}
-    for step in shown:
+    for step in selected:
         by_call.setdefault(step["call"], []).append(step)
     for number, call in enumerate(document["calls"]):
         yield _call(call, began, by_call.get(number, ()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from resource_api.model.values.errors import UsageError
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.system.filesystem import files
-from resource_api.terraform import lock_file
+from resource_api.terraform import lock_file, schema_document
 from resource_api.terraform.family import Family
 from resource_api.terraform.lock_file import LockedProvider
 from resource_api.terraform.programs import find_all
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from resource_api.runtime.environment import RunEnvironment
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.terraform.executable import ProviderProgram
-    from resource_api.terraform.messages import Message
     from resource_api.terraform.packages import ProviderAddress
 
 #: The mode of a new lock file.
@@ -61,10 +60,10 @@ def lock(
     return path, providers
 
 
-def schema(program: ProviderProgram) -> Message:
-    """Return the schemas of a program, which is started. Raise ``DefinitionError``."""
+def schema(program: ProviderProgram, title: str) -> dict[str, object]:
+    """Return the schemas of a program, which is started, as a document under a title. Raise ``DefinitionError``."""
     family = Family(program.name, program.path, lambda _level, _text: None)
     try:
-        return family.schema
+        return schema_document.document(title, family.schema)
     finally:
         family.close()

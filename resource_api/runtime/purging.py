@@ -140,8 +140,8 @@ class Purging:
     def _is_kept(self, record: Record) -> bool:
         lifecycle = record.lifecycle
         leftover = record.is_replaced or record.status == "pending"
-        kept = lifecycle.protect or lifecycle.retain or lifecycle.external
-        return leftover or kept or is_removed(record, self._removed)
+        is_exempt = lifecycle.protect or lifecycle.retain or lifecycle.external
+        return leftover or is_exempt or is_removed(record, self._removed)
 
     def _recorded_elsewhere(self, rule: PurgeRule, names: Collection[Name]) -> Collection[Name]:
         """Return the names that another stack records. Raise ``PurgeError`` for a stack that cannot be read."""

@@ -218,10 +218,10 @@ def values_of_change(
     declared = {name: reveal(row[name]) for name in definition.mandatory if row.get(name) is not None}
     names = definition.compared if exists(row) else ()
     defaults = [name for name in names if definition.attributes[name].has_default and row.get(name) is not None]
-    kept = {name: reveal(row[name]) for name in defaults if name not in attributes}
+    retained = {name: reveal(row[name]) for name in defaults if name not in attributes}
     changed, present = (
         {definition.spelling(name): value for name, value in values.items()}
-        for values in (declared | dict(attributes), kept)
+        for values in (declared | dict(attributes), retained)
     )
     return changed, present
 

@@ -111,10 +111,10 @@ def _finished(run: Line) -> FinishedRunJson:
 def _failing(run: Line, documents: Mapping[str, RunJson], finished: Iterable[Line]) -> list[FailingResourceJson]:
     """Return the resources that failed in the last run of a stack, or its exit code as a failure without one."""
     began = run["ended"]
-    for other in reversed([item for item in finished if _stack(item) == _stack(run)]):
-        if not _failed(other):
+    for earlier in reversed([item for item in finished if _stack(item) == _stack(run)]):
+        if not _failed(earlier):
             break
-        began = other["ended"]
+        began = earlier["ended"]
     fields = {"project": run["project"], "stack": run["stack"], "since": began}
     failed = [step for step in documents[run["run"]]["steps"] if step["status"] == "failed"]
     rows = [(step["reference"], step["error"] or "failed", step["file"], step["line"]) for step in failed]

@@ -51,10 +51,10 @@ def take_over(runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str
         resources = list(_resources(runtime, catalog.manifest, state, failed))
     finally:
         runtime.registry.close_families()
-    declarations, known = _declarations(runtime, resources, declared, failed)
+    declarations, records = _declarations(runtime, resources, declared, failed)
     if declarations:
         _write(path, declarations)
-    imported = import_resources(runtime, path, list(known), None, inputs, known=known) if known else []
+    imported = import_resources(runtime, path, list(records), None, inputs, known=records) if records else []
     return [*imported, *failed]
 
 
@@ -92,7 +92,7 @@ def _declarations(
     runtime: Runtime, resources: Sequence[_Read], declared: set[str], failed: list[Imported]
 ) -> tuple[list[list[str]], dict[str, KnownResource]]:
     """Return the lines that declare those that are not declared, and by reference what is recorded of each."""
-    made = _made_values(resources)
+    computed = _made_values(resources)
     declarations, known = [], dict[str, KnownResource]()
     for resource, reference, fields, values in resources:
         body = state_file.declared_values(fields, values)
@@ -106,12 +106,12 @@ def _declarations(
             continue
         if reference not in declared:
             texts = {
-                text: made_by for address in resource.dependencies for text, made_by in made.get(address, {}).items()
+                text: source for address in resource.dependencies for text, source in computed.get(address, {}).items()
             }
-            named = {attribute_name(key): state_file.referring(value, texts) for key, value in body.items()}
+            members = {attribute_name(key): state_file.referring(value, texts) for key, value in body.items()}
             definition = runtime.registry.type(resource.type)
-            spelling = {name: definition.spelling(name) for name in named}
-            declarations.append(state_file.declaration(reference, named, resource.alias, spelling))
+            spelling = {name: definition.spelling(name) for name in members}
+            declarations.append(state_file.declaration(reference, members, resource.alias, spelling))
         raw = {
             "type": resource.type,
             "version": resource.version,

@@ -44,7 +44,7 @@ def open_store(url: str | None = None, key: Key | None = None) -> Store:
 
 def _invalid_url(url: str | None, scheme: str, colon: str) -> UsageError:
     """Return the error for a URL of no store; what may be a password is not quoted."""
-    shown = f"{scheme}:..." if url and "@" in url else url or repr(url)
+    label = f"{scheme}:..." if url and "@" in url else url or repr(url)
     if url and url.strip(":") == "memory":
         suggestion = "memory:"
     elif scheme.lower().startswith("postgres"):
@@ -53,7 +53,7 @@ def _invalid_url(url: str | None, scheme: str, colon: str) -> UsageError:
         suggestion = "" if colon or not url else f"sqlite:{url}"
     hint = f"; did you mean '{suggestion}'?" if suggestion else ""
     return UsageError(
-        f"--state {shown}: write sqlite:PATH, postgresql://HOST/DATABASE, or memory: to keep nothing{hint}"
+        f"--state {label}: write sqlite:PATH, postgresql://HOST/DATABASE, or memory: to keep nothing{hint}"
     )
 
 

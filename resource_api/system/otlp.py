@@ -93,9 +93,9 @@ def _timeout() -> float:
 
 def _resource() -> Resource:
     """Return the description of this program, as the variables add to it."""
-    named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    has_name = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     attributes = {"service.version": __version__, "host.name": os.uname().nodename}
-    return Resource(attributes).merge(Resource.create({} if named else {"service.name": "resource-api"}))
+    return Resource(attributes).merge(Resource.create({} if has_name else {"service.name": "resource-api"}))
 
 
 def _is_sampled(span: Span, context: TraceContext, parent: TraceContext | None, resource: Resource) -> bool:

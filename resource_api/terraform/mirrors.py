@@ -42,7 +42,7 @@ class Mirror(NamedTuple):
 def _matches(pattern: str, address: ProviderAddress) -> bool:
     host, namespace, name = ["", *pattern.split("/")][-3:]
     hosts = [address.host] if address.host else ["", *DEFAULT_HOSTS]
-    return any(fnmatchcase(own, host) for own in hosts) and all(
+    return any(fnmatchcase(host_name, host) for host_name in hosts) and all(
         map(fnmatchcase, (address.namespace, address.name), (namespace, name))
     )
 

@@ -89,8 +89,8 @@ class Resources(ProgramSession):
                 continue
             self._plans.pop(name, None)
             if state.values is not None:
-                if (kept := self._private_data(state, None, data)) != data:
-                    context.store_private(name, kept)
+                if (private := self._private_data(state, None, data)) != data:
+                    context.store_private(name, private)
                 yield self._row(name, state.values)
 
     def _listed(self, context: Context) -> Iterator[Resource]:

@@ -114,10 +114,10 @@ class PackageFinder:
         return package
 
     def _check_hash(self, program: ProviderProgram, locked: LockedProvider) -> None:
-        found = lock_file.package_hash(program.directory)
-        if found not in locked.hashes:
+        digest = lock_file.package_hash(program.directory)
+        if digest not in locked.hashes:
             msg = (
-                f"{program.directory} differs from {self.lock_path}: it has {found};"
+                f"{program.directory} differs from {self.lock_path}: it has {digest};"
                 " if that is right, 'resource-api providers lock MANIFEST' writes it"
             )
             raise ProgramError(msg)

@@ -216,9 +216,9 @@ def with_resources(document: Document, declarations: Sequence[Sequence[str]]) ->
     Raise ``ValueError`` for a section that is not written line by line.
     """
     lines = document.raw.decode().splitlines()
-    own = document.heads().get("resources", {})
-    if own:
-        line, column = min(own.values())
+    heads = document.heads().get("resources", {})
+    if heads:
+        line, column = min(heads.values())
         if lines[line - 1][: column - 1].strip():
             msg = "its section resources must have one resource a line, not be in braces"
             raise ValueError(msg)

@@ -190,7 +190,7 @@ class Schedule:
 
     def _may_follow(self, number: int) -> bool:
         """Return whether all operations before the stage of an operation have ended."""
-        return not any(left for begin, left in zip(self._begins, self._not_ended, strict=True) if number >= begin)
+        return not any(pending for begin, pending in zip(self._begins, self._not_ended, strict=True) if number >= begin)
 
     def _is_deferred(self, number: int) -> bool:
         step = self._plan.operations[number].step

@@ -229,9 +229,9 @@ def _report_killed(agent: Agent, killed: loop.KilledRun, settings: Settings) -> 
     if not settings["metrics"]:
         return
     last = agent_status.last_run(agent.directory)
-    named = {**settings, "project": settings["project"] or (last["project"] if last else "")}
+    selection = {**settings, "project": settings["project"] or (last["project"] if last else "")}
     problems = [Problem(None, str(killed))]
-    document = reporting.Reporting.failure_document(named, "apply", killed.began, 128 + killed.signal, problems)
+    document = reporting.Reporting.failure_document(selection, "apply", killed.began, 128 + killed.signal, problems)
     for target in settings["metrics"]:
         _with_agent(target, agent, {}).reporter(document)
 
@@ -322,9 +322,9 @@ def status(**settings: object) -> int:
     """
     session, context = _session(settings), click.get_current_context()
     # The variable is of this machine.
-    named = context.get_parameter_source("directory") is click.core.ParameterSource.COMMANDLINE
+    is_explicit = context.get_parameter_source("directory") is click.core.ParameterSource.COMMANDLINE
     if options.is_hosted(settings):
-        directory = settings["directory"] if named else None
+        directory = settings["directory"] if is_explicit else None
         return session.execute(lambda: run_on_hosts(session, "agent", subcommand="status", directory=directory))
     return session.execute(lambda: _status(session, _directory(settings)))
 

@@ -112,8 +112,6 @@ def schema(session: Session, manifest: str, name: str, **_settings: object) -> N
     if name not in programs:
         msg = f"{manifest} declares no Terraform provider '{name}'{hint(name, programs)}"
         raise UsageError(msg)
-    from resource_api.terraform.schema_document import document
-
     program = programs[name]
     title = name if program.address is None else str(program.address)
-    session.output.print(json.dumps(document(title, _runtime().schema(program)), indent=2))
+    session.output.print(json.dumps(_runtime().schema(program, title), indent=2))

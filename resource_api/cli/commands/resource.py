@@ -76,12 +76,12 @@ def resource(
     call = _Call(session, {"type_name": type_name, "name": name, "changes": changes, **settings})
     manifest = str(settings["manifest"] or "") or None
     with session.providers_of(None if manifest == "-" else manifest):
-        shown = resource_selection.find_resources(call)
+        resources = resource_selection.find_resources(call)
     code = 0
-    if shown.listed is not None:
-        code = _show(session, shown.listed, shown.selected, listing=shown.is_listing)
-        shown.log_failures(session.log)
-    return code or shown.code
+    if resources.listed is not None:
+        code = _show(session, resources.listed, resources.selected, listing=resources.is_listing)
+        resources.log_failures(session.log)
+    return code or resources.code
 
 
 class _Call(LocalCall):

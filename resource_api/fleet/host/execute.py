@@ -439,11 +439,11 @@ def _read(run: HostRun) -> int:
 
 def _resource(run: HostRun) -> int:
     """Send the resources that a name and filters select; change one where the job has changes."""
-    shown = resource_selection.find_resources(run)
-    shown.log_failures(run.log)
-    if shown.listed is not None:
-        run.result(resource_selection.documents(shown.listed))
-    return shown.code
+    resources = resource_selection.find_resources(run)
+    resources.log_failures(run.log)
+    if resources.listed is not None:
+        run.result(resource_selection.documents(resources.listed))
+    return resources.code
 
 
 def _run(run: HostRun) -> int:
@@ -584,8 +584,8 @@ def execute(job: HostJob, sender: Sender, directories: Sequence[str], listen: Ca
 
 def _recovery_options(job: HostJob) -> str:
     """Return the options of a command on the controller that select the state of this host."""
-    named = ((f"--{name}", job.options.get(name)) for name in ("state", "key"))
-    return command_options((("--on", job.host.get("name")), *named))
+    pairs = ((f"--{name}", job.options.get(name)) for name in ("state", "key"))
+    return command_options((("--on", job.host.get("name")), *pairs))
 
 
 def hello(cache: str) -> dict[str, object]:

@@ -152,14 +152,14 @@ class _View:
         by_change: dict[tuple[str, ...], list[tuple[HostOverview, ChangedResourcesJson]]] = {}
         for host in self._hosts:
             if host.overview and (change := host.overview["last_change"]):
-                named = [f"{_sign(item['action'])} {item['reference']}" for item in change["resources"]]
-                by_change.setdefault((change["command"], *named), []).append((host, change))
+                changes = [f"{_sign(item['action'])} {item['reference']}" for item in change["resources"]]
+                by_change.setdefault((change["command"], *changes), []).append((host, change))
         rows = []
-        for (command, *named), members in sorted(by_change.items(), key=_age):
+        for (command, *changes), members in sorted(by_change.items(), key=_age):
             overview, change = members[0][0].overview, members[0][1]
-            first = named[0] if named else f"  {change['changes']} changes"
-            more = f" and {len(named) - 1} more" if len(named) > 1 else ""
-            body = "".join(f"<p><code>{e(item)}</code></p>" for item in named)
+            first = changes[0] if changes else f"  {change['changes']} changes"
+            more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+            body = "".join(f"<p><code>{e(item)}</code></p>" for item in changes)
             note = f"{command} {ago(overview, change['ended'])}" if overview else command
             names = [host.name for host, _ in members]
             rows.append(self._row(first[2:] + more, first[:1].strip(), names, note, body))
@@ -182,10 +182,10 @@ class _View:
         return PageRow(subject, sign, " · ".join(filter(None, (hosts_of(len(names)), note))), body, bad=bad)
 
     def _section(self, title: str, rows: Sequence[PageRow], number: int) -> Section:
-        shown = rows[:_MOST]
-        ids = {row.reference: f"g{self._number + index}" for index, row in enumerate(shown)}
-        self._number += len(shown)
-        section = rows_section(title, shown, ids, opened=len(shown) <= _FEW and any(row.bad for row in shown))
+        visible = rows[:_MOST]
+        ids = {row.reference: f"g{self._number + index}" for index, row in enumerate(visible)}
+        self._number += len(visible)
+        section = rows_section(title, visible, ids, opened=len(visible) <= _FEW and any(row.bad for row in visible))
         rest = f'<p class="legend">and {len(rows) - _MOST:,} more</p>' if len(rows) > _MOST else ""
         return section._replace(body=section.body + rest, number=number)
 
@@ -266,8 +266,8 @@ def _details(overview: OverviewJson) -> str:
     if (last := overview["last"]) is not None:
         parts.append(_fact("last run", f"{time_of(last['ended'])} UTC: {run_text(last)}, {duration(last['seconds'])}"))
     if (change := overview["last_change"]) is not None:
-        named = [f"{_sign(item['action'])} {item['reference']}" for item in change["resources"]]
-        parts.append(_fact("last change", f"{time_of(change['ended'])} UTC: {run_text(change)}", named))
+        changes = [f"{_sign(item['action'])} {item['reference']}" for item in change["resources"]]
+        parts.append(_fact("last change", f"{time_of(change['ended'])} UTC: {run_text(change)}", changes))
     if drift := [f"{item['reference']}: {', '.join(item['attributes'])}" for item in overview["drift"]]:
         parts.append(_fact("drifted", f"{overview['drifted']:,}", drift))
     if slow := [f"{duration(call['seconds'])} {call_text(call)}" for call in overview["slow"]]:
