@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from resource_api.convert import playbook
 from resource_api.convert.manifest_text import ManifestText, PlaySection
@@ -19,6 +19,7 @@ from resource_api.model.values.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from resource_api.convert.expressions import Condition
     from resource_api.convert.playbook import Play
     from resource_api.model.values.errors import Problem
     from resource_api.runtime.runtime import Runtime
@@ -135,7 +136,7 @@ def _project(path: str) -> str:
     return stem if STACK_NAME.match(stem) else "playbook"
 
 
-def _condition(play: Play, plays: Sequence[Play], names: Names) -> tuple[Any, list[str]]:
+def _condition(play: Play, plays: Sequence[Play], names: Names) -> tuple[Condition, list[str]]:
     """Return the condition that holds on the hosts of a play, where plays have different ones, and comments."""
     comments = []
     if play.keywords.get("serial"):
@@ -146,7 +147,7 @@ def _condition(play: Play, plays: Sequence[Play], names: Names) -> tuple[Any, li
     groups = re.split(r"[,:]", play.hosts)
     if not all(map(_GROUP.match, groups)):
         return True, [*comments, f"the hosts '{play.hosts}' have no counterpart: choose them with --on"]
-    tests: list[Any] = [{names.in_group(group).path: True} for group in groups]
+    tests: list[Condition] = [{names.in_group(group).path: True} for group in groups]
     return tests[0] if len(tests) == 1 else {"any": tests}, comments
 
 

@@ -17,6 +17,9 @@ from resource_api.model.values.start_up import regex
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    #: A condition of a manifest: one that always or never holds, or tests by reference.
+    Condition = bool | dict[str, Any]
+
 _EXPRESSION: Final = regex(r"(\{\{.*?\}\})", re.DOTALL)
 _NAME: Final = regex(r"[A-Za-z0-9_-]+\Z")
 _ENVIRONMENT: Final = Environment(keep_trailing_newline=True, autoescape=False)  # noqa: S701 - texts, not HTML
@@ -349,7 +352,7 @@ class Expressions:
 
     # Conditions
 
-    def condition(self, node: nodes.Node) -> Any:
+    def condition(self, node: nodes.Node) -> Condition:
         """Return the condition of an expression. Raise ``Unconvertible``."""
         if isinstance(node, nodes.And):
             return all_of([self.condition(node.left), self.condition(node.right)])
@@ -368,13 +371,13 @@ class Expressions:
             return value
         return {self._path(value): True}
 
-    def _comparisons(self, node: nodes.Compare) -> Iterator[Any]:
+    def _comparisons(self, node: nodes.Compare) -> Iterator[Condition]:
         left = node.expr
         for operand in node.ops:
             yield self._comparison(left, operand.op, operand.expr)
             left = operand.expr
 
-    def _comparison(self, left: nodes.Node, operator: str, right: nodes.Node) -> Any:
+    def _comparison(self, left: nodes.Node, operator: str, right: nodes.Node) -> Condition:
         if operator in {"in", "notin"}:
             condition = self._membership(left, right)
             return condition if operator == "in" else negated(condition)
@@ -396,11 +399,10 @@ class Expressions:
             return self.of(node.node)
         return self.of(node)
 
-    def _membership(self, left: nodes.Node, right: nodes.Node) -> Any:
-        if (chain := _chain(right)) is not None and chain[0] == "groups" and len(chain[1]) == 1:
-            group: Any = chain[1][0]
-            if _chain(left) == ("inventory_hostname", ()):
-                return {self._scope.in_group(str(group)).path: True}
+    def _membership(self, left: nodes.Node, right: nodes.Node) -> Condition:
+        is_this_host = _chain(left) == ("inventory_hostname", ())
+        if (chain := _chain(right)) is not None and is_this_host and chain[0] == "groups" and len(chain[1]) == 1:
+            return {self._scope.in_group(str(chain[1][0])).path: True}
         subject, collection = self.of(left), self.of(right)
         if isinstance(collection, list) and isinstance(subject, ValueReference):
             path = self._path(subject)
@@ -409,7 +411,7 @@ class Expressions:
         call = self._scope.call("std.contains", {"in": collection, "item": subject}, "contains")
         return {call.path: True}
 
-    def _test(self, node: nodes.Test) -> Any:
+    def _test(self, node: nodes.Test) -> Condition:
         name = node.name.removeprefix("ansible.builtin.")
         chain = _chain(node.node)
         if name in {"defined", "undefined"} and chain is not None:
@@ -511,7 +513,7 @@ def _chains(template: nodes.Template) -> Iterator[tuple[str, tuple[Any, ...]]]:
             yield chain[0], tuple(map(str, chain[1]))
 
 
-def all_of(conditions: list[Any]) -> Any:
+def all_of(conditions: list[Condition]) -> Condition:
     """Return the condition that holds if all of these do."""
     conditions = [condition for condition in conditions if condition is not True]
     if False in conditions:
@@ -526,14 +528,15 @@ def all_of(conditions: list[Any]) -> Any:
     return joined
 
 
-def negated(condition: Any) -> Any:
+def negated(condition: Condition) -> Condition:
     """Return the condition that holds if another does not."""
     if isinstance(condition, bool):
         return not condition
     if len(condition) == 1:
         ((key, test),) = condition.items()
         if key == "not":
-            return test
+            inner: Condition = test
+            return inner
         if isinstance(test, bool):
             return {key: not test}
     return {"not": condition}
@@ -561,7 +564,7 @@ def changed_results(node: nodes.Node, is_result: Callable[[str], bool]) -> list[
     if isinstance(node, nodes.Filter) and node.name == "bool" and node.node is not None:
         return changed_results(node.node, is_result)
     if isinstance(node, nodes.Test) and node.name in {_CHANGED, "change"}:
-        chain: Any = _chain(node.node)
+        chain = _chain(node.node)
         return [chain[0]] if chain and not chain[1] and is_result(chain[0]) else []
     chain = _chain(node)
     return [chain[0]] if chain and chain[1] == (_CHANGED,) and is_result(chain[0]) else []

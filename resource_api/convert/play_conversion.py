@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.convert.converted_resource import ConvertedResource
+    from resource_api.convert.expressions import Condition
     from resource_api.convert.playbook import Location, Play, Task
     from resource_api.convert.variables import Names
 
@@ -90,7 +91,7 @@ class Decisions(NamedTuple):
 class PlayConversion:
     """Converts the tasks of a play in their order."""
 
-    def __init__(self, play: Play, names: Names, directory: str, decisions: Decisions, condition: Any) -> None:
+    def __init__(self, play: Play, names: Names, directory: str, decisions: Decisions, condition: Condition) -> None:
         """``directory``: the playbook's. ``condition``: holds for all tasks of the play, or True."""
         self._play = play
         self._names = names

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from resource_api.terraform.messages import Message
 
 #: Nesting modes by their numbers in the protocol.
@@ -64,8 +62,7 @@ def _function(function: Message) -> dict[str, object]:
 
 
 def _parameter(parameter: Message) -> dict[str, object]:
-    words: Mapping[str, Any] = _words(parameter, "name", "description")
-    return {**words, "type": json.loads(parameter["type"])}
+    return {**_words(parameter, "name", "description"), "type": json.loads(parameter["type"])}
 
 
 def _words(message: Message, *names: str) -> dict[str, object]:
