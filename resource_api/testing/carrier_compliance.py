@@ -184,7 +184,7 @@ class CarrierCompliance:
             documents = self.events(connections, ["web1"])["web1"]
             assert documents[-1]["status"] == "lost"
         Path(go).touch()
-        again = self.run(trial, {"a": {}, "b": {}}, generation=2, lock_timeout=_PATIENCE)
+        again = self.run(trial, {"a": {}, "b": {}}, run="2", lock_timeout=_PATIENCE)
         assert again[-2]["unchanged"] == 2
         assert trial.effects("web1") == ["a present", "b present"]
 
@@ -220,7 +220,7 @@ class CarrierCompliance:
         """The end says ``lost``, before and after other events; the next run resolves it, and does nothing twice."""
         documents = self.run(trial, {"a": {}, "b": {"die": True}})
         assert documents[-1]["status"] == "lost"
-        again = self.run(trial, {"a": {}, "b": {}}, generation=2)
+        again = self.run(trial, {"a": {}, "b": {}}, run="2")
         assert again[-1]["code"] == 0
         assert trial.effects("web1") == ["a present", "b present"]
 
@@ -249,7 +249,7 @@ class CarrierCompliance:
             connections.start(self.host("web1"), trial.job({"a": {"wait": go}}))
             self.await_event(connections, "step_start")
         Path(go).touch()
-        again = self.run(trial, {"a": {}}, generation=2, lock_timeout=_PATIENCE)
+        again = self.run(trial, {"a": {}}, run="2", lock_timeout=_PATIENCE)
         assert again[-2]["unchanged"] == 1
 
     def await_event(self, connections: HostConnections, kind: str) -> Mapping[str, object]:
