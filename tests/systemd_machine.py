@@ -78,6 +78,10 @@ _ENVIRONMENT: Final = {
 }
 
 
+#: Seconds for a test that runs a class of laws on the machine, also on a busy processor.
+LAWS_TIMEOUT: Final = 240
+
+
 class Machine:
     """Runs programs on the machine; ``pid`` is that of its systemd."""
 
@@ -126,7 +130,7 @@ class Machine:
         """Run a class of laws on the machine, or some of them, and leave its report for the table of types."""
         report = "/run/laws.xml"
         only = ("-k", " or ".join(laws)) if laws else ()
-        assert self.run_tests(test, *only, f"--junitxml={report}") >= (len(laws) or 10)
+        assert self.run_tests(test, *only, f"--junitxml={report}", timeout=LAWS_TIMEOUT - 10) >= (len(laws) or 10)
         if directory := os.environ.get(type_table.DIRECTORY):
             Path(directory, f"{type_name}.xml").write_text(self.read(report), encoding="utf-8")
 

@@ -15,7 +15,7 @@ from resource_api import ManifestError, Runtime
 from resource_api.plugins.registry import Registry
 from resource_api.testing import ProviderCompliance
 from tests.faults.bench import WHOLE
-from tests.systemd_machine import INSIDE, ROOT, Machine, started_machine
+from tests.systemd_machine import INSIDE, LAWS_TIMEOUT, ROOT, Machine, started_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -489,6 +489,7 @@ def test_a_run_that_systemd_stops_is_consistent(machine: Machine, *, killed: boo
     assert ("2 run" if killed else "1 run, 1 unchanged") in again.stdout, again.stdout + again.stderr
 
 
+@pytest.mark.timeout(LAWS_TIMEOUT)
 def test_the_laws_hold_on_the_machine(machine: Machine) -> None:
     """The class below, run there."""
     machine.run("rm", "/run/counted")

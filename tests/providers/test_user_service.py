@@ -12,7 +12,7 @@ import pytest
 from resource_api.testing import ProviderCompliance
 from tests.faults.bench import WHOLE
 from tests.faults.bundled import AS_USER
-from tests.systemd_machine import INSIDE, Machine, started_machine
+from tests.systemd_machine import INSIDE, LAWS_TIMEOUT, Machine, started_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -146,6 +146,7 @@ def test_a_manager_that_does_not_answer_fails_the_services_of_its_user(machine: 
     assert f"User_service[ra-a {USER}]" in machine.command("resource", "user_service").stdout
 
 
+@pytest.mark.timeout(LAWS_TIMEOUT)
 def test_the_laws_hold_on_the_machine(machine: Machine) -> None:
     """The class below, run there; in ``make test`` those that tell most."""
     machine.run_laws(f"{__file__}::TestUserService", "user_service", *(() if WHOLE else LAWS))
