@@ -159,7 +159,7 @@ def _comment(value: object) -> str:
 def _literal(value: object) -> object:
     """Return a value as a manifest writes it, each ``${`` escaped."""
     if isinstance(value, dict):
-        return {key: _literal(part) for key, part in value.items()}
+        return {_literal(key): _literal(part) for key, part in value.items()}
     if isinstance(value, list):
         return list(map(_literal, value))
     return value.replace("${", "$${") if isinstance(value, str) else value
