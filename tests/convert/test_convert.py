@@ -60,8 +60,13 @@ def manifest_of(conversion: Conversion) -> dict[str, Any]:
 def mandatory(conversion: Conversion) -> dict[str, Any]:
     """Return a value for each input without a default."""
     inputs = manifest_of(conversion).get("inputs", {})
-    values = {"Hash[String, Any]": dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "x")}
-    return {name: values.get(entry["type"], "text") for name, entry in inputs.items() if "default" not in entry}
+    letters = dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "x")
+
+    def value(name: str, kind: str) -> Any:
+        looped = f'for_each: "${{inputs.{name}}}"' in conversion.manifest
+        return letters if kind == "Hash[String, Any]" else ["text"] if looped else "text"
+
+    return {name: value(name, entry["type"]) for name, entry in inputs.items() if "default" not in entry}
 
 
 @pytest.mark.parametrize("name", sorted(ALL))
