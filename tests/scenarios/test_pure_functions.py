@@ -212,6 +212,7 @@ def test_secrets_stay_secret_and_the_rest_stays_readable(bench: Bench, tmp_path:
     assert "sesame" not in output.lower()
 
 
+@pytest.mark.timeout(180)  # the machine may be busy: without the limits it would take hours
 def test_values_that_grow_without_end_are_refused_soon(bench: Bench) -> None:
     """Doubling a list fifty times, and nesting one a hundred times."""
     double = {f"v{n}": {"invoke": "std.zip", "with": {"lists": [f"${{values.v{n - 1}}}"] * 2}} for n in range(1, 50)}
@@ -221,5 +222,5 @@ def test_values_that_grow_without_end_are_refused_soon(bench: Bench) -> None:
     for values in ({"v0": ["x"], **double}, {"w0": ["x"], **nested}):
         began = time.monotonic()
         refused = bench.run("validate", bench.write("site.json", json.dumps({"project": "p", "values": values})))
-        assert (refused.code, time.monotonic() - began < 25) == (65, True), refused.err
+        assert (refused.code, time.monotonic() - began < 80) == (65, True), refused.err
         assert "expands beyond the limit" in refused.err or "is nested deeper than 100" in refused.err
