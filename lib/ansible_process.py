@@ -55,7 +55,7 @@ class AnsibleProcess:
     """A running helper; ``call`` ends it when it fails to answer."""
 
     def __init__(self, python: str) -> None:
-        """Start it. Raise ``CommandError`` where others can change what it executes, ``ResourceError`` if it fails."""
+        """Start it. Raise ``CommandError`` where other users can change its code, ``ResourceError`` if it fails."""
         prefix = os.path.dirname(os.path.dirname(python))  # noqa: PTH120 - text in, text out
         # Not each of 10,000 files, which would take longer than the modules.
         modules = glob.glob(f"{glob.escape(prefix)}/lib/python3*/site-packages/ansible/modules")  # noqa: PTH207 - the same

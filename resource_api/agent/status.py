@@ -1,4 +1,4 @@
-"""Record the last run of an agent, and its pause: what ``runtime.agent_status`` reads."""
+"""Record the last run of an agent, and its pause, for ``runtime.agent_status``."""
 
 from __future__ import annotations
 

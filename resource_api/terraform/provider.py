@@ -94,7 +94,7 @@ class Resources(ProgramSession):
                 yield self._row(name, state.values)
 
     def _listed(self, context: Context) -> Iterator[Resource]:
-        """Yield what the program lists, named by its id, or else as it is displayed."""
+        """Yield the listed resources, named by id, or by display name where they have none."""
         declared = self.family.schema["list_resource_schemas"].get(self.type_name)
         if declared is None:
             msg = "a Terraform provider reads single resources, by what was recorded of them"
@@ -142,7 +142,7 @@ class Resources(ProgramSession):
         return {NAMEVAR: name, "ensure": "present", **{attribute_name(key): value for key, value in read.items()}}
 
     def _store(self, context: Context, name: str, state: _State, declared: Mapping[str, object] | None = None) -> None:
-        """Keep the state as private data; secret is what its schema, a declared value or the former state calls so."""
+        """Keep the state as private data, with the secrets of its schema, declared values and former state sealed."""
         former = context.private(name)
         data = self._private_data(state, declared, former)
         if data != former:

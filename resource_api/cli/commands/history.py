@@ -162,7 +162,7 @@ def _run_lines(session: Session, form: str, document: RunJson) -> str | Iterable
 
 
 def _report_since(session: Session, run: str | None, form: str, seconds: float) -> int:
-    """Write what the runs of a time did, on this machine or on hosts."""
+    """Write an overview of the runs of a period, on this machine or on hosts."""
     if run is not None:
         msg = "RUN and --since exclude each other"
         raise UsageError(msg)
