@@ -2,20 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-if not TYPE_CHECKING:  # features that most commands do not need
+if not TYPE_CHECKING:
+    #: Features that most commands do not need.
+    _FEATURES = (
+        *("completion", "console", "editor", "hosted_overview", "hosted_run", "progress", "reporting"),
+        *("source_lines", "tracing"),
+    )
 
     def __getattr__(name: str) -> object:
-        from resource_api.model.values.start_up import late_modules  # which --version does not need
+        if name not in _FEATURES:  # "main", with which --version needs no more than click
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        from resource_api.model.values.start_up import late_modules
 
-        features = (
-            "completion",
-            "console",
-            "editor",
-            "hosted_overview",
-            "hosted_run",
-            "progress",
-            "reporting",
-            "source_lines",
-            "tracing",
-        )
-        return late_modules(__name__, *features)(name)
+        return late_modules(__name__, *_FEATURES)(name)

@@ -135,8 +135,10 @@ def test_every_command_answers_as_it_does_here(machine: Machine) -> None:
     assert [item["reference"] for item in machine.result("state", site=None, subcommand="list")] == ["File[good day]"]
     assert machine.result("state", site=None, subcommand="check")["found"][0].endswith("state.db: every row is intact")
     assert [value["command"] for value in machine.result("state", site=None, subcommand="history")] == ["apply"]
-    wrong = machine.job("state", site=None, subcommand="mv")
-    assert machine.refusal(wrong) == (64, "'state mv' cannot be asked of other hosts")
+    wrong = machine.job("state", site=None, subcommand="copy")
+    assert machine.refusal(wrong) == (64, "'state copy' cannot be asked of other hosts")
+    incomplete = machine.job("state", site=None, subcommand="mv")
+    assert machine.refusal(incomplete) == (64, "the job lacks the option 'source'")
     machine.motd.unlink()
     assert machine.result("refresh", inputs=inputs, run="2")["refreshed"] == ["File[good day]"]
     gone = machine.documents(machine.job("destroy", inputs=inputs, run="3"))

@@ -192,6 +192,14 @@ def _superseded(newest: Mapping[str, Any]) -> str:
 _REPORTED: Final = frozenset({"diagnostic", "outputs", "resource_drift", "result", "step_end", "summary"})
 
 
+class _JobOptions(dict[str, Any]):
+    """A job's options by name. A missing one is the controller's mistake, and no bug on this host."""
+
+    def __missing__(self, name: str) -> Any:
+        msg = f"the job lacks the option '{name}'"
+        raise UsageError(msg)
+
+
 class HostRun:
     """A job with its runtime, log and interrupts."""
 
@@ -207,7 +215,7 @@ class HostRun:
         ``directories``: the cache, then the unpacked archives of modules.
         """
         self.job = job
-        self.options = job.options
+        self.options = _JobOptions(job.options)
         self._emit, self._result = emit, result
         #: Whether the host may have been changed.
         self.began = False
