@@ -70,16 +70,16 @@ def measure(arguments: argparse.Namespace, root: Path) -> dict[str, Any]:
     bench = Bench(root, Path(tempfile.gettempdir()), most_pairs=arguments.pairs)
     cost(bench.empty)
     start = pairs(cases.CLICK, bench.empty, arguments.pairs)
-    found = []
-    for words, rows in groups(bench, arguments):
+    rows: list[dict[str, Any]] = []
+    for words, group in groups(bench, arguments):
         if any(word.startswith(arguments.only) for word in words.split()):
-            found += [cases.row(each) for each in rows]
+            rows += map(cases.row, group)
     machine = {"system": platform.platform(), "python": platform.python_version(), "processors": os.cpu_count()}
-    return {"machine": machine, "empty": round(start.ours, 4), "click": round(start.floor, 4), "rows": found}
+    return {"machine": machine, "empty": round(start.ours, 4), "click": round(start.floor, 4), "rows": rows}
 
 
 def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """Return the earlier results with those of now in place of them; others stay."""
+    """Return the earlier results with the rows that were measured now replaced."""
     rows = {(row["what"], row["count"]): row for row in before.get("rows", ())}
     rows |= {(row["what"], row["count"]): row for row in now["rows"]}
     return {**now, "rows": list(rows.values())}
@@ -89,13 +89,13 @@ def main() -> None:
     """Measure, and write the results and the page."""
     arguments = parse_arguments()
     with tempfile.TemporaryDirectory(prefix="resource-api-bench-", dir=MEMORY) as root:
-        found = measure(arguments, Path(root))
+        document = measure(arguments, Path(root))
     before = results.read()
     if arguments.only or arguments.counts:
-        found = merged(before, found)
+        document = merged(before, document)
     # The whole machine is measured by itself.
-    kept = {key: before[key] for key in ("webserver",) if key in before}
-    sys.stdout.write(results.write({**kept, **found}))
+    other_tables = {key: before[key] for key in ("webserver",) if key in before}
+    sys.stdout.write(results.write({**other_tables, **document}))
 
 
 main()

@@ -131,9 +131,9 @@ def _drifting(bench: Bench, count: int, noop: tuple[str, ...]) -> Ratio:
     rest = ours(manifest, f"sqlite:{root}/state/state.db")
     cost(rest)
     _converge(rest)
-    found = pairs(rest, noop, bench.times(count))
+    measured = pairs(rest, noop, bench.times(count))
     shutil.rmtree(root)
-    return found
+    return measured
 
 
 def _converge(command: tuple[str, ...]) -> None:
@@ -145,18 +145,18 @@ def _converge(command: tuple[str, ...]) -> None:
 def _changed_attributes(command: tuple[str, ...]) -> dict[str, str]:
     """Return the attributes that each step of a run with ``--json`` would change, by the path of its file."""
     lines = subprocess.run(command, capture_output=True, check=True).stdout.splitlines()  # noqa: S603 - our own
-    steps = [found for found in map(json.loads, lines) if found["type"] == "step_end"]
+    steps = [document for document in map(json.loads, lines) if document["type"] == "step_end"]
     return {step["reference"][len("File[") : -1]: ", ".join(c["attribute"] for c in step["changes"]) for step in steps}
 
 
 def _stamps(directory: Path) -> Mapping[str, tuple[int, ...]]:
     """Return for each file the values that show whether it was changed."""
-    found = {}
+    stamps = {}
     with os.scandir(directory) as entries:
         for entry in entries:
-            seen = entry.stat(follow_symlinks=False)
-            found[entry.path] = (seen.st_ino, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_mode)
-    return found
+            status = entry.stat(follow_symlinks=False)
+            stamps[entry.path] = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_mode)
+    return stamps
 
 
 def _require(truth: object, message: str) -> None:
@@ -178,8 +178,8 @@ def durable(bench: Bench, count: int) -> Iterator[Row]:
             os.sync()
 
         not_durable = (sys.executable, str(HERE / "undurable.py"), *more)
-        found = pairs(not_durable, (OURS, *more), bench.times(count), prepare)
-        yield Row("W1 on a disk, durable", count, "itself, not durable", found, 1.3)
+        measured = pairs(not_durable, (OURS, *more), bench.times(count), prepare)
+        yield Row("W1 on a disk, durable", count, "itself, not durable", measured, 1.3)
     finally:
         shutil.rmtree(root)
 
@@ -194,8 +194,8 @@ def state(bench: Bench, count: int) -> Iterator[Row]:
         shutil.rmtree(database, ignore_errors=True)
 
     recorded = ours(manifest, f"sqlite:{database}/state.db", *module)
-    found = pairs(ours(manifest, "memory:", *module), recorded, bench.times(count), prepare)
-    yield Row("journal and state of a creation", count, "the same without state", found)
+    measured = pairs(ours(manifest, "memory:", *module), recorded, bench.times(count), prepare)
+    yield Row("journal and state of a creation", count, "the same without state", measured)
 
 
 def long_secret(bench: Bench, lines: int = 10_000) -> Iterator[Row]:
@@ -211,33 +211,33 @@ def long_secret(bench: Bench, lines: int = 10_000) -> Iterator[Row]:
         )
         for name, data_type in (("plain", "String"), ("secret", "Sensitive[String]"))
     )
-    found = pairs(plain, secret, bench.times(lines))
-    yield Row("log lines beside a secret of 64 KiB", lines, "a text that is not secret", found, 1.2)
+    measured = pairs(plain, secret, bench.times(lines))
+    yield Row("log lines beside a secret of 64 KiB", lines, "a text that is not secret", measured, 1.2)
 
 
 def programs(bench: Bench, count: int = 1_000) -> Iterator[Row]:
     """Measure the programs that a provider runs, compared with the library that starts them."""
     manifest = workloads.talker(bench.root / "programs.json", {"programs": count})
     floor = (sys.executable, str(HERE / "programs_floor.py"), str(count))
-    found = pairs(
+    measured = pairs(
         floor, ours(manifest, "memory:", "--module-path", str(HERE / "modules")), max(2, bench.times(count) // 3)
     )
-    yield Row("programs of a provider", count, "`sh` alone", found, 1.5)
+    yield Row("programs of a provider", count, "`sh` alone", measured, 1.5)
 
 
 def starts(bench: Bench) -> Iterator[Row]:
     """Measure W4 and W5: the start of the program, and listings."""
-    kept = (*bench.empty[1:-1], f"sqlite:{bench.root}/empty/state.db")
+    with_state = (*bench.empty[1:-1], f"sqlite:{bench.root}/empty/state.db")
     for what, words, aim in (
         ("W4 `--version`", ("--version",), 1.3),
         ("W4 empty apply", bench.empty[1:], START / SECONDS_OF_CLICK),
-        ("W4 empty apply, state kept", kept, 1.8),
+        ("W4 empty apply, state kept", with_state, 1.8),
         ("W4 `resource user root`", ("resource", "user", "root"), 1.6),
         ("W5 `resource user`", ("resource", "user"), 0.070 / SECONDS_OF_CLICK),
         ("W5 `resource package`", ("resource", "package"), 0.080 / SECONDS_OF_CLICK),
     ):
-        found = pairs(CLICK, (OURS, *words), bench.times(0))
-        yield Row(what, 0, "`import click`", found, aim)
+        measured = pairs(CLICK, (OURS, *words), bench.times(0))
+        yield Row(what, 0, "`import click`", measured, aim)
 
 
 def graphs(bench: Bench, count: int) -> Iterator[Row]:
@@ -252,9 +252,9 @@ def graphs(bench: Bench, count: int) -> Iterator[Row]:
             ("apply", ours(fresh, "memory:", *module)),
             ("no change", ours(there, "memory:", *module)),
         ):
-            found = pairs(bench.empty, command, bench.times(count))
+            measured = pairs(bench.empty, command, bench.times(count))
             log = LOG if what == "apply" else 0.0
-            yield _many(f"W6 {shape}, {what}", count, "empty apply", found, 1 + (count * RELATED + log) / START)
+            yield _many(f"W6 {shape}, {what}", count, "empty apply", measured, 1 + (count * RELATED + log) / START)
 
 
 def remote(bench: Bench, count: int = 200, calls: int = 20) -> Iterator[Row]:
@@ -266,15 +266,15 @@ def remote(bench: Bench, count: int = 200, calls: int = 20) -> Iterator[Row]:
     try:
         manifest = workloads.hosts(count, service.url, root / "site.json")
         floor = (sys.executable, str(HERE / "remote_floor.py"), str(manifest), str(root / "token"), str(calls))
-        given = ("-i", f"token=@{root / 'token'}", "--module-path", str(INVENTORY), "--parallel", str(calls))
-        command = ours(manifest, f"sqlite:{root}/state/state.db", *given)
+        options = ("-i", f"token=@{root / 'token'}", "--module-path", str(INVENTORY), "--parallel", str(calls))
+        command = ours(manifest, f"sqlite:{root}/state/state.db", *options)
 
         def prepare() -> None:
             service.restart()
             shutil.rmtree(root / "state", ignore_errors=True)
 
-        found = pairs(floor, command, bench.times(count), prepare, attrgetter("elapsed"))
-        yield Row("W8 remote hosts, 50 ms each, 20 at a time, elapsed", count, "their requests alone", found, 1.3)
+        measured = pairs(floor, command, bench.times(count), prepare, attrgetter("elapsed"))
+        yield Row("W8 remote hosts, 50 ms each, 20 at a time, elapsed", count, "their requests alone", measured, 1.3)
     finally:
         service.stop()
 
@@ -296,8 +296,8 @@ def rehearsal_of_nothing(bench: Bench) -> Iterator[Row]:
     try:
         empty = root / "empty.json"
         empty.write_text('{"project": "bench", "resources": {}}')
-        found = pairs(CLICK, (*REHEARSE, str(empty)), bench.times(0), of=attrgetter("elapsed"))
-        yield Row("W9 rehearse nothing, elapsed", 0, "`import click`", found, REHEARSED / SECONDS_OF_CLICK)
+        measured = pairs(CLICK, (*REHEARSE, str(empty)), bench.times(0), of=attrgetter("elapsed"))
+        yield Row("W9 rehearse nothing, elapsed", 0, "`import click`", measured, REHEARSED / SECONDS_OF_CLICK)
     finally:
         shutil.rmtree(root)
 
@@ -309,8 +309,8 @@ def rehearsals(bench: Bench, count: int) -> Iterator[Row]:
         target = root / "target"
         manifest, _ = workloads.write(count, target, root / "site")
         twice = ("sh", "-c", '"$@" && "$@"', "sh", *ours(manifest))
-        found = pairs(twice, (*REHEARSE, str(manifest)), bench.times(count), bench.fresh(target))
-        yield Row("W9 rehearse, JSON", count, "apply, twice", found, 1.5)
+        measured = pairs(twice, (*REHEARSE, str(manifest)), bench.times(count), bench.fresh(target))
+        yield Row("W9 rehearse, JSON", count, "apply, twice", measured, 1.5)
     finally:
         shutil.rmtree(root)
 
@@ -320,8 +320,8 @@ def examples(bench: Bench) -> Iterator[Row]:
     more = ("--orders", "5", "--kills", "5", "--damage", "--destroy")
     for name in ("server", "website"):
         once = (*REHEARSE, str(INVENTORY.parent / f"{name}.yaml"), "--network", "host")
-        found = pairs(once, (*once, *more), min(3, bench.times(0)), of=attrgetter("elapsed"))
-        yield Row(f"rehearse {name}.yaml {' '.join(more)}, elapsed", 0, "without these options", found)
+        measured = pairs(once, (*once, *more), min(3, bench.times(0)), of=attrgetter("elapsed"))
+        yield Row(f"rehearse {name}.yaml {' '.join(more)}, elapsed", 0, "without these options", measured)
 
 
 class Service:
@@ -356,10 +356,10 @@ class Service:
             self._process.communicate()
 
 
-def row(found: Row) -> dict[str, Any]:
+def row(case: Row) -> dict[str, Any]:
     """Return a result for JSON, and show it on stderr."""
-    measured = found.measured
+    measured = case.measured
     spread = f"{measured.ratio:.2f} ({measured.least:.2f} to {measured.greatest:.2f})"
-    sys.stderr.write(f"{found.what}, {found.number}: {spread}, {measured.ours:.3f} s, {measured.memory:.0f} MiB\n")
+    sys.stderr.write(f"{case.what}, {case.number}: {spread}, {measured.ours:.3f} s, {measured.memory:.0f} MiB\n")
     values = {key: round(value, 4) for key, value in measured._asdict().items()}
-    return {"what": found.what, "count": found.number, "beside": found.beside, "aim": round(found.aim, 2), **values}
+    return {"what": case.what, "count": case.number, "beside": case.beside, "aim": round(case.aim, 2), **values}

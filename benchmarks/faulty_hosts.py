@@ -49,8 +49,8 @@ class Bench:
         self._trial: Trial = trial(directory / "shared" / "trial", directory / "payload")
         sound = [ssh_host(server, f"sound{number}", _FIRST + number) for number in range(_SOUND)]
         spare = [ssh_host(server, f"spare{number}", _FIRST + _SOUND + number) for number in range(len(ENDS))]
-        for each in (*sound, *spare):
-            server.profile(each.address, _WORK)
+        for host in (*sound, *spare):
+            server.profile(host.address, _WORK)
         self._sound, self._spare = sound, spare
 
     def noise(self, rounds: int) -> Sequence[float]:
@@ -61,28 +61,28 @@ class Bench:
         """Return how much longer the last sound host, and all together, take where others have these faults."""
         return self._compared(rounds, faults, len(faults))
 
-    def _compared(self, rounds: int, faults: Sequence[str], others: int) -> Sequence[float]:
-        pairs = [(self._seconds((), others), self._seconds(faults, others)) for _ in range(rounds)]
+    def _compared(self, rounds: int, faults: Sequence[str], spare: int) -> Sequence[float]:
+        pairs = [(self._seconds((), spare), self._seconds(faults, spare)) for _ in range(rounds)]
         alone, beside = zip(*pairs, strict=True)
         return tuple(min(map(what, beside)) / min(map(what, alone)) - 1 for what in (max, statistics.fmean))
 
-    def _seconds(self, faults: Sequence[str], others: int) -> list[float]:
+    def _seconds(self, faults: Sequence[str], spare: int) -> list[float]:
         """Return after how many seconds each sound host has ended; the others are sound where no faults are given."""
         with ExitStack() as stack:
             made = Faults(self._server, stack)
             beside = [made.host(fault, number, f"faulty{number}") for number, fault in enumerate(faults)]
             hosts = list(self._sound)
-            for number, each in enumerate(beside or self._spare[:others]):
-                hosts.insert(number * (_SOUND // others + 1), each)
+            for number, host in enumerate(beside or self._spare[:spare]):
+                hosts.insert(number * (_SOUND // spare + 1), host)
             environment = {"HOME": str(self._home)}
             connections = stack.enter_context(closing(SshConnections(self._trial.payloads, environment=environment)))
             return self._run(connections, hosts, made)
 
     def _run(self, connections: SshConnections, hosts: Sequence[Host], faults: Faults) -> list[float]:
-        jobs = {each.name: self._trial.job(self._declared(each, faults), host=each.name) for each in hosts}
+        jobs = {host.name: self._trial.job(self._declared(host, faults), host=host.name) for host in hosts}
         began, ended = time.monotonic(), dict[str, float]()
-        for each in hosts:
-            connections.start(each, jobs[each.name])
+        for host in hosts:
+            connections.start(host, jobs[host.name])
         while len(ended) < _SOUND:
             event = connections.next_event(PATIENCE)
             if event is None:
@@ -110,8 +110,8 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        for each in ("server", "shared"):
-            (directory / each).mkdir()
+        for part in ("server", "shared"):
+            (directory / part).mkdir()
         with started_server(directory / "server", directory / "shared") as server:
             bench = Bench(server, directory)
             sys.stdout.write("| what is wrong | the last sound host | all of them |\n| --- | --- | --- |\n")

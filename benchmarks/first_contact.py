@@ -25,8 +25,8 @@ _NEXT: Final = 10
 
 def main() -> None:
     """Print the size of the archive, and the processor time and memory of the first run and of the next ones."""
-    with tempfile.TemporaryDirectory() as place:
-        directory = Path(place)
+    with tempfile.TemporaryDirectory() as path:
+        directory = Path(path)
         began = time.process_time()
         archive = archives.package_archive(str(directory / "made"))
         made = time.process_time() - began
@@ -34,7 +34,7 @@ def main() -> None:
         payloads = archives.Archives(archive)
         first = _carry(payloads, job, directory / "cache")
         later = [_carry(payloads, job, directory / "cache") for _ in range(_NEXT)]
-        cached = sum(each.stat().st_size for each in (directory / "cache").rglob("*") if each.is_file())
+        cached = sum(file.stat().st_size for file in (directory / "cache").rglob("*") if file.is_file())
     print(f"archive {len(archive.raw) / 1024:.0f} KiB, made in {made:.2f} s; cache {cached / 2**20:.1f} MiB")  # noqa: T201 - a command prints
     print(f"first program {len(archives.boot_text())} bytes")  # noqa: T201 - as above
     print(f"first run {first[0]:.3f} s, {first[1]:.0f} MiB")  # noqa: T201 - as above
@@ -48,7 +48,7 @@ def _job(directory: Path, digest: str) -> HostJob:
         (directory / str(number)).write_text("hello")
     site = directory / "site.yaml"
     site.write_text(f"project: bench\nresources:\n  User[root]: {{ensure: present}}\n{lines}")
-    fields = [jobs.document_fields(each) for each in job_inputs.read_documents(str(site))]
+    fields = [jobs.document_fields(document) for document in job_inputs.read_documents(str(site))]
     host = {"name": "bench", "groups": [], "address": "127.0.0.1"}
     options = {"state": f"sqlite:{directory}/state/state.db"}
     return with_id(HostJob("apply", "1", payload=digest, documents=fields, host=host, options=options))

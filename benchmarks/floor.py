@@ -19,9 +19,9 @@ def converge(path: str, content: bytes, mode: int, *, write: bool) -> bool:
         status = None
     if status is not None and status.st_mode == 0o100000 | mode and status.st_size == len(content):
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        found = os.read(file, status.st_size + 1)
+        data = os.read(file, status.st_size + 1)
         os.close(file)
-        if found == content:
+        if data == content:
             return False
     if write:
         temporary = f"{path}.new"
@@ -38,9 +38,9 @@ def run(word: str, manifest: str) -> None:
     with open(manifest, "rb") as file:  # noqa: PTH123 - the same
         resources = json.loads(file.read())["resources"]
     differing = 0
-    for reference, wanted in resources.items():
+    for reference, declared in resources.items():
         path = reference[len("File[") : -1]
-        differing += converge(path, wanted["content"].encode(), int(wanted["mode"], 8), write=word == "apply")
+        differing += converge(path, declared["content"].encode(), int(declared["mode"], 8), write=word == "apply")
     sys.stdout.write(f"{differing}\n")
 
 

@@ -68,23 +68,23 @@ def pairs(
     of: Callable[[Cost], float] = attrgetter("seconds"),
 ) -> Ratio:
     """Run two programs alternately, ``times`` each, ``prepare`` before each run; ``of`` selects the compared cost."""
-    found: list[tuple[Cost, Cost]] = []
+    pairs: list[tuple[Cost, Cost]] = []
     for _ in range(times):
         prepare()
         below = cost(floor)
         prepare()
-        found.append((below, cost(ours)))
-    return ratio(found, of)
+        pairs.append((below, cost(ours)))
+    return ratio(pairs, of)
 
 
-def ratio(found: Sequence[tuple[Cost, Cost]], of: Callable[[Cost], float] = attrgetter("seconds")) -> Ratio:
+def ratio(costs: Sequence[tuple[Cost, Cost]], of: Callable[[Cost], float] = attrgetter("seconds")) -> Ratio:
     """Return what pairs of costs, of a floor and of ours, say."""
-    ratios = [of(ours) / of(floor) for floor, ours in found]
+    ratios = [of(ours) / of(floor) for floor, ours in costs]
     return Ratio(
-        statistics.median(of(floor) for floor, _ in found),
-        statistics.median(of(ours) for _, ours in found),
+        statistics.median(of(floor) for floor, _ in costs),
+        statistics.median(of(ours) for _, ours in costs),
         statistics.median(ratios),
         min(ratios),
         max(ratios),
-        statistics.median(ours.memory for _, ours in found),
+        statistics.median(ours.memory for _, ours in costs),
     )

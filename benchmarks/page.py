@@ -138,8 +138,8 @@ def _memory(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield "| --- | --: | --: | --: | --: |"
     for low, high in (pair for series in _series(rows) for pair in pairwise(series)):
         if low["count"] >= MANY:
-            each = (high["memory"] - low["memory"]) * 1024 / (high["count"] - low["count"])
-            yield f"| {low['what']} | {low['count']} | {low['memory']:.0f} | {high['count']} | {each:.2f} |"
+            kibibytes = (high["memory"] - low["memory"]) * 1024 / (high["count"] - low["count"])
+            yield f"| {low['what']} | {low['count']} | {low['memory']:.0f} | {high['count']} | {kibibytes:.2f} |"
 
 
 def _each(rows: list[dict[str, Any]], click: float) -> Iterator[str]:
@@ -147,7 +147,7 @@ def _each(rows: list[dict[str, Any]], click: float) -> Iterator[str]:
     yield "| --- | --: | --- | --: | --: | --: |"
     for row in rows:
         if row["beside"] in _BUDGETS:
-            each = (row["ours"] - row["floor"]) / row["count"] * 1e6
-            there = each * SECONDS_OF_CLICK / click
+            microseconds = (row["ours"] - row["floor"]) / row["count"] * 1e6
+            reference = microseconds * SECONDS_OF_CLICK / click
             aim = _BUDGETS[row["beside"]] if row["count"] >= MANY else ""
-            yield f"| {row['what']} | {row['count']} | {row['beside']} | {each:.1f} | {there:.1f} | {aim} |"
+            yield f"| {row['what']} | {row['count']} | {row['beside']} | {microseconds:.1f} | {reference:.1f} | {aim} |"

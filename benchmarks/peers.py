@@ -49,73 +49,73 @@ class Peer(NamedTuple):
     lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-def _puppet(place: Path, files: list[File]) -> None:
+def _puppet(base: Path, files: list[File]) -> None:
     text = [f"file {{ '{f.path}': mode => '{f.mode}', content => {json.dumps(f.content)} }}\n" for f in files]
-    (place / "site.pp").write_text("".join(text))
+    (base / "site.pp").write_text("".join(text))
 
 
-def _puppet_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - the only difference
-    own = ("--confdir", f"{place}/conf", "--vardir", f"{place}/var")
+def _puppet_command(base: Path, noop: bool) -> Command:  # noqa: FBT001 - the only difference
+    options = ("--confdir", f"{base}/conf", "--vardir", f"{base}/var")
     # Without permission to read some facts it applies the manifest and exits with 1.
-    return Command(("puppet", "apply", *(("--noop",) if noop else ()), *own, str(place / "site.pp")), codes=(0, 1))
+    return Command(("puppet", "apply", *(("--noop",) if noop else ()), *options, str(base / "site.pp")), codes=(0, 1))
 
 
-def _salt(place: Path, files: list[File]) -> None:
-    (place / "states").mkdir()
+def _salt(base: Path, files: list[File]) -> None:
+    (base / "states").mkdir()
     text = [f"{f.path}:\n  file.managed:\n  - mode: '{f.mode}'\n  - contents: {json.dumps(f.content)}\n" for f in files]
-    (place / "states" / "site.sls").write_text("".join(text) or "{}\n")
-    own = "".join(f"{key}: {place}/{key}\n" for key in ("root_dir", "pki_dir", "cachedir", "sock_dir", "log_file"))
-    roots = f"file_roots:\n  base:\n  - {place}/states\n"
-    (place / "minion").write_text(f"id: here\nfile_client: local\n{own}{roots}")
+    (base / "states" / "site.sls").write_text("".join(text) or "{}\n")
+    options = "".join(f"{key}: {base}/{key}\n" for key in ("root_dir", "pki_dir", "cachedir", "sock_dir", "log_file"))
+    roots = f"file_roots:\n  base:\n  - {base}/states\n"
+    (base / "minion").write_text(f"id: here\nfile_client: local\n{options}{roots}")
 
 
-def _salt_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
-    call = (f"{INSTALLED}/salt/bin/salt-call", "--local", "-c", str(place), "--log-level=quiet")
+def _salt_command(base: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
+    call = (f"{INSTALLED}/salt/bin/salt-call", "--local", "-c", str(base), "--log-level=quiet")
     # An empty file of states counts as a failure, and costs the same as a success.
     return Command((*call, "state.apply", "site", *(("test=True",) if noop else ())), codes=(0, 1))
 
 
-def _ansible(place: Path, files: list[File]) -> None:
-    found = [each._asdict() for each in files]
+def _ansible(base: Path, files: list[File]) -> None:
+    items = [file._asdict() for file in files]
     copy = {"dest": "{{ item.path }}", "content": "{{ item.content }}", "mode": "{{ item.mode }}"}
-    task = {"ansible.builtin.copy": copy, "loop": found}
-    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [task] if found else []}
-    (place / "play.yml").write_text(json.dumps([play]))
+    task = {"ansible.builtin.copy": copy, "loop": items}
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [task] if items else []}
+    (base / "play.yml").write_text(json.dumps([play]))
 
 
-def _ansible_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
-    own = ("-e", "ansible_python_interpreter={{ ansible_playbook_python }}")
-    words = (f"{INSTALLED}/ansible/bin/ansible-playbook", "-i", "localhost,", *own, *(("--check",) if noop else ()))
-    return Command((*words, str(place / "play.yml")), {"ANSIBLE_PIPELINING": "1"})
+def _ansible_command(base: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
+    options = ("-e", "ansible_python_interpreter={{ ansible_playbook_python }}")
+    words = (f"{INSTALLED}/ansible/bin/ansible-playbook", "-i", "localhost,", *options, *(("--check",) if noop else ()))
+    return Command((*words, str(base / "play.yml")), {"ANSIBLE_PIPELINING": "1"})
 
 
-def _pyinfra(place: Path, files: list[File]) -> None:
+def _pyinfra(base: Path, files: list[File]) -> None:
     puts = [f"files.put(src=StringIO({f.content!r}), dest={f.path!r}, mode={f.mode!r})\n" for f in files]
     head = "from io import StringIO\nfrom pyinfra.operations import files\n" if puts else ""
-    (place / "deploy.py").write_text(head + "".join(puts))
+    (base / "deploy.py").write_text(head + "".join(puts))
 
 
-def _pyinfra_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
-    return Command((f"{INSTALLED}/pyinfra/bin/pyinfra", "@local", str(place / "deploy.py"), "--dry" if noop else "-y"))
+def _pyinfra_command(base: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
+    return Command((f"{INSTALLED}/pyinfra/bin/pyinfra", "@local", str(base / "deploy.py"), "--dry" if noop else "-y"))
 
 
-def _bundlewrap(place: Path, files: list[File]) -> None:
+def _bundlewrap(base: Path, files: list[File]) -> None:
     node = {"n": {"hostname": "localhost", "bundles": ["b"], "os": "debian", "os_version": (12,)}}
-    (place / "nodes.py").write_text(f"nodes = {node!r}\n")
-    (place / "groups.py").write_text("groups = {}\n")
-    (place / "bundles" / "b").mkdir(parents=True)
+    (base / "nodes.py").write_text(f"nodes = {node!r}\n")
+    (base / "groups.py").write_text("groups = {}\n")
+    (base / "bundles" / "b").mkdir(parents=True)
     items = {f.path: {"content": f.content, "content_type": "text", "mode": f.mode} for f in files}
-    (place / "bundles" / "b" / "items.py").write_text(f"files = {items!r}\n")
-    (place / "shim").mkdir()
+    (base / "bundles" / "b" / "items.py").write_text(f"files = {items!r}\n")
+    (base / "shim").mkdir()
     for name in ("ssh", "scp", "sudo"):
-        (place / "shim" / name).write_text(_SHIM)
-        (place / "shim" / name).chmod(0o755)
+        (base / "shim" / name).write_text(_SHIM)
+        (base / "shim" / name).chmod(0o755)
 
 
-def _bundlewrap_command(place: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
+def _bundlewrap_command(base: Path, noop: bool) -> Command:  # noqa: FBT001 - as above
     words = ("verify", "n") if noop else ("apply", "-f", "n")
-    path = {"PATH": f"{place}/shim:/usr/sbin:/usr/bin:/sbin:/bin"}
-    return Command((f"{INSTALLED}/bundlewrap/bin/bw", "-r", str(place), *words), path, (0, 1))
+    path = {"PATH": f"{base}/shim:/usr/sbin:/usr/bin:/sbin:/bin"}
+    return Command((f"{INSTALLED}/bundlewrap/bin/bw", "-r", str(base), *words), path, (0, 1))
 
 
 PEERS = {
@@ -143,30 +143,30 @@ def compare(bench: Bench, name: str) -> Iterator[Row]:
     peer = PEERS[name]
     click = (*FLOOR[:1], "-c", "import click")
     yield Row(f"{name}: version", 0, "`import click`", pairs(click, (peer.program, *peer.version), 3))
-    place = bench.root / "peer"
-    place.mkdir()
-    peer.write(place, [])
-    cost(peer.command(place, False))  # noqa: FBT003 - as above
-    yield Row(f"{name}: empty apply", 0, "`import click`", pairs(click, peer.command(place, False), 3))  # noqa: FBT003 - as above
+    base = bench.root / "peer"
+    base.mkdir()
+    peer.write(base, [])
+    cost(peer.command(base, False))  # noqa: FBT003 - as above
+    yield Row(f"{name}: empty apply", 0, "`import click`", pairs(click, peer.command(base, False), 3))  # noqa: FBT003 - as above
     for what, words in peer.lists:
         # A listing that fails here has no row.
         with suppress(RuntimeError):
             yield Row(f"{name}: {what}", 0, "`import click`", pairs(click, words, 3))
-    shutil.rmtree(place)
+    shutil.rmtree(base)
     yield from _files(bench, name, peer)
 
 
 def _files(bench: Bench, name: str, peer: Peer) -> Iterator[Row]:
-    count, place, target = peer.most, bench.root / "peer", bench.root / "peer-target"
-    place.mkdir()
+    count, base, target = peer.most, bench.root / "peer", bench.root / "peer-target"
+    base.mkdir()
     manifest, _ = workloads.write(count, target, bench.root / "peer-floor")
-    peer.write(place, list(workloads.files(count, target)))
+    peer.write(base, list(workloads.files(count, target)))
     make, check = (*FLOOR, "apply", str(manifest)), (*FLOOR, "check", str(manifest))
-    apply, noop = peer.command(place, False), peer.command(place, True)  # noqa: FBT003 - as above
+    apply, noop = peer.command(base, False), peer.command(base, True)  # noqa: FBT003 - as above
     yield Row(f"{name}: W1 create", count, "floor", pairs(make, apply, 2, bench.fresh(target)))
     workloads.require(count, target)
     yield Row(f"{name}: W2 no change", count, "floor", pairs(check, apply, 2))
     workloads.drift(count, target)
     yield Row(f"{name}: W3 noop, 1 % drifted", count, "floor", pairs(check, noop, 2))
-    shutil.rmtree(place)
+    shutil.rmtree(base)
     shutil.rmtree(target)

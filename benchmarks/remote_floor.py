@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 manifest = json.loads(Path(sys.argv[1]).read_text())
 token = Path(sys.argv[2]).read_text().strip()
 threads = int(sys.argv[3])
-place = urlsplit(manifest["inputs"]["url"]["default"])
+address = urlsplit(manifest["inputs"]["url"]["default"])
 hosts = {
     reference.partition("[")[2][:-1]: {"address": values["address"]}
     for reference, values in manifest["resources"].items()
@@ -33,17 +33,17 @@ def request(connection: HTTPConnection, method: str, path: str, body: object = N
 
 def create(names: list[str]) -> None:
     """Create some of the hosts, one after the other."""
-    connection = HTTPConnection(place.netloc)
+    connection = HTTPConnection(address.netloc)
     for name in names:
         request(connection, "POST", f"/hosts/{name}", hosts[name])
 
 
-existing = {host["name"] for host in request(HTTPConnection(place.netloc), "GET", "/hosts")}
+existing = {host["name"] for host in request(HTTPConnection(address.netloc), "GET", "/hosts")}
 missing = [name for name in hosts if name not in existing]
 running = [Thread(target=create, args=(missing[start::threads],)) for start in range(threads)]
 for thread in running:
     thread.start()
 for thread in running:
     thread.join()
-if len(request(HTTPConnection(place.netloc), "GET", "/hosts")) != len(hosts):
+if len(request(HTTPConnection(address.netloc), "GET", "/hosts")) != len(hosts):
     sys.exit("not every host was created")

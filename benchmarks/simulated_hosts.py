@@ -52,7 +52,7 @@ class Answering:
             {**step, **outcome},
             {"type": "summary", **counts, "noop": False, "exit_code": int(failed), "run": f"{self._started:016x}"},
         ]
-        self._events.extend(HostEvent(host.name, each) for each in answers)
+        self._events.extend(HostEvent(host.name, answer) for answer in answers)
         self._events.append(end_event(host.name, "ended", int(failed)))
 
     def next_event(self, _seconds: float | None) -> HostEvent | None:

@@ -43,8 +43,8 @@ class Row(NamedTuple):
 
     def __str__(self) -> str:
         """Return a line of a table."""
-        each = 1000 * self.here.seconds / self.hosts
-        return f"| {self.name} | {self.hosts} | {each:.1f} | {self.here.memory:.0f} | {self.host:.3f} |"
+        milliseconds = 1000 * self.here.seconds / self.hosts
+        return f"| {self.name} | {self.hosts} | {milliseconds:.1f} | {self.here.memory:.0f} | {self.host:.3f} |"
 
 
 class Hosts:
@@ -95,7 +95,8 @@ class Hosts:
         addresses = self.addresses(count)
         common = {"user": "ops", "port": self.server.port, "identity": str(self.server.identity)}
         common["transport"] = transport
-        inventory = {"defaults": common, "hosts": {f"host{n}": {"address": each} for n, each in enumerate(addresses)}}
+        hosts = {f"host{n}": {"address": address} for n, address in enumerate(addresses)}
+        inventory = {"defaults": common, "hosts": hosts}
         (self.directory / "hosts.json").write_text(json.dumps(inventory))
         self._write_manifest("one")
         return ["apply", "site.json", "--hosts", "hosts.json", "--on", f"host[0:{count - 1}]"]
@@ -115,7 +116,7 @@ class Hosts:
     def pyinfra(self) -> Iterator[Row]:
         """Yield what pyinfra needs for the three files, the first time and again."""
         keys = {"ssh_user": "ops", "ssh_port": self.server.port, "ssh_key": str(self.server.identity)}
-        hosts = [(each, keys) for each in self.addresses(_FEW)]
+        hosts = [(address, keys) for address in self.addresses(_FEW)]
         (self.directory / "inventory.py").write_text(f"hosts = {hosts!r}\n")
         puts = "".join(f"files.put(src='{self._source()}', dest='{name}')\n" for name in _FILES)
         (self.directory / "deploy.py").write_text(f"from pyinfra.operations import files\n{puts}")
@@ -126,7 +127,7 @@ class Hosts:
     def ansible(self) -> Iterator[Row]:
         """Yield what Ansible needs for the three files, the first time and again."""
         options = f"-o UserKnownHostsFile={self.known_hosts}"
-        lines = [f"{each} ansible_host={each}" for each in self.addresses(_FEW)]
+        lines = [f"{address} ansible_host={address}" for address in self.addresses(_FEW)]
         common = f"ansible_user=ops ansible_port={self.server.port} ansible_python_interpreter=/usr/bin/python3"
         key = f"ansible_ssh_private_key_file={self.server.identity}"
         (self.directory / "inventory.ini").write_text("\n".join([*lines, "[all:vars]", *common.split(), key]))
@@ -153,8 +154,8 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        for each in ("server", "shared", "home"):
-            (directory / each).mkdir()
+        for part in ("server", "shared", "home"):
+            (directory / part).mkdir()
         with started_server(directory / "server", directory / "shared") as server:
             hosts = Hosts(server, directory / "home")
             sys.stdout.write(

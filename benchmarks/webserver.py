@@ -93,7 +93,7 @@ TOOLS = {
         r"^Notice: (/Stage\[main\].*?\])(?:/\w+)?: ",
         packages=(
             "puppet",
-            *(f"puppet-module-{name}" for name in (*MODULES, *(f"puppetlabs-{each}" for each in CORE))),
+            *(f"puppet-module-{name}" for name in (*MODULES, *(f"puppetlabs-{name}" for name in CORE))),
         ),
         codes=(0, 2),
     ),
@@ -131,15 +131,15 @@ def lines(description: Path) -> int:
 
 def changes(tool: Tool, output: str) -> int:
     """Return how many changes a tool has made, or announces, by its own output."""
-    found = re.findall(tool.changes, output, re.MULTILINE)
-    return sum(map(int, found)) if all(map(str.isdigit, found)) else len(set(found))
+    changes = re.findall(tool.changes, output, re.MULTILINE)
+    return sum(map(int, changes)) if all(map(str.isdigit, changes)) else len(set(changes))
 
 
 def run(machine: Machine, words: Sequence[str], codes: Sequence[int] = (0,)) -> tuple[Cost, str]:
     """Run a program on the machine to its end; return its cost and its output. Raise ``RuntimeError`` if it fails."""
-    kept = ("sh", "-c", f'exec "$@" >{OUTPUT} 2>&1', "sh", *words)
-    told = machine.run(*ENVIRONMENT, *LAUNCH, *kept, timeout=1800).stdout
-    code, seconds, memory, elapsed = told.split()
+    recorded = ("sh", "-c", f'exec "$@" >{OUTPUT} 2>&1', "sh", *words)
+    output = machine.run(*ENVIRONMENT, *LAUNCH, *recorded, timeout=1800).stdout
+    code, seconds, memory, elapsed = output.split()
     output = machine.read(OUTPUT)
     if int(code) not in codes:
         msg = f"{' '.join(words)} ended with {code}: {output}"
@@ -167,7 +167,7 @@ def measure(name: str) -> Measured:
         require(not webserver.mended(machine), f"{name} has changed something in a dry run")
         repair, _ = run(machine, tool.apply, tool.codes)
         mended = webserver.mended(machine)
-    for missing in sorted({each.resource for each in webserver.DAMAGES} - {*mended}):
+    for missing in sorted({damage.resource for damage in webserver.DAMAGES} - {*mended}):
         say(name, f"{missing} is not mended")
     return Measured(lines(tool.description), first, second, noop, changes(tool, output), repair, len(mended), programs)
 
@@ -184,16 +184,16 @@ def prepare(machine: Machine, tool: Tool) -> None:
 
 def again(machine: Machine, tool: Tool) -> tuple[list[Cost], list[Ratio]]:
     """Measure the second run, which must change nothing, alternately with the programs that it is compared with."""
-    found: list[Cost] = []
+    costs: list[Cost] = []
     beside: list[list[tuple[Cost, Cost]]] = [[] for _ in tool.beside]
     for _ in range(tool.times):
         floors = [run(machine, words)[0] for words in tool.beside]
         cost, output = run(machine, tool.apply, tool.codes)
         require(changes(tool, output) == 0, f"the second run has changed something: {output}")
-        found.append(cost)
+        costs.append(cost)
         for pairs, floor in zip(beside, floors, strict=True):
             pairs.append((floor, cost))
-    return found, [ratio(pairs) for pairs in beside]
+    return costs, [ratio(pairs) for pairs in beside]
 
 
 def require(truth: object, message: str) -> None:
@@ -208,28 +208,28 @@ def say(name: str, stage: str) -> None:
     sys.stderr.flush()
 
 
-def row(name: str, found: Measured) -> dict[str, Any]:
+def row(name: str, measured: Measured) -> dict[str, Any]:
     """Return the row of one tool; processor time in seconds unless elapsed."""
-    second = statistics.median(each.seconds for each in found.second)
+    second = statistics.median(cost.seconds for cost in measured.second)
     figures = {
-        "first_elapsed": found.first.elapsed,
-        "first": found.first.seconds,
-        "second_elapsed": statistics.median(each.elapsed for each in found.second),
+        "first_elapsed": measured.first.elapsed,
+        "first": measured.first.seconds,
+        "second_elapsed": statistics.median(cost.elapsed for cost in measured.second),
         "second": second,
-        "noop": found.noop.seconds,
-        "repair": found.repair.seconds,
+        "noop": measured.noop.seconds,
+        "repair": measured.repair.seconds,
     }
-    counts = {"lines": found.lines, "announced": found.announced, "mended": found.mended}
+    counts = {"lines": measured.lines, "announced": measured.announced, "mended": measured.mended}
     damages = {"damages": len(webserver.DAMAGES)}
     return {"tool": name, **counts, **damages, **{key: round(value, 4) for key, value in figures.items()}}
 
 
-def reading(found: Measured) -> list[dict[str, Any]]:
+def reading(measurement: Measured) -> list[dict[str, Any]]:
     """Return our second run beside the programs alone, as rows of the page; nothing for other tools."""
     beside = (("the programs that it starts", AIM), ("a program for all that it reads", 0.0))
     return [
         cases.row(cases.Row("second run of the web server", 0, what, measured, aim))
-        for (what, aim), measured in zip(beside, found.programs, strict=False)
+        for (what, aim), measured in zip(beside, measurement.programs, strict=False)
     ]
 
 
@@ -241,12 +241,12 @@ def main() -> None:
     if unknown := sorted({*names} - {*TOOLS}):
         parser.error(f"no tool {', '.join(unknown)}; there are {', '.join(TOOLS)}")
     for name in names or TOOLS:
-        found = measure(name)
+        measurement = measure(name)
         before = results.read()
         whole = before.get("webserver", {"tools": [], "reading": []})
-        rows = {each["tool"]: each for each in whole["tools"]} | {name: row(name, found)}
-        tools = [rows[each] for each in TOOLS if each in rows]
-        results.write({**before, "webserver": {"tools": tools, "reading": reading(found) or whole["reading"]}})
+        rows = {tool["tool"]: tool for tool in whole["tools"]} | {name: row(name, measurement)}
+        tools = [rows[tool] for tool in TOOLS if tool in rows]
+        results.write({**before, "webserver": {"tools": tools, "reading": reading(measurement) or whole["reading"]}})
 
 
 if __name__ == "__main__":

@@ -30,10 +30,10 @@ def files(count: int, directory: Path) -> Iterator[File]:
 
 def require(count: int, directory: Path) -> None:
     """Raise ``RuntimeError`` unless ``directory`` contains exactly the declared files."""
-    expected = {each.path: (each.content, int(each.mode, 8)) for each in files(count, directory)}
-    found = {str(path): (path.read_text(), path.stat().st_mode & 0o7777) for path in directory.iterdir()}
-    if found != expected:
-        wrong = sorted(path for path in found.keys() | expected.keys() if found.get(path) != expected.get(path))
+    expected = {file.path: (file.content, int(file.mode, 8)) for file in files(count, directory)}
+    actual = {str(path): (path.read_text(), path.stat().st_mode & 0o7777) for path in directory.iterdir()}
+    if actual != expected:
+        wrong = sorted(path for path in actual.keys() | expected.keys() if actual.get(path) != expected.get(path))
         msg = f"{len(wrong)} of {count} files are not as declared, {wrong[0]} among them"
         raise RuntimeError(msg)
 
@@ -41,35 +41,39 @@ def require(count: int, directory: Path) -> None:
 def write(count: int, directory: Path, stem: Path) -> tuple[Path, Path]:
     """Write the manifest of ``count`` files as JSON and as YAML; return the two paths."""
     as_json, as_yaml = stem.with_suffix(".json"), stem.with_suffix(".yaml")
-    found = {f"File[{each.path}]": {"content": each.content, "mode": each.mode} for each in files(count, directory)}
-    _manifest(found, as_json)
+    resources = {f"File[{file.path}]": {"content": file.content, "mode": file.mode} for file in files(count, directory)}
+    _manifest(resources, as_json)
     lines = ["project: bench", "resources:"]
-    for reference, wanted in found.items():
-        lines += [f"  {reference}:", f"    content: {json.dumps(wanted['content'])}", f"    mode: '{wanted['mode']}'"]
+    for reference, file in resources.items():
+        lines += [
+            f"  {reference}:",
+            f"    content: {json.dumps(file['content'])}",
+            f"    mode: '{file['mode']}'",
+        ]
     as_yaml.write_text("\n".join(lines) + "\n")
     return as_json, as_yaml
 
 
 def drift(count: int, directory: Path) -> dict[str, str]:
     """Change the content or the mode of one file in a hundred; return the changed attribute by path."""
-    found = {}
+    changed = {}
     for index, number in enumerate(range(DRIFT // 2, count, DRIFT)):
         path = directory / f"{number:06d}.conf"
         if index % 2:
             path.chmod(0o640)
         else:
             path.write_text("drifted\n")
-        found[str(path)] = "mode" if index % 2 else "content"
-    return found
+        changed[str(path)] = "mode" if index % 2 else "content"
+    return changed
 
 
 def graph(kind: str, shape: str, count: int, path: Path) -> Path:
     """Write a manifest of ``count`` resources: a ``chain``, a ``fan`` where all require the first, or ``flat``."""
-    found: dict[str, dict[str, Any]] = {}
+    resources: dict[str, dict[str, Any]] = {}
     for number in range(count):
         before = {"chain": number - 1, "fan": 0 if number else -1, "flat": -1}[shape]
-        found[f"{kind.title()}[r{number}]"] = {"require": f"{kind.title()}[r{before}]"} if before >= 0 else {}
-    return _manifest(found, path)
+        resources[f"{kind.title()}[r{number}]"] = {"require": f"{kind.title()}[r{before}]"} if before >= 0 else {}
+    return _manifest(resources, path)
 
 
 def talker(path: Path, declared: dict[str, Any], inputs: Mapping[str, str] = {}) -> Path:
