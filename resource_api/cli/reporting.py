@@ -22,7 +22,6 @@ from resource_api.model.values.errors import Problem, UsageError, reason
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape_json
 from resource_api.render import json as documents
-from resource_api.render import metrics as gauges
 from resource_api.render import run_document, run_reports
 from resource_api.render.fleet import as_run
 from resource_api.render.html import pages
@@ -183,7 +182,7 @@ def _html(document: Document) -> str:
 
 def _metrics(document: Document) -> str:
     # A plan has no time of its own.
-    return gauges.metrics({"ended": time.time(), **document})
+    return run_reports.metrics({"ended": time.time(), **document})
 
 
 _FORMS: Final[Mapping[str, Callable[[Document], str]]] = {".json": _json, ".xml": _xml, ".html": _html}

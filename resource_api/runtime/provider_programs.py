@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from resource_api.model.values.errors import UsageError
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.system.filesystem import files
-from resource_api.terraform import lock_file, schema_document
+from resource_api.terraform import lock_file
 from resource_api.terraform.family import Family
 from resource_api.terraform.lock_file import LockedProvider
 from resource_api.terraform.programs import find_all
+from resource_api.terraform.schema import schema_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,6 +65,6 @@ def schema(program: ProviderProgram, title: str) -> dict[str, object]:
     """Return the schemas of a program, which is started, as a document under a title. Raise ``DefinitionError``."""
     family = Family(program.name, program.path, lambda _level, _text: None)
     try:
-        return schema_document.document(title, family.schema)
+        return schema_document(title, family.schema)
     finally:
         family.close()

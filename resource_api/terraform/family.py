@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import DefinitionError, UnknownType, hint
-from resource_api.terraform import cty, functions, types
+from resource_api.terraform import cty, provider, types
 from resource_api.terraform.plugin_process import PluginError, PluginProcess, start
 from resource_api.terraform.programs import find_all
 from resource_api.terraform.provider import Resources
@@ -135,10 +135,10 @@ class Family:
         if name != self.name:
             return type("Provider", (*configurable, Resources), {"family": self, "type_name": name})
         sources, called, ephemeral = map(self.schema.__getitem__, _CALLED)
-        methods: dict[str, Any] = {source: functions.data_source_method(source) for source in sources}
-        methods |= {function: functions.function_method(function) for function in called}
-        methods |= {types.ephemeral_function(kind): functions.ephemeral_method(kind) for kind in ephemeral}
-        return type("Provider", (*configurable, functions.Functions), {"family": self, **methods})
+        methods: dict[str, Any] = {source: provider.data_source_method(source) for source in sources}
+        methods |= {function: provider.function_method(function) for function in called}
+        methods |= {types.ephemeral_function(kind): provider.ephemeral_method(kind) for kind in ephemeral}
+        return type("Provider", (*configurable, provider.Functions), {"family": self, **methods})
 
     def process(self, key: str | None = None) -> PluginProcess:
         """Return the process of a configuration; None: any that runs. Raise ``PluginError``."""

@@ -1,10 +1,12 @@
-"""Schemas of Terraform's blocks: their attributes and nested blocks, and configurations that are complete.
+"""Schemas of Terraform's blocks: their attributes and nested blocks, complete configurations, and schemas as JSON.
 
-A configuration has every attribute, None where nothing is declared, and empty collections for missing blocks.
+A configuration has every attribute, None where nothing is declared, and empty collections for missing blocks. The JSON
+has the format of ``terraform providers schema -json``.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.model.values.values import UNKNOWN, Sensitive
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 _NESTING: Final = {1: "single", 2: "list", 3: "set", 4: "map", 5: "group"}
 #: The value of a nested block that is not declared, by nesting mode.
 _EMPTY: Final[Mapping[str, object]] = {"list": [], "set": [], "map": {}}
+_FLAGS: Final = ("required", "optional", "computed", "sensitive", "deprecated", "write_only")
+#: Kinds of schemas, as the protocol and the format call them.
+_KINDS: Final = ("resource_schemas", "data_source_schemas", "ephemeral_resource_schemas", "list_resource_schemas")
 
 
 class SchemaField(NamedTuple):
@@ -179,3 +184,59 @@ def sealed_value(field: SchemaField, value: Any) -> Any:
     if field.nesting == "map":
         return {key: sealed(field.members, item) for key, item in value.items()}
     return sealed(field.members, value)
+
+
+def schema_document(name: str, schema: Message) -> dict[str, object]:
+    """Return the schemas of a provider, under its name or address."""
+    provider: dict[str, object] = {"provider": _versioned_block(schema["provider"])} if "provider" in schema else {}
+    provider |= {
+        kind: {key: _versioned_block(value) for key, value in schema[kind].items()} for kind in _KINDS if schema[kind]
+    }
+    if schema["functions"]:
+        provider["functions"] = {key: _function_document(value) for key, value in schema["functions"].items()}
+    return {"format_version": "1.0", "provider_schemas": {name: provider}}
+
+
+def _versioned_block(schema: Message) -> dict[str, object]:
+    return {"version": schema.get("version", 0), "block": _block_document(schema.get("block", {}))}
+
+
+def _block_document(block: Message) -> dict[str, object]:
+    members: dict[str, object] = {}
+    if attributes := block.get("attributes"):
+        members["attributes"] = {attribute["name"]: _attribute_document(attribute) for attribute in attributes}
+    if nested := block.get("block_types"):
+        members["block_types"] = {item["type_name"]: _nested_block_document(item) for item in nested}
+    return {**members, **_texts(block, "description")}
+
+
+def _attribute_document(attribute: Message) -> dict[str, object]:
+    flags = {flag: True for flag in _FLAGS if attribute.get(flag)}
+    if "nested_type" not in attribute:
+        return {"type": json.loads(attribute["type"]), **_texts(attribute, "description"), **flags}
+    members = {member["name"]: _attribute_document(member) for member in attribute["nested_type"]["attributes"]}
+    nested = {"attributes": members, "nesting_mode": _NESTING[attribute["nested_type"]["nesting"]]}
+    return {"nested_type": nested, **_texts(attribute, "description"), **flags}
+
+
+def _nested_block_document(nested: Message) -> dict[str, object]:
+    limits = {name: nested[name] for name in ("min_items", "max_items") if nested.get(name)}
+    return {"nesting_mode": _NESTING[nested["nesting"]], "block": _block_document(nested.get("block", {})), **limits}
+
+
+def _function_document(function: Message) -> dict[str, object]:
+    variadic = function.get("variadic_parameter")
+    return {
+        **_texts(function, "summary", "description"),
+        "return_type": json.loads(function["return"]["type"]),
+        "parameters": [_parameter_document(parameter) for parameter in function["parameters"]],
+        **({"variadic_parameter": _parameter_document(variadic)} if variadic else {}),
+    }
+
+
+def _parameter_document(parameter: Message) -> dict[str, object]:
+    return {**_texts(parameter, "name", "description"), "type": json.loads(parameter["type"])}
+
+
+def _texts(message: Message, *names: str) -> dict[str, object]:
+    return {name: message[name] for name in names if message.get(name)}

@@ -384,7 +384,7 @@ KILLED: Final = """
 import os, signal, sys
 from resource_api.state.open_store import open_store
 from resource_api.state.postgresql.store import PostgresqlStore
-from resource_api.runtime.stack_copy import copy_stacks
+from resource_api.runtime.recorded_stack import copy_stacks
 number, moment = int(sys.argv[3]), sys.argv[4]
 class Killed(PostgresqlStore):
     count = 0

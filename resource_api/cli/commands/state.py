@@ -13,7 +13,7 @@ from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.text import escape
 from resource_api.render import fleet, text
-from resource_api.runtime import commands, recorded_stack, stack_copy
+from resource_api.runtime import commands, recorded_stack
 from resource_api.runtime.recorded_stack import RecordedStack, find_record
 from resource_api.state import export as state_export
 from resource_api.state.open_store import open_store
@@ -157,7 +157,7 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
     if not names:
         msg = f"{source}: nothing is recorded" + (" of this project or stack" if any(selection) else "")
         raise UsageError(msg)
-    copied = stack_copy.copy_stacks(origin, destination, names, target, settings["lock_timeout"] or 0.0)
+    copied = recorded_stack.copy_stacks(origin, destination, names, target, settings["lock_timeout"] or 0.0)
     session.console.show(
         lambda: [stack._asdict() for stack in copied],
         lambda: [

@@ -6,7 +6,7 @@ from typing import Any
 
 from resource_api.render import fleet, run_reports
 from resource_api.render.html import pages as html
-from resource_api.render.metrics import metrics
+from resource_api.render.run_reports import metrics
 from tests.unit.render.test_html import HOSTILE, Elements
 
 

@@ -12,8 +12,8 @@ from packaging.specifiers import SpecifierSet
 from resource_api.model.values.errors import ResourceError
 from resource_api.terraform import hcl, lock_file, packages
 from resource_api.terraform.lock_file import LockedProvider
-from resource_api.terraform.mirrors import Mirror, mirrors
 from resource_api.terraform.packages import ProviderAddress
+from resource_api.terraform.sources import Mirror, mirrors
 
 if TYPE_CHECKING:
     from pathlib import Path
