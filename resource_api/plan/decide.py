@@ -305,7 +305,7 @@ def _is_recorded(record: Record, entry: Entry, row: Resource) -> bool:
     """Return whether recording the resource again would change nothing."""
     return (
         record.is_ is not None
-        and record.is_.items() <= row.items()
+        and (record.is_ == row or record.is_.items() <= row.items())
         and record.should == entry.should
         and record.inputs == entry.inputs
         and record.schema_version == entry.definition.schema_version
