@@ -37,7 +37,7 @@ _PASSED: Final = (
     *("every_type", "filters", "provider", "config"),
 )
 #: The commands that use the declarations of a manifest.
-_CHECKED: Final = frozenset({"apply", "plan", "validate"})
+_CHECKED: Final = frozenset({"apply", "import", "plan", "validate"})
 
 
 class Work(NamedTuple):

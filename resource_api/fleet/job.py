@@ -28,12 +28,13 @@ COMMANDS: Final = {
     "plan",
     "destroy",
     "agent",
+    "import",
     "refresh",
     "resource",
     "run",
     *(name.partition(" ")[0] for name in DOCUMENTS),
 }
-CHANGING: Final = frozenset({"apply", "destroy", "refresh"})
+CHANGING: Final = frozenset({"apply", "destroy", "import", "refresh"})
 #: Largest event of a host, and largest ``result`` of a command that reads, in bytes.
 MAX_EVENT: Final = 1024 * 1024
 MAX_RESULT: Final = 16 * 1024 * 1024

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 VERBS: Final = {
     "apply": "Applied to",
     "destroy": "Destroyed on",
+    "import": "Imported on",
     "plan": "Planned on",
     "refresh": "Refreshed on",
     "run": "Ran on",
@@ -151,14 +152,15 @@ def result_lines(command: str, result: object) -> Iterable[str]:
     if command == "validate" and isinstance(result, dict):
         parts = [(str(part["reference"]), str(part["why"])) for part in result.get("left_out") or ()]
         return [text.valid(result), *left_out_lines(parts)] if result.get("valid") else []
+    if command == "import" and isinstance(result, dict):
+        return text.imported(result)
     if command == "run" and isinstance(result, dict):
         return [escape(line) for name in ("stdout", "stderr") for line in str(result.get(name) or "").splitlines()]
     if command == "output":
         return outputs(result) if isinstance(result, dict) else _value_lines(result)
-    if command == "report" and isinstance(result, dict) and result.get("kind") == "overview":
-        return overview.lines(cast("OverviewJson", result))
     if command == "report" and isinstance(result, dict):
-        return run_text.run(cast("RunJson", result))
+        is_overview = result.get("kind") == "overview"
+        return overview.lines(cast("OverviewJson", result)) if is_overview else run_text.run(cast("RunJson", result))
     if command in {"history", "state"} and isinstance(result, list):
         result = text.with_projects(result) if all(isinstance(item, dict) for item in result) else result
         return [_recorded(item) for item in result]

@@ -106,6 +106,21 @@ def valid(document: Mapping[str, object]) -> str:
     return f"valid: {count} resource{'' if count == 1 else 's'}."
 
 
+#: Status of an import → its words.
+_IMPORTS: Final = {
+    "imported": "imported",
+    "recorded": "recorded as ours already",
+    "missing": "does not exist",
+}
+
+
+def imported(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the line of each resource of an import, without the errors, which were logged."""
+    for item in document["resources"]:
+        if not item["error"]:
+            yield f"{escape(str(item['reference']))}: {_IMPORTS[item['status']]}."
+
+
 def record(urn: str, record: Record) -> Iterator[str]:
     """Yield the lines of one recorded resource: the fields that differ from their defaults, then its values."""
     yield f"{escape(str(record.reference))}:"

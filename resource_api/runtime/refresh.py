@@ -36,7 +36,7 @@ from resource_api.system.gc_pause import gc_paused
 from resource_api.transaction.records import recorded_inputs, recorded_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
@@ -311,10 +311,23 @@ def import_resource(
     return import_summary([outcome])
 
 
-def import_summary(outcomes: Iterable[Imported]) -> Summary:
+def import_summary(outcomes: Sequence[Imported]) -> Summary:
     """Return the counts of an import; a missing resource of a pattern counts as unchanged."""
     statuses = [outcome.status for outcome in outcomes if not outcome.error]
-    return Summary(imported=statuses.count("imported"), unchanged=len(statuses) - statuses.count("imported"))
+    imported, failed = statuses.count("imported"), len(outcomes) - len(statuses)
+    return Summary(imported=imported, unchanged=len(statuses) - imported, failed=failed)
+
+
+def import_document(call: Call) -> dict[str, Any]:
+    """Import as a command's options say; return the outcomes, whose errors are logged."""
+    references, name = call.options["references"], call.options["name"]
+    outcomes = import_resources(call.runtime, call.manifest, references, name, call.inputs)
+    summary = import_summary(outcomes)
+    return {
+        "reference": references[0],
+        "resources": [outcome._asdict() for outcome in outcomes],
+        "summary": documents.summary(summary, int(bool(summary.failed))),
+    }
 
 
 def import_resources(
@@ -427,10 +440,12 @@ def _outcome(entry: Entry, read: tuple[Mapping[str, object] | None, str] | None,
 
 
 def _log_import(runtime: Runtime, entry: Entry, outcome: Imported) -> None:
-    """Log the outcome at info: it is the result of the command, which shows it on standard output."""
+    """Log an error, or the outcome at info: it is the result of the command, which shows it on standard output."""
     texts = {"imported": "imported", "recorded": "is recorded as ours already"}
-    if text := texts.get(outcome.status):
-        name = outcome.reference
+    name = outcome.reference
+    if outcome.error:
+        runtime.log.write("err", "", outcome.error, entry.type, reference=name, action="import", status="failed")
+    elif text := texts.get(outcome.status):
         runtime.log.write("info", name, text, entry.type, reference=name, action="import", status="success")
 
 

@@ -513,6 +513,37 @@ def test_records_of_hosts_are_renamed_and_tainted(fleet: Fleet) -> None:
     assert f"  File[{fleet.place}/new.conf]" in listed.out.splitlines()
 
 
+def test_resources_of_hosts_are_imported(fleet: Fleet) -> None:
+    """Existing ones are recorded on each host, ours are named, and a missing one fails its host alone."""
+    state = ("--state", f"sqlite:{fleet.home}/state.db")
+    for host in ("web1", "web2"):
+        (fleet.place / f"{host}.conf").write_text("old\n")
+    name = f"File[{fleet.place}/*]"
+    result = fleet.run("import", "site.yaml", name, "--on", "web1", *state)
+    assert without_times(result.out).splitlines() == [
+        "web1:",
+        f"  File[{fleet.place}/web1.conf]: imported.",
+        "Imported on 1 host in 1.0 s: 1 changed, 0 unchanged, 0 failed, 0 unreachable, 0 untouched.",
+    ]
+    assert f"  File[{fleet.place}/web1.conf]" in fleet.run("state", "list", "--on", "web1", *state).out.splitlines()
+    again = fleet.run("import", "site.yaml", name, "--on", "web1", *state)
+    assert (again.code, f"  File[{fleet.place}/web1.conf]: recorded as ours already." in again.out) == (0, True)
+    assert "0 changed, 1 unchanged" in again.out
+    many = fleet.run("import", "site.yaml", name, "--on", "web[2:3]")
+    assert many.code == 0
+    assert f"  File[{fleet.place}/web3.conf]: does not exist." in many.out.splitlines()
+    missing = fleet.run("import", "site.yaml", f"File[{fleet.place}/web3.conf]", "--on", "web3")
+    assert (missing.code, "  Error: File[" in missing.out, "it does not exist" in missing.out) == (1, True, True), (
+        missing
+    )
+    assert missing.out.count("cannot be imported") == 1
+    assert "--rerun" in missing.out
+    undeclared = fleet.run("import", "site.yaml", "File[/nowhere]", "--on", "web3", "--json")
+    assert (undeclared.code, undeclared.events("host_end")[0]["status"]) == (1, "refused")
+    written = fleet.run("import", "--all", "group", "-o", "groups.yaml", "--on", "web1")
+    assert (written.code, "leave out --on" in written.err) == (64, True), written
+
+
 def test_a_report_of_many_hosts_names_their_project(fleet: Fleet) -> None:
     """That of the manifest, or the one that is given; none where only the hosts know it."""
 

@@ -3,46 +3,37 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.cli import options
-from resource_api.cli.commands import asker
+from resource_api.cli.commands import asker, show_document
 from resource_api.cli.session import with_session
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import absolute
 from resource_api.manifest.sections import assemble
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import STACK_NAME
-from resource_api.model.values.text import escape
 from resource_api.render import json as documents
-from resource_api.render import yaml_manifest
+from resource_api.render import text, yaml_manifest
 from resource_api.runtime import resource_selection
-from resource_api.runtime.refresh import import_resources, import_summary
+from resource_api.runtime.refresh import import_document, import_summary
 from resource_api.system.filesystem import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
 
     from resource_api.cli.session import Session
     from resource_api.model.declaration import Manifest
     from resource_api.runtime.planning import Plan
-    from resource_api.runtime.refresh import Imported
-
-#: Status of an outcome → its words.
-_WORDS: Final = {
-    "imported": "imported",
-    "recorded": "recorded as ours already",
-    "missing": "does not exist",
-}
 
 
 @options.command(
     "import",
     examples=(
         "resource-api import site.yaml 'File[/etc/motd]'",
-        "resource-api import site.yaml 'File[*]'",
+        "resource-api import site.yaml 'File[*]' --on web",
         "resource-api import --all group -o groups.yaml --yes",
         "resource-api import site.yaml --from-terraform terraform.tfstate",
     ),
@@ -63,6 +54,8 @@ _WORDS: Final = {
 )
 @options.manifest_inputs
 @options.provider_calls
+@options.hosted
+@options.rerun
 @with_session()
 def import_(
     session: Session, manifest: str | None, references: tuple[str, ...], name: str | None, **settings: Any
@@ -72,6 +65,9 @@ def import_(
     ``*`` and ``?`` are wildcards; resources that do not exist or are ours already are named.
     """
     type_names, out = settings["type_names"], settings["out"]
+    if options.is_hosted(settings) and (type_names is not None or settings["from_terraform"] is not None):
+        msg = "import --all and --from-terraform write the manifest of one machine; leave out --on"
+        raise UsageError(msg)
     if type_names is not None:
         if manifest is not None or name is not None or out is None:
             msg = "write 'import --all TYPE -o FILE', without a manifest and references"
@@ -85,25 +81,12 @@ def import_(
     if manifest is None or not references or out is not None or settings["yes"]:
         msg = "write 'import MANIFEST REFERENCE...' or 'import --all TYPE -o FILE'"
         raise UsageError(msg)
-    outcomes = import_resources(session.runtime, session.source(manifest), references, name, session.inputs.values)
-    _show(session, references, outcomes)
-    return int(any(outcome.error for outcome in outcomes))
+    lines, refs = text.imported, list(references)
+    return show_document(session, "import", import_document, lines, exit_code=_exit_code, references=refs, name=name)
 
 
-def _show(session: Session, references: Sequence[str], outcomes: Sequence[Imported]) -> None:
-    """Print the outcomes, and the errors among them to stderr."""
-    failed = [outcome for outcome in outcomes if outcome.error]
-    for outcome in failed:
-        session.log.write("err", "", outcome.error, reference=outcome.reference, action="import", status="failed")
-    code = int(bool(failed))
-    session.console.show(
-        lambda: {
-            "reference": references[0],
-            "resources": [outcome._asdict() for outcome in outcomes],
-            "summary": documents.summary(import_summary(outcomes)._replace(failed=len(failed)), code),
-        },
-        lambda: [f"{escape(item.reference)}: {_WORDS[item.status]}." for item in outcomes if not item.error],
-    )
+def _exit_code(document: Mapping[str, Any]) -> int:
+    return int(document["summary"]["exit_code"])
 
 
 def _import_state(session: Session, manifest: str, file: str) -> int:
@@ -121,22 +104,15 @@ def _import_state(session: Session, manifest: str, file: str) -> int:
     outcomes = take_over(session.runtime, manifest, state, session.inputs.values)
     for address in state.left_out:
         session.log.write("warning", "", f"{address} is left out: no manifest can declare it")
-    failed = [outcome for outcome in outcomes if outcome.error]
-    for outcome in failed:
-        session.log.write("err", "", outcome.error, reference=outcome.reference, action="import", status="failed")
     plan = session.runtime.plan(manifest, session.inputs.values)
-    code = int(bool(failed) or bool(plan.summary.changed))
-    session.console.show(
-        lambda: {
-            "file": manifest,
-            "resources": [outcome._asdict() for outcome in outcomes],
-            "summary": documents.summary(import_summary(outcomes)._replace(failed=len(failed)), code),
-        },
-        lambda: [
-            *(f"{escape(item.reference)}: {_WORDS[item.status]}." for item in outcomes if not item.error),
-            *session.console.plan_lines(plan),
-        ],
-    )
+    summary = import_summary(outcomes)
+    code = int(bool(summary.failed or plan.summary.changed))
+    document = {
+        "file": manifest,
+        "resources": [outcome._asdict() for outcome in outcomes],
+        "summary": documents.summary(summary, code),
+    }
+    session.console.show(lambda: document, lambda: [*text.imported(document), *session.console.plan_lines(plan)])
     return code
 
 
@@ -144,7 +120,7 @@ class _DeclinedError(Exception):
     """The answer was no."""
 
 
-def _import_all(session: Session, text: str, out: str, *, yes: bool) -> int:
+def _import_all(session: Session, type_names: str, out: str, *, yes: bool) -> int:
     """Write a manifest of all resources of types, show its plan, ask, and import them; return the exit code."""
     if os.path.lexists(out):
         msg = f"{out} exists already; name a new file"
@@ -153,7 +129,7 @@ def _import_all(session: Session, text: str, out: str, *, yes: bool) -> int:
         msg = f"{out}: the manifest is written as YAML; name a file that ends in .yaml"
         raise UsageError(msg)
     confirm = None if yes else asker(session, "import --all", "Nothing is imported")
-    lines, complete = _manifest_lines(session, text, _project(session, out))
+    lines, complete = _manifest_lines(session, type_names, _project(session, out))
     if not complete:
         return 1
     content = ("\n".join(lines) + "\n").encode()
@@ -174,10 +150,10 @@ def _project(session: Session, out: str) -> str:
     raise UsageError(msg)
 
 
-def _manifest_lines(session: Session, text: str, project: str) -> tuple[list[str], bool]:
+def _manifest_lines(session: Session, type_names: str, project: str) -> tuple[list[str], bool]:
     """Return the lines of the manifest of types, and whether all of their resources could be read."""
     reader = session.reader
-    definitions, explicit = resource_selection.find_types(reader, text)
+    definitions, explicit = resource_selection.find_types(reader, type_names)
     listed, complete = resource_selection.read_types(reader, definitions, explicit, strict="error")
     unlisted: dict[str, str] = {}
     for definition, rows in listed:

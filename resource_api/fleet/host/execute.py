@@ -435,6 +435,13 @@ def _refresh(run: HostRun) -> int:
     return 0
 
 
+def _import(run: HostRun) -> int:
+    """Record existing resources of the manifest as ours."""
+    document = refresh.import_document(run)
+    run.result(document)
+    return int(document["summary"]["exit_code"])
+
+
 def _read(run: HostRun) -> int:
     """Send the document of a command that reads."""
     name = " ".join(filter(None, (run.job.command, run.options.get("subcommand"))))
@@ -476,6 +483,7 @@ _COMMANDS: Final[Mapping[str, Callable[[HostRun], int]]] = {
     "agent": _agent,
     "apply": _apply,
     "destroy": _destroy,
+    "import": _import,
     "plan": _plan,
     "refresh": _refresh,
     "resource": _resource,
