@@ -382,7 +382,7 @@ def import_resources(
                 runtime.store.commit(stack, commit)
         outcomes = [_outcome(entry, rows.get(entry.index), is_explicit=entry.index in explicit) for entry in entries]
         for entry, outcome in zip(entries, outcomes, strict=True):
-            _log_import(runtime, entry, outcome)
+            log_import(runtime, outcome, entry.type)
     return outcomes
 
 
@@ -439,14 +439,14 @@ def _outcome(entry: Entry, read: tuple[Mapping[str, object] | None, str] | None,
     return Imported(name, "failed" if failure else "missing", error)
 
 
-def _log_import(runtime: Runtime, entry: Entry, outcome: Imported) -> None:
+def log_import(runtime: Runtime, outcome: Imported, type_name: str = "") -> None:
     """Log an error, or the outcome at info: it is the result of the command, which shows it on standard output."""
     texts = {"imported": "imported", "recorded": "is recorded as ours already"}
     name = outcome.reference
     if outcome.error:
-        runtime.log.write("err", "", outcome.error, entry.type, reference=name, action="import", status="failed")
+        runtime.log.write("err", "", outcome.error, type_name, reference=name, action="import", status="failed")
     elif text := texts.get(outcome.status):
-        runtime.log.write("info", name, text, entry.type, reference=name, action="import", status="success")
+        runtime.log.write("info", name, text, type_name, reference=name, action="import", status="success")
 
 
 def _declared_entries(catalog: Catalog, targets: Sequence[str], stack: StackName) -> tuple[set[int], list[Entry]]:

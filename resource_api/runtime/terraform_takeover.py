@@ -10,7 +10,7 @@ from resource_api.manifest.read import read_file
 from resource_api.model.values.errors import DefinitionError, ManifestError, ResourceAPIError, UsageError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import is_secret
-from resource_api.runtime.refresh import Imported, KnownResource, import_resources
+from resource_api.runtime.refresh import Imported, KnownResource, import_resources, log_import
 from resource_api.system.filesystem import files
 from resource_api.terraform import cty, state_file
 from resource_api.terraform.schema import fields_of_resource
@@ -55,6 +55,8 @@ def take_over(runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str
     if declarations:
         _write(path, declarations)
     imported = import_resources(runtime, path, list(records), None, inputs, known=records) if records else []
+    for outcome in failed:
+        log_import(runtime, outcome)
     return [*imported, *failed]
 
 
