@@ -3,6 +3,9 @@
 The stages are named values, names, entries, values, configured providers, relationships, order. Every problem is
 collected with its position, and all are raised at once. Pure: types come in as functions. A catalog and its entries are
 not changed afterwards.
+
+``declaration_problems`` checks names and literal values without a host. Whatever the facts of a host are, compiling
+reports these problems, too.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from resource_api.catalog import failure_handlers, for_each, graph, provider_con
 from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.entries import EntryBuilder
 from resource_api.catalog.entry_values import Evaluator
-from resource_api.catalog.expression_scope import NameEvaluator, check_values
+from resource_api.catalog.expression_scope import NameEvaluator, Scope, check_values
 from resource_api.catalog.graph import Edge
 from resource_api.catalog.resource_table import (
+    Definitions,
     LeftOut,
     LeftOuts,
     ResourceTable,
@@ -25,8 +29,9 @@ from resource_api.catalog.resource_table import (
 )
 from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.entry import NO_META, ComponentInstance
-from resource_api.model.values import reference
-from resource_api.model.values.errors import ManifestError, Problem, nearest, reason
+from resource_api.model.provider_functions import ProviderFunctions
+from resource_api.model.values import expression, reference
+from resource_api.model.values.errors import ManifestError, Problem, hint, nearest, reason
 from resource_api.model.values.reference import split_component
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
@@ -34,10 +39,8 @@ from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.graph import Order
     from resource_api.catalog.purges import PurgeRule
-    from resource_api.catalog.resource_table import Definitions
     from resource_api.model.declaration import Manifest, ProviderInstance
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import TypeDefinition
@@ -470,3 +473,34 @@ def _split(text: str) -> str:
     """Return the hint for text with more than one reference, as ``Package[a], Package[b]``."""
     parts = [f'"{part.strip()}"' for part in text.replace("],", "],\n").replace(",\n", "\n").split("\n")]
     return f"write a list: [{', '.join(parts)}]" if len(parts) > 1 else ""
+
+
+def declaration_problems(
+    manifest: Manifest, find_type: Callable[[str], TypeDefinition], is_component: Callable[[str], bool]
+) -> Sequence[Problem]:
+    """Return the problems of a manifest that hold on every host; ``find_type`` may raise ``DefinitionError``."""
+    if any(declared.is_program for declared in manifest.providers.values()):
+        return ()  # the types of Terraform providers are known when these are started
+    selected = {declared.type for declared in manifest.providers.values()}
+    resources = [
+        declared for declared in manifest.resources if declared.type not in selected and not is_component(declared.type)
+    ]
+    diagnostics = Diagnostics(manifest)
+    scope = Scope(manifest, {}, {})
+    table = ResourceTable(scope, Definitions(lambda name: ProviderFunctions(find_type(name), {})))
+    table.empty += resources
+    Evaluator(table, diagnostics, scope).check_without_resource()
+    for declared in resources:
+        for name, value in declared.attributes.items():
+            for message in _unknown_inputs(manifest, value):
+                diagnostics.declaration_error(declared, message, "expression", name)
+    for name, value in manifest.outputs.items():
+        for message in _unknown_inputs(manifest, value):
+            diagnostics.output_error(name, message)
+    return diagnostics.distinct
+
+
+def _unknown_inputs(manifest: Manifest, value: Any) -> Iterator[str]:
+    for path in expression.find_paths(value):
+        if path.root == "inputs" and path.keys[0] not in manifest.inputs:
+            yield f"{path}: unknown input '{path.keys[0]}'{hint(path.keys[0], manifest.inputs, 'input')}"

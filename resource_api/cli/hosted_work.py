@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog.declaration_checks import declaration_problems
+from resource_api.catalog.compile import declaration_problems
 from resource_api.cli import options
 from resource_api.cli.output import threshold
 from resource_api.fleet import archives, host_names, job_inputs

@@ -13,7 +13,7 @@ import click
 
 from resource_api.cli import console as consoles
 from resource_api.cli import exit_codes, reporting, tracing
-from resource_api.cli.given_inputs import CommandInputs, environment_inputs
+from resource_api.cli.command_inputs import CommandInputs, environment_inputs
 from resource_api.cli.output import Output
 from resource_api.model.values.document import MAX_BYTES, manifest_error
 from resource_api.model.values.errors import (

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from resource_api.cli.given_inputs import INPUT_CODES
+from resource_api.cli.command_inputs import INPUT_CODES
 from resource_api.manifest.read import STDIN, read_file
 from resource_api.model.values.document import AGE
 from resource_api.model.values.start_up import regex

@@ -1,27 +1,39 @@
-"""The trace of a command: its identity, the spans of its hosts, and the way to a receiver.
+"""The trace of a command: its identity, the spans of its run and its hosts, and the way to a receiver.
 
-Imported only where the variables of OpenTelemetry name a receiver.
+No attribute has a value of a resource: names, counts, statuses and errors alone. Imported only where the variables of
+OpenTelemetry name a receiver.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.trace import Span, TraceContext, parse_traceparent
-from resource_api.render import trace
 from resource_api.system import telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.model.json_documents import CallJson, RunStepJson
+
+    Attributes = dict[str, str | int | float | bool]
     from resource_api.fleet.merge import HostReport
     from resource_api.model.values.masking import Mask
 
 #: The most spans of resources of one host, and of all hosts.
 _OF_HOST: Final = 200
 _OF_ALL: Final = 5000
+#: The most spans of resources in one trace; failed ones come first.
+MOST: Final = 2000
+#: Characters of an error.
+_LONGEST: Final = 1000
+#: Exit codes without a failure.
+_SUCCEEDED: Final = frozenset({0, 2})
+_PREFIX: Final = "resource_api"
 
 
 class Tracing:
@@ -64,7 +76,7 @@ class Tracing:
         ended = time.time()
         began = max(self._began[host], ended - max(0.0, float(seconds)))
         failed = (str(error) or "failed") if document["status"] == "failed" else None
-        steps.append(trace.resource_span(document, began, ended, failed))
+        steps.append(resource_span(document, began, ended, failed))
         self._remaining -= 1
 
     def host_ended(self, report: HostReport) -> None:
@@ -83,7 +95,7 @@ class Tracing:
 
     def send(self, document: Mapping[str, Any], began: float, code: int, mask: Mask) -> str:
         """Send the trace of a command with the document of its run; return the reason of a failure, or ""."""
-        span = trace.run_span(document, began, time.time(), code, self._hosts)
+        span = run_span(document, began, time.time(), code, self._hosts)
         problem = telemetry.send(_masked(span, mask), self._context, self._parent, self._environ)
         return f"no trace to {telemetry.receiver(self._environ)}: {problem}" if problem else ""
 
@@ -102,3 +114,100 @@ def _masked(span: Span, mask: Mask) -> Span:
 def tracing(environ: Mapping[str, str]) -> Tracing | None:
     """Return the trace of a command, or None where the variables configure none."""
     return Tracing(environ) if telemetry.is_configured(environ) else None
+
+
+def run_span(document: Mapping[str, Any], began: float, ended: float, code: int, hosts: Sequence[Span]) -> Span:
+    """Return the span of a command with its children.
+
+    ``began``, ``ended``: times of the command, including planning. ``code``: its exit code. ``hosts``: the spans of
+    hosts, of a run over many.
+    """
+    command = str(document.get("command") or "plan")
+    attributes = _run_attributes(document, code)
+    children = [*_planning(document, began), *_calls(document, attributes), *hosts]
+    error = None if code in _SUCCEEDED else _first_error(document) or f"exit code {code}"
+    return Span(f"resource-api {command}", began, ended, attributes, error, None, children)
+
+
+def _run_attributes(document: Mapping[str, Any], code: int) -> Attributes:
+    summary = document.get("summary") or {}
+    names = ("project", "stack", "run", "command", "generation")
+    attributes: Attributes = {f"{_PREFIX}.{name}": document[name] for name in names if document.get(name)}
+    steps = document.get("steps") or ()
+    return attributes | {
+        f"{_PREFIX}.exit_code": code,
+        f"{_PREFIX}.noop": bool(summary.get("noop")),
+        f"{_PREFIX}.changes": sum(summary.get(name) or 0 for name in SUMMARY_FIELDS.values()),
+        f"{_PREFIX}.unchanged": summary.get("unchanged") or 0,
+        f"{_PREFIX}.failures": summary.get("failed") or 0,
+        f"{_PREFIX}.corrective": sum(bool(step.get("corrective")) for step in steps),
+    }
+
+
+def _first_error(document: Mapping[str, Any]) -> str | None:
+    steps = (f"{step['reference']}: {step['error']}" for step in _steps(document) if step["status"] == "failed")
+    problems = (str(problem["message"]) for problem in document.get("problems") or ())
+    return next((text[:_LONGEST] for text in (*islice(steps, 1), *islice(problems, 1))), None)
+
+
+def _steps(document: Mapping[str, Any]) -> Sequence[RunStepJson]:
+    """Return the steps of a run; those of a plan did nothing."""
+    steps: Sequence[RunStepJson] = document["steps"] if document.get("kind") == "run" else ()
+    return steps
+
+
+def _planning(document: Mapping[str, Any], began: float) -> Iterator[Span]:
+    """Yield the span of planning: from the beginning of the command to that of the run."""
+    started = document.get("started")
+    if document.get("kind") == "run" and isinstance(started, float) and started > began:
+        yield Span("plan", began, started)
+
+
+def _calls(document: Mapping[str, Any], attributes: Attributes) -> Iterator[Span]:
+    """Yield the spans of calls with those of their resources, and of failed resources without a call.
+
+    Add the number of left-out resources to the ``attributes`` of the run.
+    """
+    if document.get("kind") != "run":
+        return
+    steps, began = _steps(document), float(document["started"])
+    selected = sorted(steps, key=lambda step: step["status"] != "failed")[:MOST]
+    if len(steps) > MOST:
+        attributes[f"{_PREFIX}.left_out"] = len(steps) - MOST
+    by_call: dict[int | None, list[RunStepJson]] = {}
+    for step in selected:
+        by_call.setdefault(step["call"], []).append(step)
+    for number, call in enumerate(document["calls"]):
+        yield _call(call, began, by_call.get(number, ()))
+    failed = [step for step in by_call.get(None, ()) if step["status"] == "failed"]
+    yield from (_resource(step, began, began) for step in failed)
+
+
+def _call(call: CallJson, began: float, steps: Iterable[RunStepJson]) -> Span:
+    started = began + call["started"]
+    ended = started + call["seconds"]
+    attributes: Attributes = {
+        f"{_PREFIX}.provider": call["provider"],
+        f"{_PREFIX}.method": call["method"],
+        f"{_PREFIX}.resources": call["resources"],
+        f"{_PREFIX}.worker": call["worker"],
+    }
+    children = [_resource(step, started, ended) for step in steps]
+    return Span(f"{call['method']} {call['provider']}", started, ended, attributes, children=children)
+
+
+def _resource(step: RunStepJson, started: float, ended: float) -> Span:
+    return resource_span(step, started, ended, step["error"] if step["status"] == "failed" else None)
+
+
+def resource_span(step: Mapping[str, Any] | RunStepJson, started: float, ended: float, error: str | None) -> Span:
+    """Return the span of a step; its name has the type only, so that equal work of many resources has one name."""
+    reference = str(step["reference"])
+    attributes: Attributes = {
+        f"{_PREFIX}.reference": reference,
+        f"{_PREFIX}.action": str(step["action"]),
+        f"{_PREFIX}.status": str(step["status"]),
+        f"{_PREFIX}.corrective": bool(step.get("corrective")),
+    }
+    text = error[:_LONGEST] if error is not None else None
+    return Span(f"{step['action']} {reference.partition('[')[0]}", started, ended, attributes, text)

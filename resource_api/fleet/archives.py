@@ -47,7 +47,6 @@ LEFT_OUT: Final = frozenset(
         "resource_api/render/manifest_schema.py",
         "resource_api/render/run_reports.py",
         "resource_api/render/overview.py",
-        "resource_api/render/trace.py",
         "resource_api/runtime/provider_programs.py",
         "resource_api/runtime/terraform_takeover.py",
         "resource_api/system/otlp.py",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.fleet.job import HostJob
-    from resource_api.manifest.value_sources import ValueSource
+    from resource_api.manifest.input_files import ValueSource
 
 #: The remote run ended; ``code`` is its exit code.
 ENDED: Final = "ended"

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import host_names
 from resource_api.fleet.connections import LIBRARY, Host, jump_host
-from resource_api.manifest.input_files import InputFiles, suffix
+from resource_api.manifest.input_files import InputFiles, source_of, source_problem, suffix
 from resource_api.manifest.input_values import LocatedValue
 from resource_api.manifest.read import READERS, read_file
-from resource_api.manifest.value_sources import source_of, source_problem
 from resource_api.model.values import document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.start_up import NamedTuple

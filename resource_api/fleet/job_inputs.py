@@ -1,7 +1,7 @@
 """The contents of jobs, read on the controller: the files of a manifest, and the inputs of each host.
 
 YAML is parsed here, and the files of assets and archives are read here. Inputs are checked against the manifest before
-any host is connected to; secrets are in no inventory, which names their sources (``value_sources``).
+any host is connected to; secrets are in no inventory, which names their sources (``input_files``).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet import host_names
 from resource_api.manifest import read as reading
+from resource_api.manifest.input_files import HOST, ValueSource, kind_of, literal, source_of
 from resource_api.manifest.input_values import FileInput, input_values
 from resource_api.manifest.python_literals import constant
 from resource_api.manifest.sections import assemble
-from resource_api.manifest.value_sources import HOST, ValueSource, kind_of, literal, source_of
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values import expression
 from resource_api.model.values.assets import ORIGINS

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.job import HostJob
     from resource_api.fleet.launch import HostPlatform
     from resource_api.fleet.transport import RemoteProcess, Transport
-    from resource_api.manifest.value_sources import ValueSource
+    from resource_api.manifest.input_files import ValueSource
 
 #: Largest write in bytes.
 _WRITE: Final = transport.WINDOW

@@ -15,5 +15,4 @@ if not TYPE_CHECKING:  # features that most runs do not need
         "python_positions",
         "syntax_hints",
         "yaml_reader",
-        "value_sources",
     )

@@ -1,28 +1,179 @@
 """Files of inputs: the one of a stack, those of ``--inputs``, inventories; plain, or encrypted with age (`*.age`).
 
-An encrypted file is decrypted in memory; its text is in no message (contract §10.10).
+An encrypted file is decrypted in memory; its text is in no message (contract §10.10). A value in a file may be a
+source, a mapping whose only key is ``file``, ``env``, ``command`` or ``terraform_state``: the outputs of a state file
+of Terraform, the secret ones wrapped.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
+import shutil
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.input_values import FileInput, LocatedValue
-from resource_api.manifest.read import READERS
-from resource_api.manifest.value_sources import kind_of, literal, source_of, source_problem
+from resource_api.manifest.read import READERS, read_file
 from resource_api.model.values.document import AGE, MAX_BYTES, manifest_error
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
+from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.values import Sensitive
 from resource_api.system import age, document_schema
+from resource_api.system.filesystem.code_trust import CodeTrust
+from resource_api.system.process import interactive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.manifest.read import Reader
-    from resource_api.manifest.value_sources import ValueSource
     from resource_api.model.values.document import Document
     from resource_api.system.age import Identities
-    from resource_api.system.filesystem.code_trust import CodeTrust
+
+#: Stands for the name of a host in an inventory.
+HOST: Final = "${host.name}"
+#: Kind of source → its value in words.
+_KINDS: Final = {
+    "file": "the path of a file",
+    "env": "the name of a variable of the environment",
+    "command": "a program and its arguments",
+    "terraform_state": "the path of a state file of Terraform",
+}
+#: The kinds whose value is a path.
+_PATHS: Final = frozenset({"file", "terraform_state"})
+#: The version of the state files that are understood.
+_STATE_VERSION: Final = 4
+#: The only key of a mapping around a literal mapping that would be a source.
+_LITERAL: Final = "value"
+
+
+class ValueSource(NamedTuple):
+    """A file, a variable of the environment, a program that prints the value, or a state file of Terraform."""
+
+    #: ``file``, ``env``, ``command`` or ``terraform_state``.
+    kind: str
+    #: The path, the name of the variable, or the command line in the syntax of a shell.
+    text: str
+    #: The directory that paths are relative to, that of the file with the source; empty: the working directory.
+    directory: str
+
+    @property
+    def name(self) -> str:
+        """The name in messages: the path, the variable, or the program without its arguments."""
+        if self.kind == "command":
+            try:
+                return shlex.split(self.text)[0]
+            except (LookupError, ValueError):  # no word, or an open quote
+                return self.kind
+        return self.path if self.kind in _PATHS else self.text
+
+    @property
+    def path(self) -> str:
+        """The path of a file."""
+        return os.path.join(self.directory, self.text)
+
+    def document(self) -> dict[str, str]:
+        """Return the source as an inventory declares it, as JSON data."""
+        return {self.kind: self.path if self.kind in _PATHS else self.text}
+
+    def outputs(self) -> dict[str, Any]:
+        """Return the outputs of a state file of Terraform by name, secrets wrapped. Raise ``ValueError``."""
+        try:
+            document = json.loads(self.read())
+            if document["version"] == _STATE_VERSION:
+                rows = document.get("outputs", {}).items()
+                return {name: Sensitive(row["value"]) if row.get("sensitive") else row["value"] for name, row in rows}
+        except (json.JSONDecodeError, LookupError, TypeError, AttributeError):
+            document = None
+        msg = f"{self.name}: it is no state file of Terraform of version {_STATE_VERSION}, or an encrypted one"
+        raise ValueError(msg)
+
+    def read(self) -> str:
+        """Return the text without its last line end.
+
+        Raise ``ValueError`` with the name and the reason; the message never quotes the value, nor what a program has
+        printed.
+        """
+        try:
+            raw = self._content()
+            if len(raw) > MAX_BYTES:
+                reason = f"it is larger than {MAX_BYTES // 1_000_000} MB"
+            else:
+                return raw.decode().removesuffix("\n")
+        except UnicodeDecodeError:
+            reason = "it is not UTF-8"
+        except OSError as error:
+            reason = error.strerror or str(error)
+        except ValueError as error:
+            reason = str(error)
+        msg = f"{self.name}: {reason}"
+        raise ValueError(msg)
+
+    def _content(self) -> bytes:
+        if self.kind in _PATHS:
+            return read_file(self.path)[0]
+        if self.kind == "env":
+            if text := os.environ.get(self.text):
+                return os.fsencode(text)
+            msg = "the environment has no such variable, or it is empty"
+            raise ValueError(msg)
+        words, directory = shlex.split(self.text), self.directory or "."
+        program = shutil.which(os.path.join(directory, words[0]) if "/" in words[0] else words[0]) if words else None
+        if program and (reason := CodeTrust().check_file(os.path.abspath(program))):
+            msg = f"it is not executed, because others could have changed it: {reason}"
+            raise ValueError(msg)
+        # A program that asks for something needs the terminal; elsewhere its messages might end in a log.
+        return interactive.output(words, directory, MAX_BYTES, quiet=not sys.stderr.isatty())
+
+
+def kind_of(value: Any) -> str | None:
+    """Return the kind of source that a value names, or None for a literal value."""
+    if type(value) is not dict or len(value) != 1:
+        return None
+    (kind,) = value
+    return kind if kind in _KINDS else None
+
+
+def source_problem(value: Any) -> str:
+    """Return the reason why a value can be no source although it has the form of one, or an empty text."""
+    if (kind := kind_of(value)) is None:
+        return ""
+    words: Sequence[Any] = value[kind] if type(value[kind]) is list and kind == "command" else [value[kind]]
+    if words and words[0] and all(type(word) is str for word in words):
+        return ""
+    return f"{kind} must be {_KINDS[kind]}; a literal mapping is written {{value: {{{kind}: ...}}}}"
+
+
+def source_advice(value: Any) -> str:
+    """Return advice about a value that may be meant as a source and is none, or an empty text."""
+    if type(value) is dict and len(value) > 1 and value.keys() <= _KINDS.keys():
+        return f"a source has exactly one of {', '.join(_KINDS)}"
+    return "a source is the whole value of an input, and no part of it" if _has_source(value) else ""
+
+
+def _has_source(value: Any) -> bool:
+    """Whether a part of a value has the form of a source."""
+    parts = value.values() if type(value) is dict else value if type(value) is list else ()
+    return any(kind_of(part) or _has_source(part) for part in parts)
+
+
+def source_of(value: Any, directory: str, host: str = HOST) -> ValueSource | None:
+    """Return the source of a value, or None for a literal one.
+
+    ``directory``: that of the file with the value. ``host`` replaces ``${host.name}``.
+    """
+    if (kind := kind_of(value)) is None:
+        return None
+    text = shlex.join(value[kind]) if type(value[kind]) is list else value[kind]
+    return ValueSource(kind, text.replace(HOST, host), directory)
+
+
+def literal(value: Any) -> Any:
+    """Return the mapping in ``{value: {...}}``, which is no source; any other value as it is."""
+    if type(value) is dict and value.keys() == {_LITERAL} and type(value[_LITERAL]) is dict:
+        return value[_LITERAL]
+    return value
 
 
 def suffix(path: str) -> str:

@@ -16,11 +16,10 @@ from resource_api.model.action import CREATING, Action
 from resource_api.model.change import describe_difference
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.rehearse import contents, cuts, damage, orders, recorded_effects, side_effects
+from resource_api.rehearse import contents, cuts, damage, orders, side_effects
 from resource_api.rehearse.orders import FirstRun
-from resource_api.rehearse.recorded_effects import DeclaredPaths, EffectRecorder, PathChange, RecordedCall
 from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding, needs
-from resource_api.rehearse.side_effects import Effect
+from resource_api.rehearse.side_effects import DeclaredPaths, Effect, EffectRecorder, PathChange, RecordedCall
 from resource_api.state.store import MemoryStore
 from resource_api.system.overlay import isolated_run, written_files
 from resource_api.system.overlay.isolated_run import Isolation
@@ -296,7 +295,7 @@ class _Inside:
         if archive is not None:
             written_files.pack(self._layers, archive)
         document["calls"] = recorder.calls
-        document["packages"] = recorded_effects.packages(recorder.calls)
+        document["packages"] = side_effects.packages(recorder.calls)
         if request.destroy and not report.exit_code:
             created = [step for step in report.steps if step.status == "success" and step.action is not Action.DELETE]
             document["destroy"] = self._destroy({step.reference for step in created})

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet.connections import Host
-from resource_api.manifest.value_sources import ValueSource
+from resource_api.manifest.input_files import ValueSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

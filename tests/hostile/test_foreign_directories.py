@@ -166,7 +166,7 @@ def test_every_module_that_makes_directories_or_files_uses_the_walker() -> None:
         "system/filesystem/backups.py",
         "system/filesystem/in_place.py",  # a file in memory
         "system/process/child.py",
-        "system/process/computation.py",  # a pipe
+        "provider/computation.py",  # a pipe
         "system/process/interactive.py",
         "terraform/packages.py",  # in a cache that only its owner can open, and which is checked first
         "terraform/plugin_process.py",  # a private temporary directory of its own

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from resource_api.cli import editor, given_inputs, options
+from resource_api.cli import command_inputs, editor, options
 from resource_api.cli.commands import LocalCall, run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.datatypes import from_text
@@ -107,7 +107,7 @@ class _Call(LocalCall):
         )
 
     def secret(self, attribute: str, text: str) -> str:
-        return given_inputs.secret_value(attribute, text)
+        return command_inputs.secret_value(attribute, text)
 
     def end_change(self, report: RunReport) -> int:
         self.session.log.write("info", "", str(report))
@@ -162,7 +162,7 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
             msg = f"--config: unknown configuration '{key}' of {capitalize_type(definition.name)}{near}"
             raise UsageError(msg)
         sensitive = attribute.datatype.sensitive
-        value = (given_inputs.secret_value if sensitive else given_inputs.indirect_value)(f"--config {key}", text)
+        value = (command_inputs.secret_value if sensitive else command_inputs.indirect_value)(f"--config {key}", text)
         try:
             coerced = from_text.coerce(attribute.datatype, text if value is None else value, attribute.must_be)
         except ValueError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from resource_api.fleet.ssh_connections import BecomePasswords
-from resource_api.manifest.value_sources import ValueSource
+from resource_api.manifest.input_files import ValueSource
 from resource_api.model.values.errors import ResourceError
 
 if TYPE_CHECKING:

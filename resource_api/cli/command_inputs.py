@@ -83,7 +83,7 @@ class CommandInputs:
         value = self.located.get(problem.attribute or "") if problem.code in INPUT_CODES else None
         if value is None or not value.line:
             return problem
-        from resource_api.manifest.value_sources import source_advice
+        from resource_api.manifest.input_files import source_advice
 
         return value.locate(problem._replace(hint=problem.hint or source_advice(value.value)))
 
