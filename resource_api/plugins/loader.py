@@ -191,11 +191,6 @@ def _describe(error: BaseException) -> str:
     return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"
 
 
-def builtins_with_lib(directory: str, read: ReadCode | None) -> dict[str, object]:
-    """Return the built-in names for files of a directory of the module path; ``read`` as for ``execute_in``."""
-    return Library(directory, read).builtins
-
-
 def builtins_with_libs(libraries: Sequence[Library]) -> dict[str, object]:
     """Return the built-in names for a file beside a module path: ``lib`` is the first that has the imported module."""
 

@@ -301,16 +301,6 @@ class KnownResource(NamedTuple):
     status: str = "ready"
 
 
-def import_resource(
-    runtime: Runtime, source: Source, target: str, name: str | None, inputs: Mapping[str, object] | None = None
-) -> Summary:
-    """Record one resource as ``import_resources`` does. Raise ``ResourceError`` if it cannot be read or is missing."""
-    (outcome,) = import_resources(runtime, source, [target], name, inputs)
-    if outcome.error:
-        raise ResourceError(outcome.error)
-    return import_summary([outcome])
-
-
 def import_summary(outcomes: Sequence[Imported]) -> Summary:
     """Return the counts of an import; a missing resource of a pattern counts as unchanged."""
     statuses = [outcome.status for outcome in outcomes if not outcome.error]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.model.values.errors import ManifestError, ResourceError, UsageError
-from resource_api.runtime.refresh import import_resource, refresh
+from resource_api.runtime.refresh import import_resources, refresh
 from tests.lifecycle.world import acted, calls, manifest, planned
 
 if TYPE_CHECKING:
@@ -407,8 +407,8 @@ def test_an_import_of_nothing_is_an_error(bench: Bench) -> None:
     """It is not created instead, and state does not change."""
     assert acted(bench.apply({"Thing[a]": {"lifecycle": {"import": "a"}}})) == {"Thing[a]": ("import", "failed")}
     assert (bench.names(), bench.state.records) == ([], {})
-    with pytest.raises(ResourceError, match="does not exist"):
-        import_resource(bench.runtime, manifest({"Thing[a]": {}}), "Thing[a]", None)
+    (outcome,) = import_resources(bench.runtime, manifest({"Thing[a]": {}}), ["Thing[a]"], None)
+    assert (outcome.status, "does not exist" in outcome.error) == ("missing", True)
 
 
 @pytest.mark.parametrize("there", ["two", "t"])
@@ -427,11 +427,11 @@ def test_the_command_imports_a_declared_resource(bench: Bench) -> None:
     """Afterwards it is ours; a second time is no error; an undeclared resource is one."""
     bench.put("thing", a={"size": 1})
     source = manifest({"Thing[a]": {"size": 1, "password": "secret1"}})
-    assert import_resource(bench.runtime, source, "Thing[a]", None).imported == 1
-    assert import_resource(bench.runtime, source, "Thing[a]", None).unchanged == 1
+    assert [outcome.status for outcome in import_resources(bench.runtime, source, ["Thing[a]"], None)] == ["imported"]
+    assert [outcome.status for outcome in import_resources(bench.runtime, source, ["Thing[a]"], None)] == ["recorded"]
     assert "secret1" not in repr(bench.state)
     with pytest.raises(UsageError, match="not declared"):
-        import_resource(bench.runtime, source, "Thing[b]", None)
+        import_resources(bench.runtime, source, ["Thing[b]"], None)
     bench.destroy({})
     assert bench.names() == []
 

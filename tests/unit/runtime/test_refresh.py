@@ -8,7 +8,7 @@ import pytest
 
 from resource_api import Registry, Runtime, Sensitive
 from resource_api.model.values.errors import UsageError
-from resource_api.runtime.refresh import import_resource, refresh
+from resource_api.runtime.refresh import import_resources, refresh
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ def test_an_import_seals_what_is_secret_by_reference(runtime: Runtime, tmp_path:
     """The provider returns it plain, as it is in the file."""
     path = tmp_path / "file"
     path.write_text(f"pw={SECRET}")
-    import_resource(runtime, manifest(path), f"File[{path}]", None, {"pw": Sensitive(SECRET)})
+    import_resources(runtime, manifest(path), [f"File[{path}]"], None, {"pw": Sensitive(SECRET)})
     assert str(path).encode() in saved_plan(tmp_path)
     assert SECRET.encode() not in saved_plan(tmp_path)
 
@@ -59,7 +59,7 @@ def test_an_import_records_nothing_that_is_not_declared(runtime: Runtime, tmp_pa
     """The content of a file is not recorded when only its mode is declared."""
     path = tmp_path / "file"
     path.write_text(SECRET)
-    import_resource(runtime, manifest(path, mode="0600"), f"File[{path}]", None, {"pw": "unused"})
+    import_resources(runtime, manifest(path, mode="0600"), [f"File[{path}]"], None, {"pw": "unused"})
     assert SECRET.encode() not in saved_plan(tmp_path)
 
 
@@ -68,7 +68,7 @@ def test_a_refresh_detects_drift_of_an_imported_resource(runtime: Runtime, tmp_p
     path = tmp_path / "file"
     arguments = {"pw": Sensitive(SECRET)}
     path.write_text(f"pw={SECRET}, once")
-    import_resource(runtime, manifest(path), f"File[{path}]", None, arguments)
+    import_resources(runtime, manifest(path), [f"File[{path}]"], None, arguments)
     assert refresh(runtime, manifest(path), arguments) == []
     path.write_text(f"pw={SECRET}, and again")
     assert refresh(runtime, manifest(path), arguments) == [f"File[{path}]"]
@@ -94,5 +94,5 @@ def test_a_refresh_records_what_is_selected_and_under_noop_nothing(runtime: Runt
     with pytest.raises(UsageError, match=f"--exclude: {another} is of project site, stack live"):
         refresh(runtime, site, excludes=[another])
     with pytest.raises(UsageError, match=f"{another} is of project site, stack live"):
-        import_resource(runtime, site, another, None)
+        import_resources(runtime, site, [another], None)
     assert refresh(runtime, site, targets=["File"]) == [second]
