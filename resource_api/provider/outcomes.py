@@ -6,6 +6,7 @@ attributes before the status, one status for each resource. The methods that aut
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import difference_fields, large_change
@@ -15,7 +16,7 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.model.change import Difference
     from resource_api.model.declaration import Declaration
@@ -75,8 +76,8 @@ class CallOutcomes(dict["Name", Outcome]):
         self._suffix = " (noop)" if noop else ""
         #: The fields of the log that are bound while the provider is called.
         self.bound: Mapping[str, Any] = {}
-        #: The lines of success that are shown once they are confirmed, with their names; None: they are shown at once.
-        self.held: list[tuple[Sequence[Name], str]] | None = None
+        #: The lines of statuses that wait for the verification, as functions of the confirmed names; None: none waits.
+        self.held: list[Callable[[Collection[Name]], None]] | None = None
 
     def names(self, titles: object) -> list[Name]:
         """Return the names in ``titles``, one or a list. Raise ``ProviderError`` for one that is not in the call."""
@@ -138,15 +139,22 @@ class CallOutcomes(dict["Name", Outcome]):
         self.log(subject.loglevel if subject else "notice", names, f"{text}{self._suffix}", **fields)
 
     def log_status(self, names: list[Name], status: str, text: object) -> None:
-        """Write the line of a status that was reported; one of success is held where ``held`` is a list."""
+        """Write the line of a status that was reported.
+
+        Where ``held`` is a list, a line of success is appended to it, and each line of a failure after one.
+        """
         if status == "failed":
             names = [name for name in names if name not in self.repeated] if self.repeated else names
-            self.log("err", names, f"{self._with_path(names, text)}{self._places(names)}", status=status)
+            line = f"{self._with_path(names, text)}{self._places(names)}"
+            if self.held:
+                self.held.append(lambda _confirmed: self.log("err", names, line, status=status))
+            else:
+                self.log("err", names, line, status=status)
         elif status == "unchanged" or self.held is None:
             status_field = "noop" if self._suffix else "success"
             self.log_change(names, text, status=status if status == "unchanged" else status_field)
         else:
-            self.held.append((names, f"{text}"))
+            self.held.append(partial(self._log_success, names, f"{text}"))
 
     def _with_path(self, names: Sequence[Name], reason: object) -> str:
         """Return the reason of a failure; for a single resource with its path, if the title does not contain it."""
@@ -159,12 +167,10 @@ class CallOutcomes(dict["Name", Outcome]):
         positions = list(dict.fromkeys(filter(None, texts)))
         return f" ({', '.join(positions[:_PLACES])}{', …' if len(positions) > _PLACES else ''})" if positions else ""
 
-    def log_held(self, confirmed: Collection[Name]) -> None:
-        """Write the lines that are held, in the order reported, as far as they are about ``confirmed`` names."""
-        held, self.held = self.held or (), None
-        for names, text in held:
-            if listed := [name for name in names if name in confirmed]:
-                self.log_change(listed, text, status="success")
+    def _log_success(self, names: Sequence[Name], text: str, confirmed: Collection[Name]) -> None:
+        """Write a line of success about those of ``names`` that are confirmed."""
+        if listed := [name for name in names if name in confirmed]:
+            self.log_change(listed, text, status="success")
 
     def set_status(self, names: list[Name], status: str, reason: object = "", *, tainted: bool = False) -> None:
         """Set the status of names. Raise ``ProviderError`` where one is set already.

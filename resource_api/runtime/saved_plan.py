@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.manifest import read as reading
 from resource_api.model.action import Action
-from resource_api.model.change import Difference, SideEffect, conceal_difference
+from resource_api.model.change import Difference, SideEffect
 from resource_api.model.codec import decode, encode
 from resource_api.model.declaration import element_origin
 from resource_api.model.options import EXECUTION, INTERNAL, Options, check_execution, to_options
@@ -29,7 +29,7 @@ from resource_api.model.values.errors import DefinitionError, ManifestError, Pro
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
 from resource_api.plan.diff import Drift
 from resource_api.render import json as documents
-from resource_api.render.plan import PlanDocument, StepDocument, uses_parameters
+from resource_api.render.plan import PlanDocument, StepDocument, shown_changes, uses_parameters
 from resource_api.runtime.environment import read_saved_plan
 from resource_api.state.encryption.envelope import DataKey
 from resource_api.state.store import StackName
@@ -347,12 +347,12 @@ def _not_as_saved(path: str, reason: str) -> ManifestError:
 def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = False) -> PlanDocument:
     """Return a valid document of a plan as text shows it. Raise ``ManifestError`` for values no plan has.
 
-    ``registry`` tells the parameters of types; an unknown type has none. ``verbose``: with the resources in sync that
-    are read again after a step.
+    ``registry`` tells the parameters of types; an unknown type has none. ``verbose``: with defaults in creations, and
+    the resources in sync that are read again after a step.
     """
     try:
         return PlanDocument(
-            list(_steps(saved["steps"], registry, _read_after(saved["steps"]) if verbose else {})),
+            list(_steps(saved["steps"], registry, verbose=verbose)),
             Summary(**saved["summary"]),
             drift=[_drift(row) for row in saved["drift"]],
             output_changes=[_output(name, row, saved["unknown"]) for name, row in saved["output_changes"].items()],
@@ -376,8 +376,9 @@ def find_stale(saved: PlanJson, store: StateStore) -> str:
     return _state_difference(saved, state.lineage, state.serial)
 
 
-def _steps(rows: Sequence[PlanStepJson], registry: Registry, read_after: Mapping[str, str]) -> Iterator[StepDocument]:
-    """Yield the steps that act, or would be refreshed if they could, and resources that are read again."""
+def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -> Iterator[StepDocument]:
+    """Yield the steps that act, or would be refreshed if they could; ``verbose``: and resources that are read again."""
+    read_after = _read_after(rows) if verbose else {}
     subscribed = {name for row in rows for name in row["notifies"]}
     acting = (row for row in rows if row["action"] != "same" and not row["options"]["noop"])
     notified = {name for row in acting for name in row["notifies"]}
@@ -385,7 +386,7 @@ def _steps(rows: Sequence[PlanStepJson], registry: Registry, read_after: Mapping
         definition, name = _definition(registry, row), str(row["reference"])
         fixed = definition is None or "refreshable" not in definition.features
         if documents.acts(row) or (fixed and name in notified):
-            yield _step(row, definition, only_ordered=fixed and name in subscribed)
+            yield _step(row, definition, only_ordered=fixed and name in subscribed, verbose=verbose)
         elif name in read_after:
             yield StepDocument(name, Action.SAME, read_after=read_after[name])
 
@@ -402,12 +403,14 @@ def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
     return {name: cause for name, cause in causes.items() if name != cause}
 
 
-def _step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
+def _step(
+    saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool, verbose: bool
+) -> StepDocument:
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
     changes, parameters = [_difference(row, saved["unknown"]) for row in saved["changes"]], {}
     if definition is not None:
-        changes = [conceal_difference(definition, change) for change in changes]
+        changes = shown_changes(definition, action, changes, verbose=verbose)
         if uses_parameters(action, definition.features):
             parameters = _parameters(definition, saved["should"])
     return StepDocument(

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.provider_pool import ProviderPool
-    from resource_api.provider.outcomes import CallOutcomes
     from resource_api.system.log import Log
     from resource_api.transaction.operation_run import OperationRun
 
@@ -77,18 +76,19 @@ class ProviderCaller:
         self.begun: set[Name] = set()
         #: Whether ``retry`` is declared for any name of its calls.
         self.retries = False
-        #: The reports of calls whose lines of success wait for the verification.
-        self._verified: list[CallOutcomes] = []
+        #: The lines of all its calls that wait for the verification, in the order reported.
+        self._held: list[Callable[[Collection[Name]], None]] = []
 
     @property
     def holds_lines(self) -> bool:
         """Whether a provider reported a success that is shown only once it is confirmed."""
-        return bool(self._verified)
+        return bool(self._held)
 
     def log_held(self, confirmed: Collection[Name]) -> None:
-        """Show the successes that were reported for ``confirmed`` names."""
-        for outcomes in self._verified:
-            outcomes.log_held(confirmed)
+        """Show the lines that waited: successes as far as they are about ``confirmed`` names, and the failures."""
+        for show_line in self._held:
+            show_line(confirmed)
+        self._held.clear()
 
     def set(
         self,
@@ -114,7 +114,7 @@ class ProviderCaller:
             runs = [run for run in runs if run.name in changes]
         context = self._context(runs, noop=noop)
         if not noop and "imperative" not in self._definition.features:
-            context.outcomes.held = []
+            context.outcomes.held = self._held
         retried = [run for run in runs if run.step.entry.meta.retry is not None] if not noop else []
         if retried:
             self.retries = True
@@ -128,8 +128,6 @@ class ProviderCaller:
             self.begun |= offered.begun
             if retried:
                 _count_tries(retried, offered.begun | context.outcomes.keys())
-            if context.outcomes.held:
-                self._verified.append(context.outcomes)
 
     def refresh(self, runs: Sequence[OperationRun]) -> Exception | None:
         """Call ``refresh``, without earlier reports, and return its exception, or None. Raises ``CallStopped``."""

@@ -29,6 +29,37 @@ def test_a_failed_creation_fails_exactly_that_resource(bench: Bench) -> None:
     assert (summary["created"], summary["failed"], summary["skipped"], summary["exit_code"]) == (2, 1, 0, 6)
 
 
+def test_the_statuses_of_a_call_are_shown_in_the_order_reported(bench: Bench) -> None:
+    """A failure that is reported after a success is shown after it, also from a later call for one name."""
+    created = "Successfully created"
+    failed = "Creating failed: the press is broken"
+    result = bench.apply("resources: {'Widget[bad1]': {}, 'Widget[b]': {}, 'Widget[bad2]': {}, 'Widget[d]': {}}")
+    assert [line.partition(": ")[2] for line in result.lines] == [
+        f"Widget[bad1]: {failed}",
+        f"Widget[b]: {created}",
+        f"Widget[bad2]: {failed}",
+        f"Widget[d]: {created}",
+    ]
+    bench.probe(
+        """
+        def set(self, context, changes):
+            for name, change in changes.items():
+                with context.creating(name):
+                    if name == "two":
+                        context.fail("no")
+                    self._done({name: change})
+                if name == "one":
+                    raise OSError("cut")
+        """
+    )
+    result = bench.apply("resources: {'Probe[one]': {}, 'Probe[two]': {}, 'Probe[three]': {}}")
+    assert [line.partition(": ")[2] for line in result.lines] == [
+        f"Probe[one]: {created}",
+        "Probe[two]: Creating failed: no",
+        f"Probe[three]: {created}",
+    ]
+
+
 def test_dependents_are_skipped_and_nothing_else(bench: Bench) -> None:
     """Direct and transitive dependents are skipped with a warning that names the failed resource."""
     result = bench.stream(
