@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import pwd
 import re
-import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lib import command_lines
 from lib.services import short_name, unit_name
 from resource_api import Command, CommandError, ProviderError, ResourceError, files
 
@@ -189,7 +189,9 @@ class Units:
         except CommandError as error:
             log = self._log(name, began)
             # What systemctl says then is that the log has the reason.
-            outcome = f"'{shlex.join(error.argv)}' returned {error.status}" if log and error.status else str(error)
+            outcome = (
+                f"{command_lines.quoted(error.argv)} returned {error.status}" if log and error.status else str(error)
+            )
             msg = f"{outcome}{log}"
             raise ResourceError(msg) from error
         [unit] = self.show([name])

@@ -6,7 +6,7 @@ import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lib import executed_code
+from lib import command_lines, executed_code
 from resource_api import Command, Problem, ResourceError
 
 if TYPE_CHECKING:
@@ -71,5 +71,5 @@ def check(command: str | Sequence[str], path: str, new: str) -> None:
     if result.exit_code:
         lines = [line.strip() for line in (result.stderr or result.stdout).splitlines() if line.strip()][-TAIL:]
         how = "; ".join(lines) or f"exit code {result.exit_code}"
-        msg = f"the new content is refused by '{shlex.join(words(command))}', and not written: {how}"
+        msg = f"the new content is refused by {command_lines.quoted(words(command))}, and not written: {how}"
         raise ResourceError(msg.replace(new, path))

@@ -7,7 +7,7 @@ import shlex
 import socket
 from typing import TYPE_CHECKING, Any
 
-from lib import executed_code, regular_expressions
+from lib import command_lines, executed_code, regular_expressions
 from resource_api import Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -121,4 +121,4 @@ def _command(should: Mapping[str, Any], seconds: float) -> str:
         result = program.attempt(*words[1:])
     except CommandError as error:
         return str(error)
-    return "" if result.exit_code == 0 else f"'{shlex.join(words)}' returned {result.exit_code}"
+    return "" if result.exit_code == 0 else f"{command_lines.quoted(words)} returned {result.exit_code}"

@@ -8,7 +8,7 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from lib import executed_code, prerequisites
+from lib import command_lines, executed_code, prerequisites
 from lib.imperative import ImperativeProvider
 from lib.sensitive import has_secret
 from resource_api import Command, CommandError, Problem, ResourceError, Sensitive
@@ -119,7 +119,7 @@ def _allowed(should: Mapping[str, Any]) -> tuple[bool, str] | bool:
             succeeded = _run(argv, should).exit_code == 0
             if succeeded is not expected:
                 return False
-            reasons.append(f"'{shlex.join(argv)}' {'succeeds' if succeeded else 'fails'}")
+            reasons.append(f"{command_lines.quoted(argv)} {'succeeds' if succeeded else 'fails'}")
     return (True, ", ".join(reasons)) if reasons else True
 
 
@@ -219,7 +219,7 @@ def _failure(argv: Sequence[str], returns: Sequence[int], result: CommandResult)
     outcome = f"returned {code}" if code >= 0 else f"was killed by signal {-code}"
     last = "; ".join(line.strip() for line in _lines(result.stderr)[-TAIL:])
     expected = " or ".join(map(str, returns))
-    message = f"'{shlex.join(argv)}' {outcome} instead of {expected}{last and ': '}{last}"
+    message = f"{command_lines.quoted(argv)} {outcome} instead of {expected}{last and ': '}{last}"
     return CommandError(message, argv, code, result.stderr)
 
 

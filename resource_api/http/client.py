@@ -533,7 +533,7 @@ class Client:
         return response, status
 
     def _error(self, response: Response, status: int) -> RequestError:
-        words = " ".join(self._mask(response.text).split())[:_SHOWN]
+        words = " ".join(self._mask(response.words).split())[:_SHOWN]
         return RequestError(f"{response.request}: {f'{status} {words}'.strip() if status else words}", status)
 
     def _wait(self, seconds: float, url: str, response: Response) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceError
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 #: The headers with the URL of the status of a job, beside ``Location`` after 202.
 _JOB_HEADERS: Final = ("Azure-AsyncOperation", "Operation-Location")
 _ACCEPTED: Final = 202
+#: The members with the words of an error: of RFC 9457 and 6749, and of most services; the general one first.
+_MESSAGES: Final = ("error", "title", "message", "error_description", "detail", "errors")
+_PAGE_TITLE: Final = re.compile(r"<title[^>]*>([^<]*)</title>", re.IGNORECASE)
+_TAG: Final = re.compile(r"<[^>]*>")
 _NEXT: Final = re.compile(r'<([^>]*)>[^,<]*;\s*rel="?(?:[^",;]*\s)?next[\s",;]?', re.IGNORECASE)
 
 
@@ -37,6 +42,19 @@ class Response(NamedTuple):
         except (ValueError, RecursionError) as error:
             msg = f"{self.request}: the answer is not JSON: {error}"
             raise ResourceError(msg) from None
+
+    @property
+    def words(self) -> str:
+        """Its text for people: the messages in its JSON, the title of a page, or the text as it is.
+
+        >>> Response(422, text='{"message": "not valid", "errors": [{"field": "name", "code": "taken"}]}').words
+        'not valid: field: name, code: taken'
+        """
+        try:
+            return _words(self.body)
+        except (ResourceError, RecursionError):
+            title = _PAGE_TITLE.search(self.text)
+            return unescape(title[1] if title else _TAG.sub(" ", self.text)).strip().removeprefix(f"{self.status} ")
 
     @property
     def url(self) -> str:
@@ -64,6 +82,17 @@ class Response(NamedTuple):
         """The URL of the job that a service names in a header; empty where it names none."""
         names = (*_JOB_HEADERS, *(("Location",) if self.status == _ACCEPTED else ()))
         return next(filter(None, map(self.header, names)), "")
+
+
+def _words(value: object) -> str:
+    """Return the messages in JSON; all that is not empty where no member is known to have one."""
+    if isinstance(value, dict):
+        messages = list(filter(None, (_words(value[key]) for key in _MESSAGES if value.get(key) not in (None, True))))
+        members = ((key, _words(member)) for key, member in value.items())
+        return ": ".join(dict.fromkeys(messages)) or ", ".join(f"{key}: {words}" for key, words in members if words)
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_words, value)))
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def _refuse(name: str) -> object:

@@ -403,9 +403,7 @@ def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
     return {name: cause for name, cause in causes.items() if name != cause}
 
 
-def _step(
-    saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool, verbose: bool
-) -> StepDocument:
+def _step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool, verbose: bool) -> StepDocument:
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
     changes, parameters = [_difference(row, saved["unknown"]) for row in saved["changes"]], {}

@@ -1,4 +1,4 @@
-"""A message about a file begins with its path, whatever the title of the resource is."""
+"""Messages of bundled types: one about a file begins with its path; a command with quotes is readable to its end."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api import ResourceError
+from resource_api import ResourceError, Runtime
 from tests import bundled
-from tests.providers.applied import reason, run
+from tests.providers.applied import REGISTRY, reason, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,3 +77,27 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, kind: str, obstacle
     error = reason(run({f"{kind}[a]": {**TYPES[kind], location: str(path)}})[0])
     assert str(path) in error
     assert error.startswith(str(path)) or " cannot be read: " in error
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "end"),
+    [
+        ("Exec", {"command": "exit 3", "shell": True}, "-c 'exit 3'\" returned 3 instead of 0"),
+        ("Assert", {"command": ["/bin/sh", "-c", "exit 3"]}, "-c 'exit 3'\" returned 3"),
+        ("File", {"content": "a", "validate_cmd": "/bin/sh -c 'exit 3' %"}, "-c 'exit 3' %\", and not written"),
+    ],
+)
+def test_a_command_with_single_quotes_is_shown_in_double_ones(
+    tmp_path: Path, kind: str, declared: dict[str, Any], end: str
+) -> None:
+    """Its end can be told from the end of a word."""
+    message = reason(run({f"{kind}[{tmp_path / 'file'}]": declared})[0])
+    assert end in message
+    assert "'/bin/sh" not in message
+    assert '"/bin/sh' in message
+
+
+def test_a_guard_with_single_quotes_is_shown_in_double_ones() -> None:
+    """As the reason of a run."""
+    [step] = Runtime(REGISTRY).plan({"resources": {"Exec[true]": {"onlyif": "sh -c 'exit 0'"}}}).steps
+    assert step.decision.reasons == ("\"sh -c 'exit 0'\" succeeds",)

@@ -34,7 +34,7 @@ def test_content_that_is_refused_is_not_written(tmp_path: Path, command: Any) ->
     before = path.stat()
     report, _ = run({f"File[{path}]": {"content": "bad\n", "mode": "0600", "validate_cmd": command}})
     assert reason(report) == (
-        f"the new content is refused by '{shlex.join(shlex.split(CHECK))}', and not written: {path}: bad line"
+        f'the new content is refused by "{shlex.join(shlex.split(CHECK))}", and not written: {path}: bad line'
     )
     assert (path.read_text(), path.stat().st_mode, [entry.name for entry in tmp_path.iterdir()]) == (
         "old\n",

@@ -362,3 +362,24 @@ def test_a_path_has_its_values_quoted() -> None:
     assert http.expand("/orgs/{org}/repos/{repo}", org="a b", repo="x/../y") == "/orgs/a%20b/repos/x%2F..%2Fy"
     with pytest.raises(ValueError, match=r"no value for \{org\}"):
         http.expand("/orgs/{org}")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"title": "not valid", "detail": "name is taken", "type": "about:blank"}', "not valid: name is taken"),
+        ('{"error": {"code": "Gone", "message": "no zone"}}', "no zone"),
+        ('{"error": "invalid_grant", "error_description": "expired"}', "invalid_grant: expired"),
+        ('{"error": true, "message": "no", "errors": [{"field": "a", "code": "b"}]}', "no: field: a, code: b"),
+        ('{"name": ["is taken", "is short"], "age": null}', "name: is taken; is short"),
+        ('["a", {"b": 1}]', "a; b: 1"),
+        ("<html><head><title>502 Bad Gateway</title></head><body><h1>x</h1>", "Bad Gateway"),
+        ("<Error><Code>NoSuchBucket</Code><Message>a &amp; b</Message></Error>", "NoSuchBucket a & b"),
+        ("[" * 3000, "[" * 3000),
+        ("out of order\n", "out of order"),
+        ("", ""),
+    ],
+)
+def test_an_error_is_said_in_words(text: str, words: str) -> None:
+    """The messages in JSON, the title of a page, else the text without its markup."""
+    assert " ".join(http.Response(502, text=text).words.split()) == words
