@@ -119,10 +119,18 @@ _DECLARED_SECRET: Final = regex(r"Sensitive|\b(?:sensitive|ephemeral)\b")
 _USED: Final = regex(r"\b(?:values|inputs)\.([\w-]+)|[*]([\w-]+)")
 _ANCHOR: Final = regex(r"&([\w-]+)")
 _WORD: Final = regex(r"[A-Za-z_][\w-]*")
+#: How many characters longer or shorter a misspelt name is at most.
+_MISSPELT: Final = 2
 _MOST_TYPES: Final = 1000
+#: A reference that is declared, without attributes on its line.
+_RESOURCE: Final = regex(r"\s*[\"']?[A-Za-z]\w*\[[^\[\]]*\][\"']?[ \t]*:[ \t]*\{?[ \t]*$")
+#: A key whose value is a mapping.
+_MAPPING_START: Final = regex(r"\s*(?:- +)?[\"']?[\w-]+[\"']?[ \t]*:[ \t]*\{")
 #: The keys that declare a secret.
 _FLAGS: Final = frozenset({"sensitive", "ephemeral"})
-#: The keys of an input that hold no value of it.
+#: The keys of a declaration that hold no value of it.
+_DECLARATION_FIELDS: Final = _FLAGS | {"type", "docs"}
+#: The keys of a file of inputs or types that are no inputs.
 _INPUT_FIELDS: Final = frozenset(
     {"type", "docs", "sensitive", "ephemeral", "kind", "inputs", "outputs", "attributes", "resources", "INPUTS", "TYPE"}
 )
@@ -227,8 +235,10 @@ class SourceLines:
         """Whether a line holds a known secret, or belongs to a key whose value may be one."""
         outline = self._outline(file)
         line = outline.lines[index]
-        if self._mask(line) != line or _declares_secret(line):
+        if self._mask(line) != line:
             return True
+        if _declares_secret(line):
+            return unparsed or not _only_declares(line)
         if file not in self._secret_names:
             self._secret_names[file] = self._find_secret_names(outline)
         if (names := self._secret_names[file]) is None:
@@ -236,8 +246,7 @@ class SourceLines:
         secret, plain = names
         around = outline.belongs_to(index, siblings=unparsed)
         keys = {key for line in around for key in _names(line, words=unparsed)}
-        unknown = any(key not in plain and _SECRET_WORD.search(key) for key in keys)
-        return unknown or any(_resembles(key, secret, plain) for key in keys)
+        return any(_resembles(key, secret, plain) or _may_name_secret(key, secret, plain) for key in keys)
 
     def _find_secret_names(self, outline: _Outline) -> tuple[frozenset[str], frozenset[str]] | None:
         """Return the names of sensitive attributes, inputs and values in a file, and the names of other attributes.
@@ -257,7 +266,7 @@ class SourceLines:
                 plain |= declared.attributes.keys() - declared.sensitive
         for line in lines:
             if not secret.isdisjoint(_KEY.findall(line)):
-                secret |= {name for match in _USED.findall(line) for name in match}
+                secret |= {name for match in _USED.findall(line) for name in match if name}
         return frozenset(secret), frozenset(plain - secret)
 
 
@@ -319,6 +328,22 @@ def _declares_secret(line: str) -> bool:
     return _DECLARED_SECRET.search(line) is not None or any(map(_is_flag, _KEY.findall(line)))
 
 
+def _only_declares(line: str) -> bool:
+    """Whether a line that declares a secret has no value of it: ``password: {type: "Sensitive[String]"}``."""
+    keys = _KEY.findall(line)
+    fields = keys[1:] if _MAPPING_START.match(line) else keys
+    return bool(fields) and _DECLARATION_FIELDS.issuperset(fields)
+
+
+@cache
+def _may_name_secret(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
+    """Whether a name says that it is a secret, and is neither one of the ``plain`` ones nor misspelt for one."""
+    if name in plain or not _SECRET_WORD.search(name):
+        return False
+    nearest = closest(name, [*secret, *plain])
+    return nearest not in plain or abs(len(nearest) - len(name)) > _MISSPELT
+
+
 @cache
 def _is_flag(name: str) -> bool:
     return _resembles(name, _FLAGS, _INPUT_FIELDS - _FLAGS)
@@ -335,6 +360,8 @@ def _resembles(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool
 def _names(line: str, *, words: bool) -> set[str]:
     """Return the keys and anchors of a line; all ``words`` of one that cannot be parsed or has no key."""
     keys = set(_KEY.findall(line))
+    if not words and not keys and _RESOURCE.match(line):
+        return keys  # A title is no name of a value.
     return keys.union((_WORD if words or not keys else _ANCHOR).findall(line))
 
 

@@ -57,8 +57,8 @@ def manifest(
     """
     if project:
         yield f"project: {_scalar(project)}"
-    yield "resources:"
-    is_empty = False
+    lines: list[str] = []
+    is_empty = True
     for definition, rows in listed:
         attributes = sorted(
             definition.attributes.items(), key=lambda item: (item[0] != "ensure", item[1].kind == "read_only")
@@ -66,12 +66,12 @@ def manifest(
         for text, row in sorted((definition.title_of(row), row) for row in rows):
             reference = str(Reference(definition.name, text))
             if reason := _undeclarable(definition, text, row) or unlisted.get(reference, ""):
-                yield f"  # {escape(reference)} is left out: {escape(reason)}"
+                lines.append(f"  # {escape(reference)} is left out: {escape(reason)}")
                 continue
-            is_empty = True
-            yield from _resource(definition, attributes, text, row, declared)
-    if not is_empty:
-        yield "  {}"
+            is_empty = False
+            lines += _resource(definition, attributes, text, row, declared)
+    yield "resources: {}" if is_empty else "resources:"
+    yield from lines
 
 
 def _resource(

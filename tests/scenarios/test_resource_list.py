@@ -66,7 +66,7 @@ def test_a_pattern_lists_the_names_that_match(widgets: Bench) -> None:
     """``*`` and ``?`` are the only wildcards; a name that contains them is given as its attribute."""
     result = widgets.run("resource", "widget", "?e*a", "--filter", "size > 9", "--filter", "size < 50", "--json")
     assert [item["title"] for item in result.document] == ["beta"]
-    assert widgets.run("resource", "widget", "z*").out == "resources:\n  {}\n"
+    assert widgets.run("resource", "widget", "z*").out == "resources: {}\n"
     assert "Widget[a*]" in widgets.run("resource", "widget", "x", "name=a*").out
 
 
