@@ -52,6 +52,8 @@ class CallResult(NamedTuple):
     tainted: bool = False
     #: Whether the provider reported its creation, and it is not visible.
     unconfirmed: bool = False
+    #: Whether the resource reads after the call as it did before it.
+    unaltered: bool = False
 
     @property
     def failed(self) -> bool:
@@ -188,6 +190,13 @@ class OperationRun:
         if self.decision.action in CREATING:
             return not hidden.isdisjoint(self.should)
         return any(difference.attribute in hidden for difference in self.decision.differences)
+
+    @property
+    def has_no_effect(self) -> bool:
+        """Whether reading shows that its failed call changed nothing of a resource that was to be updated."""
+        if not self.result.unaltered or self.action is not Action.UPDATE or self.sets_write_only:
+            return False
+        return not any(difference.only_explained for difference in self.decision.differences)
 
     def requested(self) -> Mapping[str, Any]:
         """Return the values that ``set`` gets: the declared ones, without the ignored ones of a resource that stays.

@@ -77,6 +77,9 @@ class Records:
         if failed and before is not None and not (run.action in CREATING and (exists(run.is_) or unconfirmed)):
             should = before.should
         owned = self._is_owned(run, before)
+        private = self._private_data(entry, before) if self._private.stored or before is not None else None
+        if failed and before is None and not (owned or private) and run.has_no_effect:
+            return None
         if before is None and not owned and entry.can_be_adopted and exists(run.is_) and exists(run.should):
             self.adopted[entry.key] = run
         return Record(
@@ -97,7 +100,7 @@ class Records:
             last_run=_last_run(run, before) if "imperative" in definition.features else "",
             changed_at=run.changed_at or (before.changed_at if before is not None else ""),
             implementation=self._implementation(entry, before) if self._several else None,
-            private=self._private_data(entry, before) if self._private.stored or before is not None else None,
+            private=private,
         )
 
     def _private_data(self, entry: Entry, before: Record | None) -> Any:
@@ -172,7 +175,10 @@ def _failed_status(run: OperationRun, before: Record | None) -> str:
         return "unconfirmed"
     if run.result.tainted and exists(run.is_):
         return "tainted"
-    replacing = run.action is Action.REPLACE or (before is not None and before.status == "pending")
+    status = before.status if before is not None else "ready"
+    if status == "ready" and run.has_no_effect:
+        return status
+    replacing = run.action is Action.REPLACE or status == "pending"
     if replacing and not exists(run.is_):
         return "pending"
     return "tainted" if has_transient_reason(run.step) else "partial"

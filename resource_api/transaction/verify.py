@@ -80,9 +80,10 @@ class Verification:
             if self._definition.read_only and run.result.reported not in {None, "failed"}:
                 run.is_ = self._snapshot.values_of_run(self._definition, run.name).row
         else:
+            before = run.is_
             run.is_, error = self.observed(run)
             error = with_path(error, run.step.entry.title, run.name) if error else ""
-            run.result = run.result._replace(read_error=error)
+            run.result = run.result._replace(read_error=error, unaltered=not error and run.is_ == before)
 
     def missing(self, run: OperationRun) -> list[Difference]:
         """Return the differences that remain between the last observation and the request.

@@ -192,6 +192,20 @@ def test_a_failed_creation_that_left_everything_is_completed_and_then_ready(benc
     assert acted(bench.apply({"Thing[a]": {"size": 1}})) == {}
 
 
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_failed_update_that_changed_nothing_leaves_nothing_partial(bench: Bench, recorded: bool) -> None:
+    """The resource is as it was, also one that existed before us; the next plan shows the same update."""
+    if recorded:
+        bench.apply({"Thing[a]": {"size": 1}})
+    else:
+        bench.put("thing", a={"size": 1})
+    with bench.troubled(a="raise"):
+        assert bench.apply({"Thing[a]": {"size": 2}}).exit_code == 1
+    assert (status(bench, "Thing[a]") == "ready") if recorded else not bench.state.records
+    assert "~ Thing[a]\n" in str(bench.plan({"Thing[a]": {"size": 2}}))
+    assert acted(bench.apply({"Thing[a]": {"size": 2}})) == {"Thing[a]": ("update", "success")}
+
+
 @pytest.mark.parametrize("first", [{}, {"Thing[a]": {"image": "x", "password": "secret1", "lifecycle": FIRST}}])
 def test_a_write_only_value_is_set_again_after_a_failed_creation(bench: Bench, first: dict[str, Any]) -> None:
     """It is unknown whether it was set before the failure, also if it was set on a replaced resource."""
