@@ -324,9 +324,13 @@ class Step(NamedTuple):
     def create_first(self) -> bool:
         """Whether a replacement creates the new resource before it deletes the old one.
 
-        A conditional one, of a resource that keeps its name, cannot.
+        A conditional one, of a resource that keeps its name, cannot; nor can one of a tainted resource (contract §10.2).
         """
-        return self.entry.meta.lifecycle.replace == "create_first" and not self.decision.conditional
+        if self.entry.meta.lifecycle.replace != "create_first" or self.decision.conditional:
+            return False
+        replacement = self.decision.replacement
+        tainted = replacement is not None and replacement.reason is ReplacementReason.TAINTED
+        return not (tainted and self.old_name == self.name)
 
     @property
     def old_name(self) -> Name:

@@ -583,11 +583,11 @@ class InputCollector:
 
     def _own_reason(self, entry: Entry) -> Replacement | None:
         """Return the reason for a replacement that does not depend on other resources."""
-        if entry.index in self._requested:
-            return Replacement(ReplacementReason.REQUESTED)
         record = self._prior.records.get(entry.index)
         if record is not None and record.status == "tainted":
             return Replacement(ReplacementReason.TAINTED)
+        if entry.index in self._requested:
+            return Replacement(ReplacementReason.REQUESTED)
         predecessor = self._prior.predecessors.get(entry.index)
         if predecessor is not None and (reason := self._prior.instances.replaced.get(predecessor.instance)):
             return Replacement(ReplacementReason.PROVIDER_CONFIGURATION, (reason,))

@@ -221,7 +221,8 @@ def _checked_replacement(
         return decision._replace(error=error + untaint_hint(entry, inputs.record))
     if not entry.definition.ensurable:
         return decision._replace(error="cannot be replaced: its type cannot delete and create it")
-    if order == "create_first" and inputs.predecessor is None:
+    tainted = replacement is not None and replacement.reason is ReplacementReason.TAINTED
+    if order == "create_first" and inputs.predecessor is None and not tainted:
         error = "cannot be replaced create_first: the new one would have the same name as the old one"
         return decision._replace(error=error)
     if error := replacement_refusal(entry, inputs.record):

@@ -172,10 +172,11 @@ def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int], *, verbo
     for step in plan.steps:
         index = step.entry.index
         acts = step.action is not Action.SAME or step.deferred or step.previous
+        cause = may_change.get(index)
+        after = "" if cause is None else str(plan.catalog.entries[cause].reference)
         if step.decision.error or acts or index in notified:
-            yield _step_document(plan, step, blocked.get(index), verbose=verbose)
-        elif (cause := may_change.get(index)) is not None:
-            after = str(plan.catalog.entries[cause].reference)
+            yield _step_document(plan, step, blocked.get(index), verbose=verbose)._replace(read_after=after)
+        elif after:
             yield StepDocument(str(step.reference), Action.SAME, read_after=after)
 
 
@@ -196,7 +197,7 @@ def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, *, verbos
         previous=step.previous,
         refreshed_by=step.refreshed_by,
         only_ordered=entry.index in plan.catalog.subscribes and "refreshable" not in definition.features,
-        create_first=entry.meta.lifecycle.replace == "create_first",
+        create_first=step.create_first,
         changes=shown_changes(definition, step.action, changes, verbose=verbose),
         parameters={n: attributes[n].conceal(step.should.get(n)) for n in names if n in entry.inputs},
         replaces_because=step.decision.replaces_because,
@@ -244,8 +245,6 @@ def step_lines(plan: ExecutionPlan, step: Step, style: Style) -> Sequence[str]:
 
 def _step_lines(step: StepDocument, style: Style) -> Sequence[str]:
     reference = escape(step.reference)
-    if step.read_after:
-        return [f"  {style.paint(reference, _BOLD)} (read again after {escape(step.read_after)})"]
     if step.error:
         return [style.paint(f"{FAILED} {reference}: {escape(step.error)}", _RED)]
     symbol = "+/-" if step.action is Action.REPLACE and step.create_first else step.action.symbol
@@ -270,6 +269,8 @@ def _notes(step: StepDocument) -> Iterator[str]:
         yield f"skipped because {escape(step.skipped)} fails"
     if step.only_ordered:
         yield "cannot be refreshed: notify and subscribe only order"
+    if step.read_after:
+        yield f"read again after {escape(step.read_after)}"
 
 
 def _details(step: StepDocument, style: Style) -> Iterator[str]:

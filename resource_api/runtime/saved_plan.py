@@ -386,7 +386,8 @@ def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -
         definition, name = _definition(registry, row), str(row["reference"])
         fixed = definition is None or "refreshable" not in definition.features
         if documents.acts(row) or (fixed and name in notified):
-            yield _step(row, definition, only_ordered=fixed and name in subscribed, verbose=verbose)
+            step = _step(row, definition, only_ordered=fixed and name in subscribed, verbose=verbose)
+            yield step._replace(read_after=read_after.get(name, ""))
         elif name in read_after:
             yield StepDocument(name, Action.SAME, read_after=read_after[name])
 
@@ -421,7 +422,7 @@ def _step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordere
         previous=saved["previous"] or "",
         refreshed_by=saved["refreshed_by"],
         only_ordered=only_ordered,
-        create_first=saved["options"].get("replace") == "create_first",
+        create_first=_is_create_first(saved, definition),
         changes=changes,
         parameters=parameters,
         replaces_because=saved["replaces_because"],
@@ -429,6 +430,12 @@ def _step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordere
         origin=_origin(saved.get("origin")),
         drifted=saved.get("corrective", False),
     )
+
+
+def _is_create_first(saved: PlanStepJson, definition: TypeDefinition | None) -> bool:
+    """Return whether a replacement creates first: it is declared so, and the new resource has another name."""
+    declared = saved["options"].get("replace") == "create_first"
+    return declared and (definition is None or not set(definition.namevars).isdisjoint(saved["replaces_because"]))
 
 
 def _origin(saved: OriginJson | None) -> str:

@@ -338,3 +338,14 @@ def test_an_unreadable_deletion_keeps_the_record(bench: Bench) -> None:
     bench.apply({}, prune=True)
     assert (bench.names(), bench.state.records) == ([], {})
     assert not bench.state.intents
+
+
+def test_a_tainted_resource_is_replaced_delete_first_whatever_is_declared(bench: Bench) -> None:
+    """``create_first`` needs another name; the same name is deleted and created."""
+    site = {"Thing[a]": {"size": 1, "lifecycle": {"replace": "create_first"}}}
+    bench.apply(site)
+    bench.mend(("thing", "a"), "taint")
+    assert "-/+ Thing[a] (tainted)" in str(bench.plan(site))
+    assert acted(bench.apply(site)) == {"Thing[a]": ("replace", "success")}
+    assert [verb for verb, _, _ in bench.world.calls] == ["delete", "create"]
+    assert status(bench, "Thing[a]") == "ready"
