@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: The number of names in one list of the log: pairs without a relationship, undeclared resources, shared resources.
 _NAMED: Final = 20
+#: The actions that change nothing of a resource.
+_READING: Final = frozenset({Action.SAME, Action.READ, Action.FORGET})
 
 
 def report_findings(
@@ -141,10 +143,14 @@ def _concerned(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
     """Yield the steps that change a resource or first record it, and at level info all others."""
     every = log.enabled("info")
     for step in plan.steps:
-        changes = (step.decision is not SAME and step.action is not Action.FORGET) or step.record is None
         is_thing = "imperative" not in step.definition.features and (exists(step.is_) or exists(step.should))
-        if is_thing and (every or changes):
+        if is_thing and (every or _is_taken(step)):
             yield step
+
+
+def _is_taken(step: Step) -> bool:
+    """Return whether this run changes a resource or first records it."""
+    return not step.entry.meta.noop and (step.action not in _READING or bool(step.refreshed_by) or step.record is None)
 
 
 def _readable(store: StateStore, names: Sequence[StackName]) -> Iterator[tuple[StackName, StackState]]:
@@ -167,7 +173,7 @@ def _log_shared(
             if step is not None and is_same_place(step.definition, plan.prior.instances, state, record):
                 stacks.setdefault(step.entry.index, []).append(str(name))
     shared = [step for step in steps if step.entry.index in stacks]
-    loud = {step.entry.index for step in shared if step.decision is not SAME or step.record is None}
+    loud = {step.entry.index for step in shared if _is_taken(step)}
     if len(loud) > _NAMED and log.is_brief:
         names = "; ".join(dict.fromkeys(name for index in loud for name in stacks[index]))
         log.write("warning", "", f"{len(loud)} resources are recorded elsewhere too (-v names them): {names}")

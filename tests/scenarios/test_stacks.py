@@ -307,6 +307,15 @@ def test_what_another_stack_records_is_a_warning_where_it_is_changed(recorded: B
     assert f"Warning: {second}" in recorded.run("destroy", "base.yaml", "--yes").lines
 
 
+@pytest.mark.parametrize("body", ["noop: true, size: 5", "lifecycle: {external: true}"])
+def test_what_is_only_read_and_never_recorded_anew_is_no_warning(recorded: Bench, body: str) -> None:
+    """A noop resource is not changed, and an external one is first recorded once."""
+    manifest = f"project: web\nresources: {{'Widget[a]': {{{body}}}}}"
+    recorded.apply(manifest)
+    again = recorded.apply(manifest, "-v")
+    assert [line.split(":")[0] for line in again.lines if "is recorded by" in line] == ["Info"]
+
+
 def test_a_thing_of_another_configuration_is_another_one(recorded: Bench) -> None:
     """Two stacks share what they reach with equal configurations, whatever their secrets, and nothing else."""
     recorded.write(
