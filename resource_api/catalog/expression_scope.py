@@ -335,11 +335,11 @@ class Scope:
             outputs = {} if self._stacks is None else self._stacks(stack)
         except ValueError as error:
             msg = f"{path}: {error}"
-            raise ValueError(msg) from error
+            raise type(error)(msg) from error
         if name not in outputs:
             hint = nearest(name, outputs) or f"it has {', '.join(sorted(outputs)) or 'none'}"
             msg = f"{path}: the stack '{stack}' has no output '{name}'; {hint}"
-            raise ValueError(msg)
+            raise EvaluationError(msg)
         if has_sealed(outputs[name]):
             msg = (
                 f"{path}: it is sensitive, and without a key only a digest of it is recorded; name a key in both stacks"

@@ -14,6 +14,7 @@ from resource_api.manifest.sections import project_name
 from resource_api.model.report import Diagnosed
 from resource_api.model.sealed_secrets import declared_secrets, open_sealed
 from resource_api.model.values.errors import StateLocked, nearest
+from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.values import is_secret
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import RunContext
@@ -247,7 +248,7 @@ def _recorded_outputs(store: StateStore, own_stack: StackName, name: str) -> Val
     """Return the recorded outputs of the stack that a manifest of ``own_stack`` calls ``name``.
 
     ``name`` is a stack of the same project, or ``PROJECT/STACK``. A secret of which only a digest is recorded stays
-    sealed. Raise ``ValueError`` with a message for users.
+    sealed. Raise ``ValueError`` with a message for users, for a stack that is not recorded ``EvaluationError``.
     """
     stack = StackName(*whole_stack_name(own_stack.project, name).rsplit("/", 1))
     if stack == own_stack:
@@ -258,7 +259,7 @@ def _recorded_outputs(store: StateStore, own_stack: StackName, name: str) -> Val
         names = [row.stack if row.project == project else "/".join(row) for row in stacks if row != own_stack]
         advice = nearest(name, names) or (f"recorded are: {', '.join(names)}" if names else "none is recorded")
         msg = f"unknown stack '{name}'; {advice}"
-        raise ValueError(msg)
+        raise EvaluationError(msg)
     outputs: Values = open_sealed(store.load(stack).outputs)
     return outputs
 

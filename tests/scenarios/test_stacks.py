@@ -244,6 +244,17 @@ def test_an_expression_without_a_value_is_refused(based: Bench, expression: str,
     assert (result.code, words in result.err) == (64, True), result.err
 
 
+@pytest.mark.parametrize("path", ["stacks.none.outputs.size", "stacks.base.outputs.none"])
+def test_a_condition_about_a_missing_output_does_not_hold(based: Bench, path: str) -> None:
+    """Neither an unknown stack nor an unknown output is an error; only ``{exists: false}`` holds."""
+    tests = ("3", "{not: 3}", "{exists: true}", "{exists: false}")
+    declared = "".join(f"\n  Widget[{number}]: {{when: {{{path}: {test}}}}}" for number, test in enumerate(tests))
+    based.write("site.yaml", f"project: p\nresources:{declared}\n")
+    result = based.run("validate", "site.yaml")
+    assert (result.code, result.out.splitlines()[0]) == (0, "site.yaml is valid: 1 resource."), result.err
+    assert f"Left out: Widget[0]: {path} does not exist (site.yaml:3)" in result.out
+
+
 @pytest.fixture
 def recorded(bench: Bench) -> Bench:
     """Return a bench that keeps its state, with a stack ``default`` of the project ``base``."""
