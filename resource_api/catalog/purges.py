@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import for_each
 from resource_api.catalog.provider_config import select_instance
-from resource_api.catalog.resource_table import matcher
+from resource_api.catalog.resource_table import LeftOut, matcher
 from resource_api.manifest.conditions import ConditionError, parse_test, test_failure
 from resource_api.model.values.errors import DefinitionError, nearest
 from resource_api.model.values.reference import capitalize_type
@@ -64,7 +64,7 @@ def purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) ->
     rules: dict[str, PurgeRule] = {}
     for purge in diagnostics.manifest.purges:
         definition = _definition(purge, table, diagnostics)
-        if definition is None or not _holds(purge, diagnostics, scope):
+        if definition is None or not _holds(purge, table, diagnostics, scope):
             continue
         _check_attributes(purge, definition, diagnostics)
         tests = {name: parse_test(test) for name, test in purge.where.items()}
@@ -110,12 +110,15 @@ def _refusal(definition: TypeDefinition) -> str:
     return "" if definition.ensurable else "resources of this type are configured, not deleted"
 
 
-def _holds(purge: Purge, diagnostics: Diagnostics, scope: Scope) -> bool:
-    """Return whether the condition of an entry holds; report an invalid one."""
+def _holds(purge: Purge, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> bool:
+    """Return whether the condition of an entry holds; otherwise leave it out. Report an invalid condition."""
     if purge.when is True:
         return True
     try:
-        return not for_each.unmet_condition(purge.when, scope)
+        if reason := for_each.unmet_condition(purge.when, scope):
+            name = f"purge of {capitalize_type(purge.type)}"
+            table.left_out.add(LeftOut(name, reason, purge.origin.place("when")))
+        return not reason
     except ConditionError as error:
         diagnostics.purge_error(purge, str(error), "when", *error.path, hint=error.hint)
         return False

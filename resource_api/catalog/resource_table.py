@@ -52,11 +52,12 @@ class Definitions(NamedTuple):
 class LeftOut(NamedTuple):
     """A part of a manifest whose condition does not hold, and the reason (contract §10.6)."""
 
-    #: The reference of a resource or component, as written where its title is not evaluated; ``output x``; a file.
+    #: The reference of a resource or component, as written where its title is not evaluated; ``output x``;
+    #: ``purge of Cron``; a file.
     name: str
     reason: str
     position: FilePosition
-    #: None for an output, and for a file.
+    #: None for an output, an entry of ``purge``, and a file.
     declaration: Declaration | None = None
 
     @property

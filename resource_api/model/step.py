@@ -324,7 +324,7 @@ class Step(NamedTuple):
     def create_first(self) -> bool:
         """Whether a replacement creates the new resource before it deletes the old one.
 
-        A conditional one, of a resource that keeps its name, cannot; nor can one of a tainted resource (contract §10.2).
+        A conditional one, of a resource that keeps its name, cannot; nor can that of a tainted one (contract §10.2).
         """
         if self.entry.meta.lifecycle.replace != "create_first" or self.decision.conditional:
             return False

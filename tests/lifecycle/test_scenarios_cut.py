@@ -193,7 +193,7 @@ def test_a_failed_creation_that_left_everything_is_completed_and_then_ready(benc
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_a_failed_update_that_changed_nothing_leaves_nothing_partial(bench: Bench, recorded: bool) -> None:
+def test_a_failed_update_that_changed_nothing_leaves_nothing_partial(bench: Bench, *, recorded: bool) -> None:
     """The resource is as it was, also one that existed before us; the next plan shows the same update."""
     if recorded:
         bench.apply({"Thing[a]": {"size": 1}})

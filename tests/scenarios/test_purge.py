@@ -124,6 +124,16 @@ def test_what_an_entry_spares(strays: Bench, rule: str, remaining: set[str]) -> 
     assert (result.code, set(widgets(strays))) == (0, {"kept", *remaining}), result.err
 
 
+def test_an_entry_that_is_left_out_is_told(strays: Bench) -> None:
+    """As resources and outputs are, with the reason and the line."""
+    strays.write("left.yaml", "project: shop\nresources: {}\npurge: [{type: widget, at_most: 1, when: false}]\n")
+    line = "Left out: purge of Widget: when is false (left.yaml:3)"
+    assert line in strays.run("validate", "left.yaml").out
+    assert line in strays.run("plan", "left.yaml", "-v").out
+    graph = strays.run("graph", "left.yaml", "--json").document
+    assert graph["left_out"] == [{"reference": "purge of Widget", "why": "when is false (left.yaml:3)"}]
+
+
 @pytest.mark.parametrize(
     "options",
     [("--target", "Widget[kept]"), ("--exclude", "Token[1]"), ("--tags", "kept"), ("--skip-tags", "none")],
