@@ -115,13 +115,14 @@ def _holds(purge: Purge, table: ResourceTable, diagnostics: Diagnostics, scope: 
     if purge.when is True:
         return True
     try:
-        if reason := for_each.unmet_condition(purge.when, scope):
-            name = f"purge of {capitalize_type(purge.type)}"
-            table.left_out.add(LeftOut(name, reason, purge.origin.place("when")))
-        return not reason
+        reason = for_each.unmet_condition(purge.when, scope)
     except ConditionError as error:
         diagnostics.purge_error(purge, str(error), "when", *error.path, hint=error.hint)
         return False
+    if reason:
+        name = f"purge of {capitalize_type(purge.type)}"
+        table.left_out.add(LeftOut(name, reason, purge.origin.place("when")))
+    return not reason
 
 
 def _check_attributes(purge: Purge, definition: TypeDefinition, diagnostics: Diagnostics) -> None:
