@@ -51,7 +51,7 @@ def fill_defaults(definition: AttributeSet, resource: Resource) -> Resource:
     return resource
 
 
-def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, Any]]) -> set[int]:
+def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, object]]) -> set[int]:
     """Return the indices of the resources that may violate their type; ``check_values`` decides.
 
     All other resources have only declared attributes, all mandatory ones, and accepted values. Values are checked by
@@ -81,7 +81,7 @@ def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, A
 
 
 def check_values(
-    definition: AttributeSet, resource: Mapping[str, Any], written: Mapping[str, Any] | None = None
+    definition: AttributeSet, resource: Mapping[str, object], written: Mapping[str, object] | None = None
 ) -> list[Problem]:
     """Return the known values of one resource that their data types refuse, with the reasons.
 
@@ -101,7 +101,7 @@ def check_values(
     return problems
 
 
-def with_texts(datatype: DataType, written: Any, value: Any) -> Any:
+def with_texts(datatype: DataType, written: object, value: object) -> Any:
     """Return a value with the results of references in it as text where its data type accepts only text.
 
     ``written``: the value with its references.
@@ -111,7 +111,9 @@ def with_texts(datatype: DataType, written: Any, value: Any) -> Any:
     return referred_values.with_texts(datatype, written, value)
 
 
-def explain_refusal(name: str, attribute: Attribute, value: Any, written: Any, spelling: str = "") -> Iterator[Problem]:
+def explain_refusal(
+    name: str, attribute: Attribute, value: object, written: object, spelling: str = ""
+) -> Iterator[Problem]:
     """Yield the validation errors of an attribute's value; ``written`` is the value with its references.
 
     ``spelling`` is the name in messages, if it is another one.
@@ -120,7 +122,7 @@ def explain_refusal(name: str, attribute: Attribute, value: Any, written: Any, s
         yield Problem(name, f"{spelling or name}{place_text(path)} {message}", code="type_mismatch")
 
 
-def _is_partly_known(datatype: DataType, value: Any) -> bool:
+def _is_partly_known(datatype: DataType, value: object) -> bool:
     """Return whether a value has unknown parts and its known parts fit; False for a value that contains itself."""
     try:
         return is_unknown(value) and datatype.accepts_known(value)
@@ -128,7 +130,7 @@ def _is_partly_known(datatype: DataType, value: Any) -> bool:
         return False
 
 
-def missing_attributes(definition: TypeDefinition, should: Mapping[str, Any]) -> list[Problem]:
+def missing_attributes(definition: TypeDefinition, should: Mapping[str, object]) -> list[Problem]:
     """Return a problem for each undeclared mandatory attribute; none for a resource that should be absent."""
     if not definition.mandatory or should.get("ensure") == "absent":
         return []
@@ -244,7 +246,7 @@ def failure(method: str, error: Exception) -> str:
     return str(error) if isinstance(error, WrongAnswer) else f"{method} failed: {reason(error)}"
 
 
-def first_unknown(resource: Mapping[str, Any]) -> str | None:
+def first_unknown(resource: Mapping[str, object]) -> str | None:
     """Return the first attribute with an unknown value, which a provider must not return, or None."""
     return next((key for key, value in resource.items() if is_unknown(value)), None)
 

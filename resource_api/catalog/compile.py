@@ -425,7 +425,7 @@ class _EdgeBuilder:
             ]
         return self._automatic_of[definition]
 
-    def _automatic(self, entry: Entry, relationships: Sequence[tuple[str, str, Any]]) -> Iterator[Edge]:
+    def _automatic(self, entry: Entry, relationships: Sequence[tuple[str, str, object]]) -> Iterator[Edge]:
         """Yield the edges that the type declares to resources in the catalog."""
         for word, type_name, titles in relationships:
             first, refresh = _RELATIONSHIPS[word]
@@ -456,7 +456,7 @@ class _EdgeBuilder:
         return self._titled[key]
 
 
-def _declared_titles(titles: str | Sequence[str], should: Mapping[str, Any]) -> Iterator[str]:
+def _declared_titles(titles: str | Sequence[str], should: Mapping[str, object]) -> Iterator[str]:
     """Yield titles, with ``$name`` replaced by an attribute's value, or by the items of a list."""
     for title in [titles] if isinstance(titles, str) else titles:
         if not title.startswith("$"):
@@ -500,7 +500,7 @@ def declaration_problems(
     return diagnostics.distinct
 
 
-def _unknown_inputs(manifest: Manifest, value: Any) -> Iterator[str]:
+def _unknown_inputs(manifest: Manifest, value: object) -> Iterator[str]:
     for path in expression.find_paths(value):
         if path.root == "inputs" and path.keys[0] not in manifest.inputs:
             yield f"{path}: unknown input '{path.keys[0]}'{hint(path.keys[0], manifest.inputs, 'input')}"

@@ -228,7 +228,7 @@ class EntryBuilder:
             except ValueError as error:
                 self._diagnostics.resource_error(declared, "lifecycle", f"lifecycle.aliases: {error}", "reference")
 
-    def _declared_values(self, entry: Entry, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    def _declared_values(self, entry: Entry, defaults: Mapping[str, object]) -> dict[str, Any]:
         """Return defaults, attributes and the namevars from the title; report and leave out invalid attributes."""
         values = {**defaults, **entry.declaration.attributes}
         if entry.definition.spelt:
@@ -267,7 +267,7 @@ class EntryBuilder:
         self._diagnostics.resource_error(entry, name, message, code, hint)
         del values[name]
 
-    def _referenced_name(self, value: Any, types: frozenset[str]) -> Any:
+    def _referenced_name(self, value: object, types: frozenset[str]) -> Any:
         """Return an expression for the namevar of the resource ``Type[title]`` in a value; other values unchanged.
 
         ``types``: the types to which the attribute may refer, any if it is empty. Each item of a list is replaced.
@@ -364,7 +364,7 @@ class Expander:
         return [self._inherit(component, declared) for declared in self.evaluated(declarations, component.inputs)]
 
     def evaluated(
-        self, declarations: Iterable[Declaration], inputs: Mapping[str, Any] | None = None
+        self, declarations: Iterable[Declaration], inputs: Mapping[str, object] | None = None
     ) -> Iterator[Declaration]:
         """Yield the declarations that the written ones make, with their names evaluated.
 
@@ -425,14 +425,14 @@ class Expander:
             inputs[name] = Sensitive(value) if secret else value
         return inputs
 
-    def _input(self, component: ComponentInstance, name: str, value: Any) -> Any:
+    def _input(self, component: ComponentInstance, name: str, value: object) -> Any:
         try:
             return self._evaluate(value)
         except ValueError as error:
             self._error(component, name, str(error), "expression")
             return UNKNOWN
 
-    def _evaluate(self, value: Any) -> Any:
+    def _evaluate(self, value: object) -> Any:
         """Return a value as far as it is known; one of another resource or ephemeral stays an expression."""
         if type(value) is str and "${" in value:
             result = expression.evaluate(value, self._resolve)
@@ -444,7 +444,7 @@ class Expander:
         return Sensitive(self._evaluate(value.reveal())) if isinstance(value, Sensitive) else value
 
     def _check_type(
-        self, component: ComponentInstance, name: str, attribute: Attribute, value: Any, written: Any
+        self, component: ComponentInstance, name: str, attribute: Attribute, value: object, written: object
     ) -> None:
         """Check a known value; a pending one is checked with the attributes that use it."""
         if not (_is_pending(value) or attribute.datatype.accepts(reveal(value))):
@@ -498,12 +498,12 @@ class Expander:
             return False
 
 
-def _is_pending(value: Any) -> bool:
+def _is_pending(value: object) -> bool:
     """Whether a value is not completely known."""
     return type(value) not in SCALAR_TYPES and any(
         isinstance(leaf, Expression) or leaf is UNKNOWN for _, leaf in leaves(value)
     )
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: object) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]

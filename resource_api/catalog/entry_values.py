@@ -43,7 +43,7 @@ class ValueKinds:
         self._scope = scope
         self._find = find
 
-    def misfits(self, name: str, attribute: Attribute, value: Any) -> Iterator[str]:
+    def misfits(self, name: str, attribute: Attribute, value: object) -> Iterator[str]:
         """Yield a message for each reference in a value, or text with references, that can never fit an attribute."""
         for key_path, expected, actual, written in referred_values.misfits(attribute.datatype, value, self.kinds_of):
             wants, is_ = messages.alternatives(expected, attribute.must_be), messages.alternatives(actual)
@@ -74,7 +74,7 @@ class ValueKinds:
         attribute = target.definition.attributes.get(path.keys[0]) if target is not None else None
         return _within(attribute.datatype.leaves, path.keys[1:]) if attribute is not None else ()
 
-    def _as_written(self, written: Any, keys: tuple[str, ...]) -> Kinds:
+    def _as_written(self, written: object, keys: tuple[str, ...]) -> Kinds:
         """Return the data types at ``keys`` in a named value or an output."""
         while keys and type(written) in {dict, list}:
             written, keys = _item(written, keys[0]), keys[1:]
@@ -192,7 +192,7 @@ class Evaluator:
             if message not in self._of_inputs:
                 self._diagnostics.component_error(component, name, f"output '{name}': {message}", "expression")
 
-    def _invalid(self, value: Any, resolve: Callable[[ExpressionPath], Any]) -> str:
+    def _invalid(self, value: object, resolve: Callable[[ExpressionPath], Any]) -> str:
         """Return the error of evaluating a value, or an empty string."""
         try:
             if not expression.is_literal(value):
@@ -239,7 +239,7 @@ class Evaluator:
                 )
 
     def _default_problems(
-        self, type_name: str, defaults: Mapping[str, Any], *, literal: bool = False
+        self, type_name: str, defaults: Mapping[str, object], *, literal: bool = False
     ) -> Iterator[Problem]:
         """Yield the problems of values that no resource has; ``literal``: values with expressions are not evaluated."""
         try:
@@ -256,7 +256,7 @@ class Evaluator:
             elif written is not None and not (literal and _has_path(written)):
                 yield from self._default_value_problems(declared, name, written)
 
-    def _default_value_problems(self, declared: AttributeSet, name: str, written: Any) -> Iterator[Problem]:
+    def _default_value_problems(self, declared: AttributeSet, name: str, written: object) -> Iterator[Problem]:
         try:
             value = self.evaluate(written)
         except ValueError as error:
@@ -267,7 +267,7 @@ class Evaluator:
         if not is_unknown(value) and not datatype.holds_contents:
             yield from canonicalize.check_values(declared, {name: datatype.conceal(value)}, {name: written})
 
-    def evaluate(self, value: Any, resolve: Callable[[ExpressionPath], Any] | None = None) -> Any:
+    def evaluate(self, value: object, resolve: Callable[[ExpressionPath], Any] | None = None) -> Any:
         """Return a value that belongs to no resource, such as an output, as far as it is known.
 
         ``resolve``: a function that resolves paths, instead of the evaluator's. Raises ``ValueError`` with a message
@@ -278,11 +278,11 @@ class Evaluator:
                 raise ValueError(message)
         return expression.evaluate(value, resolve or self._resolve)
 
-    def prerequisites(self, value: Any) -> list[Entry]:
+    def prerequisites(self, value: object) -> list[Entry]:
         """Return the entries that must come before a value that belongs to no resource."""
         return self._prerequisites([path for path in self._paths(value) if isinstance(path.root, Reference)])
 
-    def _paths(self, value: Any) -> Iterator[ExpressionPath]:
+    def _paths(self, value: object) -> Iterator[ExpressionPath]:
         """Yield the paths of a value, and record the named values that it uses."""
         for path in self._scope.paths(value):
             if path.root == "values":
@@ -309,7 +309,7 @@ class Evaluator:
                 resource_paths[name] = paths
         return resource_paths
 
-    def _ephemeral_problem(self, entry: Entry, name: str, value: Any) -> str:
+    def _ephemeral_problem(self, entry: Entry, name: str, value: object) -> str:
         """Mark an attribute as made from an ephemeral input; return an error if that is not allowed, or ""."""
         if not (source := self._scope.ephemeral_input(value)):
             return ""
@@ -318,12 +318,12 @@ class Evaluator:
         fits = attribute is None or attribute.kind == "parameter" or attribute.write_only
         return "" if fits else _ephemeral(source)
 
-    def refuse_ephemeral(self, value: Any) -> None:
+    def refuse_ephemeral(self, value: object) -> None:
         """Raise ``ValueError`` if a value that will be recorded is made from an ephemeral input."""
         if source := self._scope.ephemeral_input(value):
             raise ValueError(_ephemeral(source))
 
-    def is_ephemeral(self, value: Any) -> bool:
+    def is_ephemeral(self, value: object) -> bool:
         """Whether a value is made from an ephemeral input. Raises ``ValueError`` with a message for users."""
         return bool(self._scope.ephemeral_input(value))
 
@@ -379,14 +379,14 @@ class Evaluator:
             values[name] = result
         entry.pending = pending or EMPTY
 
-    def _check_pending(self, entry: Entry, name: str, value: Any, result: Any) -> None:
+    def _check_pending(self, entry: Entry, name: str, value: object, result: object) -> None:
         """Report a pending value that can never fit the data type of its attribute."""
         attribute = entry.definition.attributes.get(name) if is_unknown(result) else None
         if attribute is not None:
             for message in self.misfits(entry.definition.spelling(name), attribute, value):
                 self._diagnostics.resource_error(entry, name, message, "type_mismatch")
 
-    def misfits(self, name: str, attribute: Attribute, value: Any) -> list[str]:
+    def misfits(self, name: str, attribute: Attribute, value: object) -> list[str]:
         """Return a message for each reference in a pending value that can never fit the data type."""
         return list(ValueKinds(self._scope, self._find).misfits(name, attribute, value))
 
@@ -452,7 +452,7 @@ def _ephemeral(name: str) -> str:
     return f"the input '{name}' is ephemeral, so that nothing of it is recorded: {rule}"
 
 
-def _has_path(value: Any) -> bool:
+def _has_path(value: object) -> bool:
     """Return whether a value holds an expression, or the beginning of one."""
     try:
         return next(expression.find_paths(value), None) is not None
@@ -473,7 +473,7 @@ def _keep_written(entry: Entry, before: Resource) -> None:
         entry.written = {name: before.get(name) for name in names}
 
 
-def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, Any]) -> bool:
+def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, object]) -> bool:
     """Return whether a path leads to a member that a declared value lacks, and that a provider's plan may add."""
     if len(path.keys) == 1 or "plan" not in definition.features:
         return False

@@ -7,7 +7,7 @@ Pure.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.catalog.graph import descendants
 from resource_api.model.values.reference import Reference
@@ -55,7 +55,7 @@ def checked_edges(edges: Sequence[Edge], table: ResourceTable, scope: Scope, dia
 
 
 def _handlers_in(
-    value: Any, table: ResourceTable, scope: Scope, handled: Mapping[int, Collection[int]]
+    value: object, table: ResourceTable, scope: Scope, handled: Mapping[int, Collection[int]]
 ) -> Iterator[Entry]:
     """Yield the resources with ``on_failure`` that an output refers to; an invalid output has been reported."""
     with suppress(ValueError):

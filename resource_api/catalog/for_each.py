@@ -48,7 +48,7 @@ class DeclarationMaker:
     """Makes the declarations of one manifest or component, and reports mistakes."""
 
     def __init__(
-        self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope, inputs: Mapping[str, Any] | None = None
+        self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope, inputs: Mapping[str, object] | None = None
     ) -> None:
         """Evaluate collections and conditions in ``scope``; omitted declarations are added to ``table``.
 
@@ -132,7 +132,7 @@ class DeclarationMaker:
         except DefinitionError:
             return ()
 
-    def _elements(self, declared: Declaration, written: Any) -> list[Element] | None:
+    def _elements(self, declared: Declaration, written: object) -> list[Element] | None:
         """Return the elements of a collection, or None for an invalid one, which is reported unless it is already."""
         try:
             value = expression.evaluate(written, self._resolve)
@@ -200,7 +200,7 @@ class DeclarationMaker:
         self._diagnostics.declaration_error(declared, str(error), str(code), attribute, *path, hint=advice)
 
 
-def unmet_condition(when: Any, scope: Scope) -> str:
+def unmet_condition(when: object, scope: Scope) -> str:
     """Return the reason that a condition outside of ``for_each`` does not hold, or an empty string.
 
     Raise ``ConditionError`` for one that is wrong; its ``path`` leads to the cause within the condition.
@@ -208,7 +208,7 @@ def unmet_condition(when: Any, scope: Scope) -> str:
     return conditions.judge(_parse(when, repeated=False), scope.resolver(_refuse_resource))
 
 
-def _parse(when: Any, *, repeated: bool) -> conditions.Condition:
+def _parse(when: object, *, repeated: bool) -> conditions.Condition:
     condition = conditions.parse(when)
     if conditions.uses_each(condition) and not repeated:
         msg = "each is known only beside for_each"
@@ -334,13 +334,13 @@ class _Templates:
             Derivation(element),
         )
 
-    def _attribute(self, name: str, value: Any) -> Any:
+    def _attribute(self, name: str, value: object) -> Any:
         """Return the value of an attribute, with a number or a Boolean as text where only that is taken."""
         if value is None or name not in self._definitions:
             return value
         return with_texts(self._definitions[name].datatype, self._declared.attributes[name], value)
 
-    def _title_text(self, value: Any) -> str:
+    def _title_text(self, value: object) -> str:
         """Return a title of an element, in which other scopes are not evaluated yet. Raise ``ValueError``."""
         if type(value) is str and value.isprintable() and value:
             return value
@@ -359,7 +359,7 @@ class _Templates:
             raise ValueError(problem)
         return title
 
-    def _template(self, value: Any) -> Template | None:
+    def _template(self, value: object) -> Template | None:
         """Return the function that makes a value for an element, or None where it is the same for all."""
         if type(value) is str:
             return self._of_text(value) if _EACH in value and "${" in value else None
@@ -502,16 +502,16 @@ def _has(element: Element, path: ExpressionPath) -> bool:
     return True
 
 
-def _metaparameter(name: str, value: Any) -> Any:
+def _metaparameter(name: str, value: object) -> Any:
     """Return a metaparameter whose expressions are texts again, as they are evaluated like written ones."""
 
-    def text(leaf: Any) -> Any:
+    def text(leaf: object) -> Any:
         return expression.text_of(leaf) if name in _TEXTS and type(leaf) in {int, bool} else leaf
 
     return map_leaves(value, lambda leaf: str(leaf) if isinstance(leaf, Expression) else text(leaf))
 
 
-def _literal(value: Any) -> Any:
+def _literal(value: object) -> Any:
     """Return a value in which no path is found: a value of an element is never parsed again."""
     if type(value) is str:
         return expression.escape_expressions(value) if "${" in value else value

@@ -79,7 +79,7 @@ def build_instances(
     return {name: instance for name, instance in instances.items() if instance is not None}
 
 
-def select_instance(name: Any, type_name: str, manifest: Manifest) -> str:
+def select_instance(name: object, type_name: str, manifest: Manifest) -> str:
     """Return the instance of the configured provider ``name`` for a type; an empty ``type_name`` means any.
 
     Raises ``ValueError`` with a message for users.
@@ -120,7 +120,7 @@ def unknown_implementation(stated: str | None, provider: ProviderFunctions) -> s
     return f"unknown implementation '{stated}' of {capitalize_type(provider.definition.name)}; there are: {there}"
 
 
-def default_config(provider: ProviderFunctions, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def default_config(provider: ProviderFunctions, values: Mapping[str, object]) -> Mapping[str, Any]:
     """Return the configuration of a type's default provider from ``values``. Raises ``ProviderError``."""
     config, problems = validate_config(provider, values)
     if problems:
@@ -220,7 +220,7 @@ class _InstanceBuilder:
 
     def _evaluate(
         self,
-        config: Mapping[str, Any],
+        config: Mapping[str, object],
         attributes: Mapping[str, Attribute],
         users: list[Entry],
         report: Callable[[tuple[str, ...], str], None],
@@ -266,10 +266,10 @@ class _InstanceBuilder:
 
 def validate_config(
     provider: ProviderFunctions,
-    values: Mapping[str, Any],
-    former: Mapping[str, Any] | None = None,
+    values: Mapping[str, object],
+    former: Mapping[str, object] | None = None,
     *,
-    written: Mapping[str, Any] | None = None,
+    written: Mapping[str, object] | None = None,
 ) -> tuple[Mapping[str, Any], list[Problem]]:
     """Return a configuration with defaults, and the problems that its data types and the provider report.
 
@@ -299,7 +299,7 @@ def validate_config(
     return config, canonicalize.check_values(definition, config) or _missing(provider, config)
 
 
-def _missing(provider: ProviderFunctions, config: Mapping[str, Any]) -> list[Problem]:
+def _missing(provider: ProviderFunctions, config: Mapping[str, object]) -> list[Problem]:
     absent = [name for name in provider.definition.config.mandatory if name not in config]
     return [Problem(None, f"'{name}' is missing; it is mandatory") for name in absent]
 
@@ -324,7 +324,7 @@ def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, 
     return calls
 
 
-def _call(body: Mapping[str, Any], diagnostics: Diagnostics, definitions: Definitions) -> FunctionCall:
+def _call(body: Mapping[str, object], diagnostics: Diagnostics, definitions: Definitions) -> FunctionCall:
     if unknown := [key for key in body if key not in _KEYS]:
         msg = f"unknown key '{unknown[0]}'{hint(unknown[0], _KEYS)}; a call has {', '.join(_KEYS)}"
         raise ValueError(msg)
@@ -373,13 +373,13 @@ def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]
         yield ("with", problem.attribute or ""), problem.message
 
 
-def _check(call: FunctionCall, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+def _check(call: FunctionCall, arguments: Mapping[str, object]) -> tuple[dict[str, Any], list[Problem]]:
     inputs = call.function.inputs
     filled = canonicalize.fill_defaults(inputs, dict(arguments))
     return filled, canonicalize.check_values(inputs, filled, call.arguments)
 
 
-def _with_texts(call: FunctionCall, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _with_texts(call: FunctionCall, arguments: Mapping[str, object]) -> dict[str, Any]:
     attributes = call.function.inputs.attributes
     return {
         name: canonicalize.with_texts(attributes[name].datatype, call.arguments[name], value)
@@ -389,7 +389,7 @@ def _with_texts(call: FunctionCall, arguments: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def invoke(call: FunctionCall, arguments: Mapping[str, Any], ask: Ask) -> Any:
+def invoke(call: FunctionCall, arguments: Mapping[str, object], ask: Ask) -> Any:
     """Return a function's result for known inputs; sensitive if an input is or the function declares it so.
 
     A function that keeps secrets gets those in lists and mappings as they are, and has them in its result. Raises
@@ -405,7 +405,7 @@ def invoke(call: FunctionCall, arguments: Mapping[str, Any], ask: Ask) -> Any:
     return ask(call, plain, any(map(is_secret, arguments.values())))
 
 
-def _has_secret_parts_only(value: Any) -> bool:
+def _has_secret_parts_only(value: object) -> bool:
     """Return whether each secret in an input is a text, a number or a Boolean within a list or a mapping."""
     if isinstance(value, Sensitive):
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.catalog import for_each
 from resource_api.catalog.provider_config import select_instance
@@ -42,7 +42,7 @@ class PurgeRule(NamedTuple):
         """Its name in messages."""
         return f"purge of {capitalize_type(self.definition.name)}"
 
-    def includes(self, row: Mapping[str, Any]) -> bool:
+    def includes(self, row: Mapping[str, object]) -> bool:
         """Return whether a row is one that the rule may delete.
 
         Raise ``ConditionError`` for a test that does not fit its value.

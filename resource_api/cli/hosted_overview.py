@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from resource_api.fleet import host_names
 from resource_api.model.values.version import __version__
@@ -35,7 +35,7 @@ class Overviews:
         self._form = form
         self._documents: dict[str, OverviewJson] = {}
 
-    def add(self, host: str, document: Any) -> None:
+    def add(self, host: str, document: object) -> None:
         """Add the answer of a host; one of another form is left out."""
         if document_schema.accepts(document_schema.load("overview"), document):
             self._documents[host] = cast("OverviewJson", document)

@@ -273,7 +273,7 @@ class ShownPlans:
         self._projects: dict[str, None] = {}
         self._acting = 0
 
-    def add(self, host: str, document: Any) -> None:
+    def add(self, host: str, document: object) -> None:
         """Add the plan of a host; a document of another form is left out."""
         try:
             plan = saved_plan.validated(document, host)

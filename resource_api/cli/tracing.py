@@ -65,7 +65,7 @@ class Tracing:
         self._began[host] = time.time()
         self._steps[host] = []
 
-    def host_event(self, host: str, document: Mapping[str, Any]) -> None:
+    def host_event(self, host: str, document: Mapping[str, object]) -> None:
         """Add a finished step of a host; a document of another form is left out, as hosts may send anything."""
         steps = self._steps.get(host)
         if document["type"] != "step_end" or steps is None or len(steps) >= _OF_HOST or not self._remaining:
@@ -93,7 +93,7 @@ class Tracing:
         context, steps = self.host_context(report.name), self._steps.pop(report.name)
         self._hosts.append(Span("host", began, ended, attributes, error, context, steps))
 
-    def send(self, document: Mapping[str, Any], began: float, code: int, mask: Mask) -> str:
+    def send(self, document: Mapping[str, object], began: float, code: int, mask: Mask) -> str:
         """Send the trace of a command with the document of its run; return the reason of a failure, or ""."""
         span = run_span(document, began, time.time(), code, self._hosts)
         problem = telemetry.send(_masked(span, mask), self._context, self._parent, self._environ)
@@ -116,7 +116,7 @@ def tracing(environ: Mapping[str, str]) -> Tracing | None:
     return Tracing(environ) if telemetry.is_configured(environ) else None
 
 
-def run_span(document: Mapping[str, Any], began: float, ended: float, code: int, hosts: Sequence[Span]) -> Span:
+def run_span(document: Mapping[str, object], began: float, ended: float, code: int, hosts: Sequence[Span]) -> Span:
     """Return the span of a command with its children.
 
     ``began``, ``ended``: times of the command, including planning. ``code``: its exit code. ``hosts``: the spans of
@@ -156,7 +156,7 @@ def _steps(document: Mapping[str, Any]) -> Sequence[RunStepJson]:
     return steps
 
 
-def _planning(document: Mapping[str, Any], began: float) -> Iterator[Span]:
+def _planning(document: Mapping[str, object], began: float) -> Iterator[Span]:
     """Yield the span of planning: from the beginning of the command to that of the run."""
     started = document.get("started")
     if document.get("kind") == "run" and isinstance(started, float) and started > began:
@@ -200,7 +200,7 @@ def _resource(step: RunStepJson, started: float, ended: float) -> Span:
     return resource_span(step, started, ended, step["error"] if step["status"] == "failed" else None)
 
 
-def resource_span(step: Mapping[str, Any] | RunStepJson, started: float, ended: float, error: str | None) -> Span:
+def resource_span(step: Mapping[str, object] | RunStepJson, started: float, ended: float, error: str | None) -> Span:
     """Return the span of a step; its name has the type only, so that equal work of many resources has one name."""
     reference = str(step["reference"])
     attributes: Attributes = {

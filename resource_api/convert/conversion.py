@@ -145,7 +145,7 @@ def _needed(
     return inputs, {name: value for name, value in names.values.items() if name in names_in_use}
 
 
-def _entry(name: str, value: Any, indent: str) -> Iterator[str]:
+def _entry(name: str, value: object, indent: str) -> Iterator[str]:
     """Yield the lines of a key with its value, on one line where it is short and holds no other collections."""
     line = f"{indent}{key_text(name)}: {flow_text(value)}"
     is_flat = not any(isinstance(part, (dict, list)) for part in _parts(value)) and "\n" not in line
@@ -159,7 +159,7 @@ def _entry(name: str, value: Any, indent: str) -> Iterator[str]:
         yield from entry(name, value, indent)
 
 
-def _parts(value: Any) -> Iterable[Any]:
+def _parts(value: object) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
@@ -168,7 +168,7 @@ def _escaped_default(declaration: dict[str, Any]) -> dict[str, Any]:
     return {**declaration, "default": _escaped(declaration["default"])} if "default" in declaration else declaration
 
 
-def _escaped(value: Any) -> Any:
+def _escaped(value: object) -> Any:
     if isinstance(value, dict):
         return {key: _escaped(part) for key, part in value.items()}
     if isinstance(value, list):

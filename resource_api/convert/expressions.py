@@ -89,7 +89,7 @@ def refuse(subject: str) -> NoReturn:
     raise Unconvertible(msg)
 
 
-def written(value: Any) -> Any:
+def written(value: object) -> Any:
     """Return a value as a manifest writes it, with its references as text and without omitted members."""
     if isinstance(value, ValueReference):
         return f"${{{value.path}}}"
@@ -98,7 +98,7 @@ def written(value: Any) -> Any:
     return [written(part) for part in value if part is not OMIT] if isinstance(value, list) else value
 
 
-def literal(value: Any) -> Any:
+def literal(value: object) -> Any:
     """Return plain data as a manifest writes it, each ``${`` escaped. Raise ``Unconvertible`` for encrypted values."""
     if isinstance(value, str):
         return str(value).replace("${", "$${")
@@ -110,7 +110,7 @@ def literal(value: Any) -> Any:
     return [literal(part) for part in value] if isinstance(value, list) else value
 
 
-def is_template(value: Any) -> bool:
+def is_template(value: object) -> bool:
     """Return whether there is an expression anywhere in a value."""
     if isinstance(value, dict):
         return any(map(is_template, value.values()))
@@ -160,7 +160,7 @@ class Resolver(Protocol):
     def resolve(self, name: str, keys: tuple[str | int, ...]) -> Any:
         """Return the value or reference of a name and its members. Raise ``Unconvertible``."""
 
-    def resolve_or(self, name: str, keys: tuple[str | int, ...], default: Any) -> Any:
+    def resolve_or(self, name: str, keys: tuple[str | int, ...], default: object) -> Any:
         """Return the value of a name, or the default if there is none. Raise ``Unconvertible``."""
 
     def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
@@ -178,10 +178,10 @@ class Resolver(Protocol):
     def in_group(self, group: str) -> ValueReference:
         """Return the reference to whether this host is in a group of the inventory."""
 
-    def literal_value(self, value: Any) -> Any:
+    def literal_value(self, value: object) -> Any:
         """Return a value itself; for a reference to an input with a default, the default's part."""
 
-    def call(self, function: str, arguments: Mapping[str, Any], name: str) -> ValueReference:
+    def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
         """Return the reference to the result of a function, which is a named value."""
 
 
@@ -199,7 +199,7 @@ class Expressions:
 
     # Values
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Any:
         """Return a value of a task, converted at every depth. Raise ``Unconvertible``."""
         if isinstance(value, str) and not isinstance(value, Raw):
             return self._text(value)
@@ -435,7 +435,7 @@ class Expressions:
             return {self._path(self.of(node.node)): {"exists": False}}
         refuse(f"the test 'is {name}'")
 
-    def _path(self, value: Any) -> str:
+    def _path(self, value: object) -> str:
         """Return the path of a reference that a condition can test. Raise ``Unconvertible``."""
         if not isinstance(value, ValueReference):
             refuse("a condition about a constant")
@@ -445,13 +445,13 @@ class Expressions:
         return value.path
 
 
-def _comparable(path: str, value: Any) -> Any:
+def _comparable(path: str, value: object) -> Any:
     """Return a value that a fact is compared with; nearly all facts are texts, numbers in them too."""
     is_text = path.startswith("facts.os.") and not isinstance(value, (str, bool))
     return str(value) if is_text else value
 
 
-def _within_text(value: Any) -> str:
+def _within_text(value: object) -> str:
     """Return a value as a part of a text. Raise ``Unconvertible`` for one that has no text."""
     if isinstance(value, ValueReference):
         return f"${{{value.path}}}"
@@ -542,7 +542,7 @@ def negated(condition: Condition) -> Condition:
     return {"not": condition}
 
 
-def terms(text: Any) -> Iterator[nodes.Expr]:
+def terms(text: object) -> Iterator[nodes.Expr]:
     """Yield the terms of a `when`, all of which must hold. Raise ``Unconvertible``."""
     if isinstance(text, bool):
         yield nodes.Const(text)

@@ -48,20 +48,20 @@ def copy(task: ModuleTask) -> None:
     _declare_file(task, destination, attributes)
 
 
-def _scalar_text(content: Any) -> str:
+def _scalar_text(content: object) -> str:
     if isinstance(content, (dict, list)):
         refuse("'content' that is no text")
     return str(content)
 
 
-def _into(destination: Any, name: Any) -> Any:
+def _into(destination: object, name: object) -> Any:
     """Return the path of a file that is copied into a directory, which ends with a slash."""
     if not isinstance(destination, str) or not destination.endswith("/"):
         return destination
     return destination + os.path.basename(str(name))
 
 
-def _declare_file(task: ModuleTask, path: Any, attributes: dict[str, Any]) -> None:
+def _declare_file(task: ModuleTask, path: object, attributes: dict[str, Any]) -> None:
     """Declare a file with the arguments that all modules for whole files have."""
     backup, force = task.flag("backup"), task.flag("force", default=True)
     attributes |= task.permissions() | task.check_command() | ({"backup": backup} if backup is not None else {})
@@ -157,7 +157,7 @@ def _insertion(task: ModuleTask) -> dict[str, Any]:
     return attributes if before is None else {**attributes, "insertbefore": before}
 
 
-def _declare_around(task: ModuleTask, path: Any) -> None:
+def _declare_around(task: ModuleTask, path: object) -> None:
     """Declare the file itself, where the task creates it or sets its permissions."""
     permissions = task.permissions()
     creates = task.switch("create")
@@ -210,7 +210,7 @@ def ini_file(task: ModuleTask) -> None:
     task.named("ini_setting", f"{_text(section)} {_text(setting)} of {_text(path)}", attributes)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return a value as part of a title; one that begins with a path would be taken for identifying attributes."""
     return str(written(value))
 

@@ -55,7 +55,7 @@ class ModuleTask:
 
     # Arguments
 
-    def take(self, *names: str, default: Any = None) -> Any:
+    def take(self, *names: str, default: object = None) -> Any:
         """Return the value of the first argument of these names that there is, or the default."""
         self._used.update(names)
         if error := next((self._refused[name] for name in names if name in self._refused), None):
@@ -82,7 +82,7 @@ class ModuleTask:
             refuse(f"'{names[0]}: {written(value)}'")
         return value
 
-    def flag(self, *names: str, default: Any = None) -> Any:
+    def flag(self, *names: str, default: object = None) -> Any:
         """Return a Boolean or a reference to one. Raise ``Unconvertible`` for another value."""
         value = self.take(*names, default=default)
         if value is None or isinstance(value, (bool, ValueReference)):
@@ -187,7 +187,7 @@ class ModuleTask:
 
     # Resources
 
-    def declare(self, type_name: str, title: Any, attributes: dict[str, Any]) -> ConvertedResource:
+    def declare(self, type_name: str, title: object, attributes: dict[str, Any]) -> ConvertedResource:
         """Declare a resource; attributes that are None are left out."""
         declared = {name: value for name, value in attributes.items() if value is not None}
         title = written(title)
@@ -205,7 +205,7 @@ class ModuleTask:
         return self.declare(type_name, title, attributes)
 
 
-def _without_vault(raw: Any, name: str, scope: TaskScope, task: Task) -> Any:
+def _without_vault(raw: object, name: str, scope: TaskScope, task: Task) -> Any:
     """Return a value in which each encrypted one is a reference to a new input."""
     if isinstance(raw, Vault):
         return scope.secret(name, task.location)

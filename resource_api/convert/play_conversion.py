@@ -159,7 +159,7 @@ class PlayConversion:
         names = LoopNames(loop._replace(kind=kind), collection)
         return self._with(task, TaskScope(self._names, task.variables, names), for_each=names, is_handler=is_handler)
 
-    def _unrolled(self, task: Task, loop: Loop, elements: Sequence[Any]) -> Converted:
+    def _unrolled(self, task: Task, loop: Loop, elements: Sequence[object]) -> Converted:
         scopes = [
             TaskScope(self._names, ({loop.variable: element, loop.counter: index}, *task.variables))
             for index, element in enumerate(elements)
@@ -287,7 +287,7 @@ class PlayConversion:
 
     # Handlers
 
-    def _handler(self, topic: Any) -> Iterator[str]:
+    def _handler(self, topic: object) -> Iterator[str]:
         """Yield the references of the handlers of a name or topic. Raise ``Unconvertible`` if there are none."""
         name = str(topic).rpartition(" : ")[2]
         numbers = [
@@ -401,7 +401,7 @@ def _add_tries(keywords: Mapping[str, Any], declarations: Sequence[ConvertedReso
 
 
 def _add_failures(
-    keywords: Mapping[str, Any], declarations: Sequence[ConvertedResource], execs: Sequence[ConvertedResource]
+    keywords: Mapping[str, object], declarations: Sequence[ConvertedResource], execs: Sequence[ConvertedResource]
 ) -> Iterator[str]:
     if keywords.get("ignore_errors") or keywords.get("failed_when") is False:
         yield "a failure is not ignored: it skips the dependents, and the exit code is 1"
@@ -413,7 +413,7 @@ def _add_failures(
             row.attributes["returns"] = codes
 
 
-def _success_codes(raw: Any, register: str) -> list[int] | None:
+def _success_codes(raw: object, register: str) -> list[int] | None:
     """Return the exit codes of a success, from `failed_when`; None for another expression."""
     name = re.escape(register)
     text = " ".join(str(raw).split())
@@ -523,7 +523,7 @@ def _usage(name: str, play: Play, registering: Task) -> str:
     return usage
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
@@ -533,7 +533,7 @@ def _texts(value: Any) -> Iterator[str]:
         yield value
 
 
-def _is_items(collection: Any) -> bool:
+def _is_items(collection: object) -> bool:
     return (
         isinstance(collection, str)
         and re.search(r"\|\s*(?:ansible\.builtin\.)?dict2items\s*\}\}\s*\Z", collection) is not None

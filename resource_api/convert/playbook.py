@@ -133,7 +133,7 @@ def short_name(module: str) -> str:
     return next((module.removeprefix(space) for space in _NAMESPACES if module.startswith(space)), module)
 
 
-def as_list(value: Any) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     """Return a list as it is, nothing for None, and a single value in a list."""
     return [] if value is None else value if isinstance(value, list) else [value]
 
@@ -205,7 +205,7 @@ class _Reader:
 
     # Variables
 
-    def _add_variables(self, variables: Any, path: str, *, weak: bool = False) -> None:
+    def _add_variables(self, variables: object, path: str, *, weak: bool = False) -> None:
         """Add the members of a mapping; ``weak``: only those that there are not yet."""
         if isinstance(variables, Mapping):
             for name, value in variables.items():
@@ -226,7 +226,7 @@ class _Reader:
             self._remarks.append((Location(path, 1, 1), "the file is encrypted: its variables become mandatory inputs"))
         self._add_variables(data, path, weak=weak)
 
-    def _read_variables_file(self, name: Any, directory: str, location: Location) -> None:
+    def _read_variables_file(self, name: object, directory: str, location: Location) -> None:
         """Add the variables of a file that a play or a task names."""
         path = os.path.join(directory, name) if isinstance(name, str) else ""
         if not path or "{{" in path or not os.path.isfile(path):
@@ -237,7 +237,7 @@ class _Reader:
 
     # Roles
 
-    def _role_entry(self, entry: Any, context: _Context, location: Location) -> list[Task]:
+    def _role_entry(self, entry: object, context: _Context, location: Location) -> list[Task]:
         """Return the tasks of an entry of `roles`."""
         if isinstance(entry, Mapping):
             location = self._location(context.file, entry)
@@ -250,7 +250,7 @@ class _Reader:
             name, inner = entry, context
         return self._role(name, inner, location)
 
-    def _role(self, name: Any, context: _Context, location: Location, tasks_from: str = "main") -> list[Task]:
+    def _role(self, name: object, context: _Context, location: Location, tasks_from: str = "main") -> list[Task]:
         """Return the tasks of a role, and add its variables and handlers."""
         directory = next((path for path in self._role_directories(name) if os.path.isdir(path)), "")
         if not directory:
@@ -274,7 +274,7 @@ class _Reader:
         self._roles.add(key)
         return is_repeated
 
-    def _role_directories(self, name: Any) -> list[str]:
+    def _role_directories(self, name: object) -> list[str]:
         if not isinstance(name, str) or "{{" in name:
             return []
         return [os.path.join(self._directory, "roles", name), os.path.join(self._directory, name)]
@@ -305,7 +305,7 @@ class _Reader:
         data = self._list_of(path, files, "a file of tasks is a list of tasks")
         return list(self._tasks(data, context._replace(file=path, files=files)))
 
-    def _tasks(self, entries: Any, context: _Context) -> Iterator[Task]:
+    def _tasks(self, entries: object, context: _Context) -> Iterator[Task]:
         """Yield the tasks of a list, with those of its blocks and includes."""
         if entries is not None and not isinstance(entries, list):
             raise document.manifest_error(context.file, (1, 1), "syntax", "tasks are a list")
@@ -407,7 +407,7 @@ class _Reader:
             raise self._error(file, task, message)
         return names[0], task[names[0]]
 
-    def _arguments(self, module: str, value: Any, options: Any) -> dict[str, Any]:
+    def _arguments(self, module: str, value: object, options: object) -> dict[str, Any]:
         """Return the arguments of a module: a mapping, or those of its free form."""
         if isinstance(value, dict):
             arguments = dict(value)
@@ -458,7 +458,7 @@ class _Reader:
             raise document.manifest_error(path, (1, 1), "syntax", message)
         return data
 
-    def _mapping(self, entry: Any, file: str, noun: str) -> Mapping:
+    def _mapping(self, entry: object, file: str, noun: str) -> Mapping:
         if isinstance(entry, Mapping):
             return entry
         raise document.manifest_error(file, (1, 1), "syntax", f"{noun} is a mapping, not {str(entry)[:40]!r}")

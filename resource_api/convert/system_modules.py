@@ -177,7 +177,7 @@ def authorized_key(task: ModuleTask) -> None:
         task.declare("ssh_authorized_key", f"{label} of {_text(name)}", attributes)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return f"${{{value.path}}}" if isinstance(value, ValueReference) else str(value)
 
 
@@ -271,7 +271,7 @@ def mount(task: ModuleTask) -> None:
     task.declare("mount", task.path("path", "name"), attributes)
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> Any:
     return int(value) if isinstance(value, str) and value.isdigit() else value
 
 
@@ -359,7 +359,7 @@ def _command_line(task: ModuleTask) -> dict[str, Any]:
     return {"command": text, "shell": True}
 
 
-def _absolute(path: Any, directory: Any) -> Any:
+def _absolute(path: object, directory: object) -> Any:
     """Return a path below the working directory. Raise ``Unconvertible`` for one that is relative to the login's."""
     if not isinstance(path, str) or path.startswith(("/", "${")):
         return path

@@ -88,7 +88,7 @@ class ConvertedInput(NamedTuple):
         return {**entry, "sensitive": True} if self.sensitive else entry
 
 
-def _type_of(default: Any) -> str:
+def _type_of(default: object) -> str:
     """Return the data type of an input with this default, or "" for all values."""
     names = {bool: "Boolean", str: "String", int: "Integer", float: "Numeric"}
     return names.get(type(default), "")
@@ -137,7 +137,7 @@ class Names:
         """Return the result of this name, or None."""
         return self._results.get(name)
 
-    def set_fact(self, name: str, value: Any, location: Location) -> None:
+    def set_fact(self, name: str, value: object, location: Location) -> None:
         """Name a value that a task sets for later ones."""
         self._named["fact", name] = self._value(name, value, f"{location}: set_fact")
         self._variables.pop(name, None)
@@ -179,7 +179,7 @@ class Names:
             return follow(self.inputs[name].default, tuple(keys))
         return None
 
-    def unknown_input(self, name: str, default: Any = _MISSING, *, has_members: bool = False) -> ValueReference:
+    def unknown_input(self, name: str, default: object = _MISSING, *, has_members: bool = False) -> ValueReference:
         """Return the reference to an input for a variable that the playbook does not define."""
         if (reference := self._named.get(("unknown", name))) is None:
             comment = "not defined in the playbook"
@@ -197,7 +197,7 @@ class Names:
             ConvertedInput(_MISSING, sensitive=True, comment=f"{location}: encrypted by ansible-vault"),
         )
 
-    def call(self, function: str, arguments: Mapping[str, Any], name: str) -> ValueReference:
+    def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
         """Return the reference to a named call of a function; equal calls have one name."""
         key = (function, repr(arguments))
         if (reference := self._named.get(key)) is None:
@@ -225,7 +225,7 @@ class Names:
         self.inputs[name] = declared
         return ValueReference("inputs").member(name)
 
-    def _value(self, name: str, value: Any, comment: str) -> ValueReference:
+    def _value(self, name: str, value: object, comment: str) -> ValueReference:
         if isinstance(value, ValueReference) and value.path.startswith("values."):
             return value
         name = self._free(name)
@@ -243,7 +243,7 @@ class Names:
         return candidate
 
 
-def _has_vault(value: Any) -> bool:
+def _has_vault(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(_has_vault, value.values()))
     return any(map(_has_vault, value)) if isinstance(value, list) else isinstance(value, Vault)
@@ -252,7 +252,7 @@ def _has_vault(value: Any) -> bool:
 class LoopNames:
     """The variables of a loop."""
 
-    def __init__(self, loop: Loop, collection: Any) -> None:
+    def __init__(self, loop: Loop, collection: object) -> None:
         """Use the converted collection: a reference, a list or a mapping."""
         self.variable, self.counter = loop.variable, loop.counter
         self.collection = collection
@@ -273,7 +273,7 @@ class LoopNames:
             reference = reference.member(key)
         return reference
 
-    def value_or(self, keys: tuple[str | int, ...], default: Any) -> Any:
+    def value_or(self, keys: tuple[str | int, ...], default: object) -> Any:
         """Return the reference to a member that has a default in the elements without it."""
         elements = self.collection
         elements = list(elements.values()) if isinstance(elements, dict) else elements
@@ -320,7 +320,7 @@ class TaskScope:
         """Return whether a name is of a mapping of facts."""
         return name == "ansible_facts" or (name.removeprefix("ansible_"), "address") in _FACTS or name == "ansible_lsb"
 
-    def literal_value(self, value: Any) -> Any:
+    def literal_value(self, value: object) -> Any:
         """Return a value itself; for a reference to an input with a default, the default's part."""
         return self._names.literal_value(value) if isinstance(value, ValueReference) else value
 
@@ -337,7 +337,7 @@ class TaskScope:
         if self._loop is not None and reference.path.startswith("each.value."):
             self._loop.split(reference.path)
 
-    def call(self, function: str, arguments: Mapping[str, Any], name: str) -> ValueReference:
+    def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
         """Return the reference to the result of a function, which is a named value."""
         if "${each." in repr(written(dict(arguments))):
             msg = f"the function {function} of an element of a loop: values are named once"
@@ -362,7 +362,7 @@ class TaskScope:
     def _local(self, name: str) -> Any:
         return next((variables[name] for variables in self._variables if name in variables), _MISSING)
 
-    def resolve_or(self, name: str, keys: tuple[str | int, ...], default: Any) -> Any:
+    def resolve_or(self, name: str, keys: tuple[str | int, ...], default: object) -> Any:
         """Return the value of a name, or the default if there is none. Raise ``Unconvertible``."""
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value_or(keys, default)
@@ -425,7 +425,7 @@ class TaskScope:
         return follow(self._names.unknown_input(name, has_members=has_members), keys)
 
 
-def _unescaped(value: Any) -> Any:
+def _unescaped(value: object) -> Any:
     """Return the plain data of a value, as the default of an input is."""
     if isinstance(value, str):
         return value.replace("$${", "${")

@@ -73,7 +73,7 @@ class Equal(NamedTuple):
 
     expected: Any
 
-    def failure(self, value: Any, name: str) -> str:
+    def failure(self, value: object, name: str) -> str:
         """Return the reason that the value differs, or an empty string."""
         return "" if _equals(value, self.expected) else f"{name} is {show(value)}, not {show(self.expected)}"
 
@@ -83,7 +83,7 @@ class OneOf(NamedTuple):
 
     expected: tuple[Any, ...]
 
-    def failure(self, value: Any, name: str) -> str:
+    def failure(self, value: object, name: str) -> str:
         """Return the reason that the value is none of these, or an empty string."""
         if any([_equals(value, item) for item in self.expected]):  # noqa: C419 - each is compared, in any order
             return ""
@@ -113,7 +113,7 @@ class Ordered(NamedTuple):
     operator: str
     bound: Any
 
-    def failure(self, value: Any, name: str) -> str:
+    def failure(self, value: object, name: str) -> str:
         """Return the reason that the order is another, or an empty string."""
         words, accepts = _ORDERINGS[self.operator]
         if accepts(_compare(_present(value), self.bound, name)):
@@ -126,7 +126,7 @@ class Exists(NamedTuple):
 
     expected: bool
 
-    def failure(self, value: Any, name: str) -> str:
+    def failure(self, value: object, name: str) -> str:
         """Return the reason of the contrary, or an empty string."""
         exists = value is not _MISSING and value is not None
         return "" if exists is self.expected else f"{name} {'exists' if exists else 'does not exist'}"
@@ -137,7 +137,7 @@ class Negated(NamedTuple):
 
     test: Test
 
-    def failure(self, value: Any, name: str) -> str:
+    def failure(self, value: object, name: str) -> str:
         """Return the reason that the test holds, or an empty string."""
         return "" if self.test.failure(value, name) else f"{name} is {show(value)}"
 
@@ -147,7 +147,7 @@ class Every(NamedTuple):
 
     tests: tuple[Test, ...]
 
-    def failure(self, value: Any, name: str) -> str:
+    def failure(self, value: object, name: str) -> str:
         """Return the reason of the first test that fails, or an empty string."""
         return next(filter(None, (test.failure(value, name) for test in self.tests)), "")
 
@@ -203,26 +203,26 @@ TRUE: Final = Constant(True)  # noqa: FBT003 - the value of a condition
 _FALSE: Final = Constant(False)  # noqa: FBT003 - the value of a condition
 
 
-def violations(path: KeyPath, value: Any) -> Iterator[Violation]:
+def violations(path: KeyPath, value: object) -> Iterator[Violation]:
     """Yield everything that is wrong with a condition, at ``path``, whatever its names are."""
     parser = _Parser()
     parser.condition(path, value)
     yield from parser.violations
 
 
-def test_violations(path: KeyPath, value: Any) -> Iterator[Violation]:
+def test_violations(path: KeyPath, value: object) -> Iterator[Violation]:
     """Yield everything that is wrong with one test, at ``path``."""
     parser = _Parser()
     parser.test(path, value)
     yield from parser.violations
 
 
-def parse_test(value: Any) -> Test:
+def parse_test(value: object) -> Test:
     """Return the test of a value without ``test_violations``."""
     return _Parser().test((), value)
 
 
-def test_failure(test: Test, value: Any, name: str) -> str:
+def test_failure(test: Test, value: object, name: str) -> str:
     """Return the reason that the value of an attribute fails a test, or an empty string if it passes.
 
     None, an attribute without a value, passes only what accepts null. Raise ``ConditionError`` for a value of a kind
@@ -236,7 +236,7 @@ def test_failure(test: Test, value: Any, name: str) -> str:
         raise
 
 
-def parse(value: Any) -> Condition:
+def parse(value: object) -> Condition:
     """Return the condition of a value without ``violations``. Raise ``ConditionError`` for another."""
     parser = _Parser()
     condition = parser.condition((), value)
@@ -329,7 +329,7 @@ def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
         return _MISSING, str(error)
 
 
-def _checked(value: Any, name: str) -> Any:
+def _checked(value: object, name: str) -> Any:
     """Return a value that may decide. Raise ``ConditionError`` for a secret, and for one that is not known."""
     if is_secret(value):
         msg = f"{name} is a secret, and what is left out would tell it"
@@ -340,13 +340,13 @@ def _checked(value: Any, name: str) -> Any:
     return value
 
 
-def _present(value: Any) -> Any:
+def _present(value: object) -> Any:
     if value is _MISSING:
         raise _MissingValueError
     return value
 
 
-def _equals(value: Any, expected: Any) -> bool:
+def _equals(value: object, expected: object) -> bool:
     """Return whether a value equals a scalar. Raise ``ConditionError`` for text against a number."""
     _present(value)
     if type(value) is str and type(expected) in _NUMBERS:
@@ -358,7 +358,7 @@ def _equals(value: Any, expected: Any) -> bool:
     return type(value) in SCALAR_TYPES and (type(value) is bool) is (type(expected) is bool) and bool(value == expected)
 
 
-def _compare(value: Any, bound: Any, name: str) -> int:
+def _compare(value: object, bound: Any, name: str) -> int:
     """Return a number below, above or equal to 0, as the value is less, more or equal. Raise ``ConditionError``."""
     if type(value) in _NUMBERS and type(bound) in _NUMBERS:
         return int(value > bound) - int(value < bound)
@@ -372,13 +372,13 @@ def _compare(value: Any, bound: Any, name: str) -> int:
     return 0
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     if isinstance(value, (dict, list)):
         return "a mapping" if isinstance(value, dict) else "a list"
     return "null" if value is None else show(value)
 
 
-def _literal(value: Any) -> Any:
+def _literal(value: object) -> Any:
     return value.replace("$${", "${") if type(value) is str else value
 
 
@@ -391,7 +391,7 @@ class _Parser:
     def _violation(self, path: KeyPath, message: str, hint: str = "") -> None:
         self.violations.append(Violation(path, message, hint))
 
-    def condition(self, path: KeyPath, value: Any) -> Condition:
+    def condition(self, path: KeyPath, value: object) -> Condition:
         """Return a condition; one with violations has any value."""
         if type(value) is bool:
             return Constant(value)
@@ -416,7 +416,7 @@ class _Parser:
         self._check_scope(path, parts[0])
         return Flag(parts[0])
 
-    def _member(self, path: KeyPath, key: str, value: Any) -> Condition:
+    def _member(self, path: KeyPath, key: str, value: object) -> Condition:
         if key == "not":
             return NotCondition(self.condition(path, value))
         if key == "any":
@@ -449,7 +449,7 @@ class _Parser:
         elif target.root == "each" and target.keys[0] not in ELEMENT_KEYS:
             self._violation(path, f"each has {', '.join(ELEMENT_KEYS)}", nearest(target.keys[0], ELEMENT_KEYS))
 
-    def test(self, path: KeyPath, value: Any) -> Test:
+    def test(self, path: KeyPath, value: object) -> Test:
         """Return a test; one with violations has any values."""
         if type(value) is list:
             for number, item in enumerate(value):
@@ -467,7 +467,7 @@ class _Parser:
         # A value that does not exist is no mistake beside a test for that.
         return Every(tuple(sorted(tests.values(), key=lambda test: not isinstance(test, Exists))))
 
-    def _operator(self, path: KeyPath, word: str, value: Any) -> Test:
+    def _operator(self, path: KeyPath, word: str, value: object) -> Test:
         if word == "not":
             return Negated(self.test(path, value))
         if word == "exists":
@@ -480,7 +480,7 @@ class _Parser:
             self._violation(path, f'{word} must be a number, or a text of dotted numbers such as "22.04"')
         return Ordered(word, value)
 
-    def _matches(self, path: KeyPath, value: Any) -> Test:
+    def _matches(self, path: KeyPath, value: object) -> Test:
         if type(value) is not str or len(value) < 2 or value[0] != "/" or value[-1] != "/":  # noqa: PLR2004 - two slashes
             text = value if type(value) is str else "RE"
             self._violation(path, "matches must be a regular expression between slashes", f"write /{text.strip('/')}/")
@@ -491,7 +491,7 @@ class _Parser:
             self._violation(path, f"this is no regular expression: {error}, at character {error.offset + 2}")
         return Matches(value[1:-1])
 
-    def _check_scalar(self, path: KeyPath, value: Any) -> None:
+    def _check_scalar(self, path: KeyPath, value: object) -> None:
         if type(value) not in SCALAR_TYPES:
             self._violation(path, "a value in a test must be a text, a number, true, false or null")
         elif type(value) is str and "${" in value.replace("$${", ""):

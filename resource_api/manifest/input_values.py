@@ -66,7 +66,7 @@ class LocatedValue(NamedTuple):
 
 
 def input_values(
-    manifest: Manifest, arguments: Mapping[str, Any], contents: Contents | None = None
+    manifest: Manifest, arguments: Mapping[str, object], contents: Contents | None = None
 ) -> tuple[dict[str, Any], list[Problem]]:
     """Return the values of the declared inputs by name, ``UNKNOWN`` for an invalid one, and the problems.
 
@@ -97,7 +97,7 @@ def input_values(
     return values, problems
 
 
-def _input_value(name: str, declared: Input, arguments: Mapping[str, Any], contents: Contents | None) -> Any:
+def _input_value(name: str, declared: Input, arguments: Mapping[str, object], contents: Contents | None) -> Any:
     datatype = datatypes.parse(declared.type)
     whole = declared.sensitive or declared.ephemeral
     if whole and not datatype.sensitive:

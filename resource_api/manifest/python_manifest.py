@@ -41,11 +41,11 @@ _UNREAD: Final = {
 def read(
     raw: bytes,
     file: str,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, object],
     facts: Any,
     on_inputs: Callable[[Any], None] = lambda _inputs: None,
     *,
-    builtin_names: Mapping[str, Any] = vars(builtins),
+    builtin_names: Mapping[str, object] = vars(builtins),
 ) -> Document:
     """Execute a Python manifest and return its document. Raises ``ManifestError`` with the Python line.
 
@@ -69,7 +69,7 @@ def read(
     return _document({**data, **declared}, file, raw, calls)
 
 
-def _check_constants(module: Mapping[str, Any], file: str, raw: bytes) -> None:
+def _check_constants(module: Mapping[str, object], file: str, raw: bytes) -> None:
     """Raise ``ManifestError`` for constants with the names of sections that are not read."""
     problems = [
         Problem(None, f"{name} is not read", "error", "", file, *constant_position(raw, name), "constant", advice)
@@ -80,13 +80,15 @@ def _check_constants(module: Mapping[str, Any], file: str, raw: bytes) -> None:
         raise ManifestError(problems)
 
 
-def _document(data: Mapping[str, Any], file: str, raw: bytes, calls: Mapping[str, Mapping[str, CallSite]]) -> Document:
+def _document(
+    data: Mapping[str, object], file: str, raw: bytes, calls: Mapping[str, Mapping[str, CallSite]]
+) -> Document:
     """Return the document of data that the file ``raw`` declares. Raises ``ManifestError`` for unsuitable values."""
     index = partial(positions, calls, raw)
     return Document(read_mapping(data, file, index).data, file, raw, index)
 
 
-def _inputs(constants: Document, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str, Any]:
     """Return the values of the declared inputs; the other constants are checked too."""
     manifest = assemble([constants])
     declared = {name: value for name, value in arguments.items() if name in manifest.inputs}
@@ -103,7 +105,7 @@ def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
     return {name: PendingValue(Expression((ExpressionPath("inputs", (name,)),))) for name in names}
 
 
-def _execute(raw: bytes, file: str, builtin_names: Mapping[str, Any]) -> dict[str, Any]:
+def _execute(raw: bytes, file: str, builtin_names: Mapping[str, object]) -> dict[str, Any]:
     module: dict[str, Any] = {"__name__": "__manifest__", "__file__": file, "__builtins__": builtin_names}
 
     def run() -> None:
@@ -151,14 +153,14 @@ def check_executed(function: Callable[..., object], answer: Any) -> None:
 def blueprint(
     definition: ComponentDefinition,
     function: Callable[[ComponentApi], object],
-    facts: Any,
+    facts: object,
     on_inputs: Callable[[Any], None],
 ) -> LoadedComponent:
     """Return the function that builds uses of a component; ``on_inputs`` is called first, with the use's inputs."""
     code = getattr(function, "__code__", None)
     file, line = (code.co_filename, code.co_firstlineno) if code is not None else (definition.name, 1)
 
-    def build(parent: str, title: str, inputs: Mapping[str, Any]) -> Document:
+    def build(parent: str, title: str, inputs: Mapping[str, object]) -> Document:
         on_inputs({name: value for name, value in inputs.items() if not _is_pending(value)})
         m = ComponentApi(file, parent, title, inputs, facts)
         with read_only("a component"):
@@ -169,6 +171,6 @@ def blueprint(
     return LoadedComponent(definition, build)
 
 
-def _is_pending(value: Any) -> bool:
+def _is_pending(value: object) -> bool:
     """Whether an input is an expression, whose own text is no secret."""
     return isinstance(value.reveal() if isinstance(value, Sensitive) else value, Expression)

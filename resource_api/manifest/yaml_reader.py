@@ -323,7 +323,7 @@ class _ProblemCollector(_Builder):
         if len(self._problems) == _MAX_PROBLEMS:
             raise _EnoughProblems
 
-    def _node(self, event: Any, depth: int) -> Any:
+    def _node(self, event: object, depth: int) -> Any:
         try:
             return super()._node(event, depth)
         except _PositionedError as error:
@@ -348,7 +348,7 @@ class _ProblemCollector(_Builder):
             self._node(self._get(), depth)
         return {}
 
-    def _any_key(self, event: Any, depth: int) -> str | None:
+    def _any_key(self, event: object, depth: int) -> str | None:
         """Return a key, or None for a reported one."""
         if type(event) is AliasEvent and self._anchors.get(event.anchor or "") is _REFUSED:
             return None

@@ -90,7 +90,7 @@ def compare(
     return [_hide_secret(difference, recorded.get(difference.attribute)) for difference in differences]
 
 
-def _hide_secret(difference: Difference, recorded: Any) -> Difference:
+def _hide_secret(difference: Difference, recorded: object) -> Difference:
     """Make secret the parts of the present value that are secret in the expected or in the recorded one."""
     if difference.is_ is None or not (holds_secret(difference.should) or holds_secret(recorded)):
         return difference
@@ -301,7 +301,7 @@ def stable_values(definition: TypeDefinition, is_: Resource) -> Resource:
     return {name: is_[name] for name in definition.stable if is_.get(name) is not None}
 
 
-def _are_names(value: Any) -> bool:
+def _are_names(value: object) -> bool:
     return isinstance(value, Collection) and not isinstance(value, str) and all(isinstance(name, str) for name in value)
 
 
@@ -335,7 +335,7 @@ def _attributes_of(key_paths: Collection[str]) -> list[str]:
 
 
 def _broken_value_rules(
-    definition: TypeDefinition, name: str, value: Any, is_: Resource, should: Resource
+    definition: TypeDefinition, name: str, value: object, is_: Resource, should: Resource
 ) -> Iterator[str]:
     """Yield an error if a planned value is neither the declared nor the present one, nor an open one of its type."""
     if name in should:
@@ -352,7 +352,7 @@ def _broken_value_rules(
         yield f"'{name}' is planned as {planned_text}, which its data type {definition.attributes[name].type} refuses"
 
 
-def _texts(definition: TypeDefinition, name: str, planned: Any, value: Any) -> tuple[str, str]:
+def _texts(definition: TypeDefinition, name: str, planned: object, value: object) -> tuple[str, str]:
     if name in definition.secret:
         return "<sensitive>", "another value"
     return show_attribute(planned), show_attribute(value)
@@ -445,6 +445,6 @@ def _drifted_before(step: Step, record: Record, salt: bytes) -> bool:
     return bool(drifted_attributes(step.definition, record._replace(is_=record.should), record.is_, salt))
 
 
-def _as_recorded(before: Any, value: Any, salt: bytes) -> Any:
+def _as_recorded(before: object, value: object, salt: bytes) -> Any:
     """Return a value in the form in which ``before`` was recorded: plain, or sealed as a secret."""
     return seal_secrets(conceal_like(value, before), salt)

@@ -117,5 +117,5 @@ def output_changes(recorded: Resource, outputs: Resource, salt: bytes) -> Sequen
     return [*changes, *(Difference(name, value, None) for name, value in recorded.items() if name not in outputs)]
 
 
-def _is_recorded(before: Any, value: Any, salt: bytes) -> bool:
+def _is_recorded(before: object, value: object, salt: bytes) -> bool:
     return before is not _NONE and same_value(before, seal_secrets(value, salt))

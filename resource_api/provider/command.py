@@ -164,7 +164,7 @@ class Command:
 
     def _prepare(
         self,
-        arguments: tuple[Any, ...],
+        arguments: tuple[object, ...],
         *,
         env: Mapping[str, str] | None = None,
         input: str | bytes | Sensitive[Any] | None = None,  # noqa: A002 - the name for authors

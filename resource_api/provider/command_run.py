@@ -34,7 +34,7 @@ _MAX_SHOWN: Final = 8192  # characters of a command in messages
 
 def invocation(
     name: str,
-    arguments: tuple[Any, ...],
+    arguments: tuple[object, ...],
     variables: Mapping[str, str],
     stdin: str | bytes | Sensitive[Any] | None,
     cwd: str | os.PathLike[str] | None,

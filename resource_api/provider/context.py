@@ -357,7 +357,7 @@ class Context:
         """
         return self._run.private.get((self.type.instance, name))
 
-    def store_private(self, name: Name, data: Any) -> None:
+    def store_private(self, name: Name, data: object) -> None:
         """Store data of the provider for a resource: JSON with ``Sensitive`` values, kept in its record in state.
 
         From ``set`` it is recorded with the outcome, also of a failed call; from ``get`` only with a record that is
@@ -414,7 +414,7 @@ class Context:
         """Whether a line of this level is shown: one that is not need not be made."""
         return self._run.log.enabled(level, self.type.name)
 
-    def note(self, level: str, message: str, *, prefix: bool = False, **fields: Any) -> None:
+    def note(self, level: str, message: str, *, prefix: bool = False, **fields: object) -> None:
         """Log an observation of the runtime; ``prefix``: with the message of the open logging context."""
         if self.enabled(level):
             names = self._only or self._open_names
@@ -514,7 +514,9 @@ class Context:
             msg = f"nothing is changed in this call; {how}"
             raise ProviderError(msg)
 
-    def _open(self, titles: object, message: str, status: str, change: tuple[Any, Any] | None = None) -> LoggingContext:
+    def _open(
+        self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
+    ) -> LoggingContext:
         self._require_changing()
         return LoggingContext(self, self.outcomes.names(titles), message, status, change).opened()
 
@@ -562,7 +564,7 @@ class LoggingContext:
     """
 
     def __init__(
-        self, context: Context, names: list[Name], message: str, status: str, change: tuple[Any, Any] | None
+        self, context: Context, names: list[Name], message: str, status: str, change: tuple[object, object] | None
     ) -> None:
         """Prepare a block for ``names``: its message, the status of success, and for ``processing`` both states."""
         self.names = names

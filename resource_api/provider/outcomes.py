@@ -108,7 +108,7 @@ class CallOutcomes(dict["Name", Outcome]):
         head = capitalize_type(self._definition.name)
         return ", ".join(f"{parent}{head}[{', '.join(titles)}]" for parent, titles in (by_parent or {"": []}).items())
 
-    def log(self, level: str, names: Sequence[Name], text: object, **fields: Any) -> None:
+    def log(self, level: str, names: Sequence[Name], text: object, **fields: object) -> None:
         """Write a line about names, none about no name; ``text`` may be any object, such as an exception."""
         if names and self._log.enabled(level, self._definition.name):
             self.write(level, self.reference(names), f"{text}", names, **fields)
@@ -133,7 +133,7 @@ class CallOutcomes(dict["Name", Outcome]):
             fields["urn"] = str(make_urn(bound["stack"], bound["project"], parent, reference))
         return fields
 
-    def log_change(self, names: Sequence[Name], text: object, **fields: Any) -> None:
+    def log_change(self, names: Sequence[Name], text: object, **fields: object) -> None:
         """Write a change line at the log level that the user chose for the first of the names."""
         subject = self.subjects.get(names[0]) if names else None
         self.log(subject.loglevel if subject else "notice", names, f"{text}{self._suffix}", **fields)

@@ -49,7 +49,7 @@ class PrivateData:
             return deepcopy(self.stored[key])
         return deepcopy(open_sealed(self._recorded.get(key)))
 
-    def store(self, key: RecordKey, data: Any) -> None:
+    def store(self, key: RecordKey, data: object) -> None:
         """Keep a copy of new data for the record. Raise ``ProviderError`` unless it is JSON with ``Sensitive``.
 
         Raise ``ResourceError`` for a secret that the state would not keep.

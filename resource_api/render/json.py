@@ -91,7 +91,7 @@ def _output_changes(changes: Sequence[Difference]) -> dict[str, OutputChangeJson
     return {change.attribute: {"is": plain(change.is_), "should": plain(change.should)} for change in changes}
 
 
-def validity(catalog: Catalog, warnings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def validity(catalog: Catalog, warnings: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """Return the document of a valid manifest."""
     count = len(catalog.entries)
     return {"valid": True, "resources": count, "left_out": left_out(catalog), "diagnostics": list(warnings)}

@@ -180,7 +180,7 @@ class RowIndex:
             return None
         return [self._ids[key] for key in keys]
 
-    def write(self, database: RowTables, values: Mapping[Any, Any]) -> None:
+    def write(self, database: RowTables, values: Mapping[Any, object]) -> None:
         """Write values by key; a known key keeps its position."""
         for key in values:
             if key not in self._ids:

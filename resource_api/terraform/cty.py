@@ -141,7 +141,7 @@ def _ordered(kind: Type, value: Any) -> Any:
     return in_order(value) if kind[0] == "set" else value
 
 
-def in_order(elements: Sequence[Any]) -> list[Any]:
+def in_order(elements: Sequence[object]) -> list[Any]:
     """Return the elements of a set in one order, each once; unknown ones last.
 
     Examples:

@@ -131,7 +131,7 @@ class Resources(ProgramSession):
         )
         return _State(cty.from_dynamic(self._kind, answer.get("new_state")), answer.get("private", b""))
 
-    def _moved(self, context: Context, data: Mapping[str, Any], raw: Message, private: bytes) -> _State:
+    def _moved(self, context: Context, data: Mapping[str, object], raw: Message, private: bytes) -> _State:
         """Return the present state of a resource that was recorded as one of another type."""
         answer = self._call(
             context,
@@ -158,7 +158,7 @@ class Resources(ProgramSession):
         if data != former:
             context.store_private(name, data)
 
-    def _private_data(self, state: _State, declared: Mapping[str, object] | None, former: Any) -> dict[str, object]:
+    def _private_data(self, state: _State, declared: Mapping[str, object] | None, former: object) -> dict[str, object]:
         raw = schema.sealed(self._fields, cty.to_json(self._kind, state.values))
         raw = conceal_like(conceal_like(raw, declared), former.get("state") if isinstance(former, dict) else None)
         private = base64.b64encode(state.private).decode()

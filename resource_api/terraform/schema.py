@@ -108,7 +108,7 @@ def object_type(fields: Mapping[str, SchemaField]) -> cty.Type:
     return "object", {name: field.type for name, field in fields.items()}
 
 
-def complete(fields: Mapping[str, SchemaField], declared: Mapping[str, Any]) -> dict[str, Any]:
+def complete(fields: Mapping[str, SchemaField], declared: Mapping[str, object]) -> dict[str, Any]:
     """Return declared values as a configuration, with secrets in clear text."""
     return {name: _complete(field, declared.get(name)) for name, field in fields.items()}
 
@@ -128,7 +128,7 @@ def _complete(field: SchemaField, value: Any) -> Any:
 
 
 def propose(
-    fields: Mapping[str, SchemaField], prior: Mapping[str, Any] | None, config: Mapping[str, Any]
+    fields: Mapping[str, SchemaField], prior: Mapping[str, object] | None, config: Mapping[str, object]
 ) -> dict[str, Any]:
     """Return the proposed new state: the configuration, and the prior values of the computed fields.
 
@@ -168,7 +168,7 @@ def _is_same(members: Mapping[str, SchemaField], old: Mapping[str, object], new:
     )
 
 
-def sealed(fields: Mapping[str, SchemaField], state: Mapping[str, Any]) -> dict[str, Any]:
+def sealed(fields: Mapping[str, SchemaField], state: Mapping[str, object]) -> dict[str, Any]:
     """Return a state with its secrets wrapped."""
     return {name: sealed_value(fields[name], value) for name, value in state.items()}
 

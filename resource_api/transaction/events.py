@@ -80,7 +80,7 @@ class Events:
             word = "done in" if status == "success" else f"{status} after"
             self.log("info", run, f"{word} {run.seconds:.1f} s", **end_fields(run, status))
 
-    def log(self, level: str, run: OperationRun, text: str, change: Difference | None = None, **fields: Any) -> None:
+    def log(self, level: str, run: OperationRun, text: str, change: Difference | None = None, **fields: object) -> None:
         """Log a line about the resource of an operation; ``change`` as in ``LogEvent``."""
         if self._is_shown and fields.get("status") in _SHOWN:
             return

@@ -197,7 +197,7 @@ def _count_tries(runs: Sequence[OperationRun], reached: Collection[Name]) -> Non
             run.tries += 1
 
 
-def _call_within(deadline: float, timeout: float, provider: Any, call: Callable[[Any], None]) -> None:
+def _call_within(deadline: float, timeout: float, provider: object, call: Callable[[Any], None]) -> None:
     """Call a provider with a time limit in seconds; a worker enforces its own, with a longer message."""
     from resource_api.plugins.worker.proxy import WorkerProvider
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.action import Action
 from resource_api.model.change import exists
@@ -211,7 +211,7 @@ class Recorder:
         recorded = {record.reference for record in self._plan.prior.state.records.values()}
         return recorded.union(entry.reference for entry in self._plan.catalog.entries)
 
-    def finish(self, results: Results, outputs: Mapping[str, Any] | None) -> int:
+    def finish(self, results: Results, outputs: Mapping[str, object] | None) -> int:
         """Write the unchanged resources that differ from state, and ``outputs``, which stay as recorded if None.
 
         Return the number of changed outputs. Nothing is written if everything is as recorded.
@@ -243,7 +243,7 @@ class Recorder:
             self._commit(Commit(drop=unused_instances(self._state.records.values())))
         return len(changes)
 
-    def _output_changes(self, outputs: Mapping[str, Any] | None) -> Sequence[Difference]:
+    def _output_changes(self, outputs: Mapping[str, object] | None) -> Sequence[Difference]:
         state = self._plan.prior.state
         if outputs is None or not (outputs or state.outputs):
             return ()

@@ -222,7 +222,7 @@ def _holds_more_secrets(record: Record, before: Record) -> bool:
     )
 
 
-def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict[str, Any] | None:
+def _only(resource: Mapping[str, object] | None, attributes: Sequence[str]) -> dict[str, Any] | None:
     return None if resource is None else {name: resource.get(name) for name in attributes}
 
 
@@ -269,7 +269,7 @@ def sealed_values(run: OperationRun, salt: bytes, *, failed: bool) -> Values:
     return recorded_inputs(run.step.entry, should, salt), sealed, is_
 
 
-def recorded_inputs(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
+def recorded_inputs(entry: Entry, should: Mapping[str, object], salt: bytes) -> Mapping[str, Any]:
     """Return the values of a resource as written, sealed; a value that is secret by its type was written in clear."""
     definition = entry.definition
     hidden = definition.secret
@@ -281,7 +281,7 @@ def recorded_inputs(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Map
     return sealed
 
 
-def _digested(entry: Entry, name: str, should: Mapping[str, Any], salt: bytes) -> Any:
+def _digested(entry: Entry, name: str, should: Mapping[str, object], salt: bytes) -> Any:
     """Return a value as written with its secrets as digests, of which no source is recorded."""
     attribute = entry.definition.attributes[name]
     if attribute.write_only:
@@ -290,13 +290,15 @@ def _digested(entry: Entry, name: str, should: Mapping[str, Any], salt: bytes) -
     return map_sealed(seal_secrets(concealed, salt), lambda secret, _path: Sealed(secret.digest))
 
 
-def _without_ephemeral(entry: Entry, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_ephemeral(entry: Entry, values: Mapping[str, object]) -> Mapping[str, Any]:
     """Return the values of a resource that may be recorded."""
     hidden = entry.ephemeral
     return {name: value for name, value in values.items() if name not in hidden} if hidden else values
 
 
-def recorded_state(definition: TypeDefinition, should: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+def recorded_state(
+    definition: TypeDefinition, should: Mapping[str, object], row: Mapping[str, object]
+) -> dict[str, Any]:
     """Return the recorded part of a row: declared attributes and those that only the resource can tell.
 
     ``should``, as declared or as recorded, shows which values are secret: ``get`` may return them in clear.
@@ -305,7 +307,7 @@ def recorded_state(definition: TypeDefinition, should: Mapping[str, Any], row: M
     return {name: value for name, value in marked.items() if name in should or name in recorded}
 
 
-def _sealed(values: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
+def _sealed(values: Mapping[str, object], salt: bytes) -> Mapping[str, Any]:
     """Return the known values, secrets sealed; flat values are returned as they are."""
     if is_flat(values):
         return values

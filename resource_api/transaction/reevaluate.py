@@ -234,7 +234,7 @@ class Reevaluation:
         return ""
 
     def _known_values(
-        self, step: Step, should: Mapping[str, Any], lost: Collection[str] = ()
+        self, step: Step, should: Mapping[str, object], lost: Collection[str] = ()
     ) -> tuple[Mapping[str, Any], str]:
         """Return the declared values with those that became known, and the problem with them, or an empty text.
 
@@ -268,7 +268,7 @@ class Reevaluation:
             return unknowns.predicted_value(path, run.step)
         return unknowns.value_of(path, entry.definition, run.should, run.is_)
 
-    def _invoke(self, call: FunctionCall, arguments: Mapping[str, Any]) -> Any:
+    def _invoke(self, call: FunctionCall, arguments: Mapping[str, object]) -> Any:
         """Return the result of a function, unknown if its provider still is under noop. Raises ``EvaluationError``."""
         configured = self._deferred.configure(call.instance, self.resolve)
         if configured.later:

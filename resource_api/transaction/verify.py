@@ -130,7 +130,7 @@ class Verification:
             return True
         return all(self._is_equal(name, row, former, run.should.get(name)) for name in self._definition.managed)
 
-    def _is_equal(self, name: str, row: Mapping[str, Any], former: Mapping[str, Any], should: Any) -> bool:
+    def _is_equal(self, name: str, row: Mapping[str, object], former: Mapping[str, object], should: object) -> bool:
         """Return whether two rows have the same value of an attribute, of a merged one in the members of ``should``."""
         definition = self._definition
         value = compared_value(definition, name, row.get(name), should)
@@ -163,7 +163,7 @@ def _verified(
     return {run.number: _shared(row, run.should) for run, row in (pairs[position] for position in positions)}
 
 
-def _shared(row: Resource, should: Mapping[str, Any]) -> Mapping[str, Any]:
+def _shared(row: Resource, should: Mapping[str, object]) -> Mapping[str, Any]:
     """Return a row that shares its equal values with ``should``, to hold them in memory once."""
     if row == should and _DISTINCT.issuperset(map(type, should.values())):
         return should
@@ -205,7 +205,7 @@ def _missing(run: OperationRun, observation: Observation, functions: ProviderFun
         return [Difference("ensure", None, None, str(error))]
 
 
-def _unpredicted(run: OperationRun, row: Mapping[str, Any]) -> Iterator[Difference]:
+def _unpredicted(run: OperationRun, row: Mapping[str, object]) -> Iterator[Difference]:
     """Yield the values that differ from their prediction; secrets in them are wrapped."""
     definition, predicted = run.step.definition, run.decision.predicted
     marked = mark_secrets(definition, predicted, run.should) if predicted else {}

@@ -180,7 +180,7 @@ class Journal:
             raise StateError(msg) from error
 
 
-def _superseded(newest: Mapping[str, Any]) -> str:
+def _superseded(newest: Mapping[str, object]) -> str:
     """Return the message about an earlier job: the operator and the time of the newest, and the remedy."""
     started = newest.get("started")
     moment = time.strftime(" at %Y-%m-%d %H:%M:%S UTC", time.gmtime(started)) if isinstance(started, float) else ""

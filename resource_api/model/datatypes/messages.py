@@ -257,7 +257,7 @@ def _problems(
 
 
 def _part_problems(
-    datatype: DataType, value: Any, words: str, written: Any, path: tuple[str | int, ...]
+    datatype: DataType, value: Any, words: str, written: object, path: tuple[str | int, ...]
 ) -> Iterator[Refusal]:
     """Yield the problems of a list or mapping of the right kind: its size, its keys, its parts."""
     if not datatype.has_size(value):

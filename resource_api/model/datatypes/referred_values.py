@@ -56,7 +56,7 @@ def with_texts(datatype: DataType, written: object, value: object) -> Any:
     return _with_texts(datatype.leaves, written, value) if type(value) in _CONVERTED else value
 
 
-def _with_texts(kinds: Kinds, written: Any, value: Any) -> Any:
+def _with_texts(kinds: Kinds, written: object, value: Any) -> Any:
     if type(value) is Sensitive:
         inner = written.reveal() if type(written) is Sensitive else written
         return Sensitive(_with_texts(kinds, inner, value.reveal()))
@@ -75,7 +75,7 @@ def _as_text(kinds: Kinds, value: object) -> Any:
     return text if not takes_it and any(kind.accepts(text) for kind in kinds) else value
 
 
-def _part(written: Any, key: Any) -> Any:
+def _part(written: object, key: Any) -> Any:
     if type(written) is dict:
         # A key that holds the characters ``${`` is written with another dollar sign.
         return written[key] if key in written else written[escape_expressions(key)]
@@ -122,7 +122,7 @@ def misfits(datatype: DataType, written: object, kinds_of: KindsOf) -> Iterator[
     yield from _misfits(datatype.leaves, written, kinds_of, ())
 
 
-def _misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[Any, ...]) -> Iterator[Misfit]:
+def _misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, ...]) -> Iterator[Misfit]:
     if type(written) is Sensitive:
         yield from _misfits(kinds, written.reveal(), kinds_of, path)
     elif type(written) in {dict, list}:

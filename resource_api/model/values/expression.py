@@ -330,7 +330,7 @@ def _join(expression: Expression, resolve: Callable[[ExpressionPath], Any]) -> A
     return Sensitive(text) if any(isinstance(part, Sensitive) for part in parts) else text
 
 
-def may_yield(written: Any, resolve: Callable[[ExpressionPath], Any], present: Any) -> bool:
+def may_yield(written: object, resolve: Callable[[ExpressionPath], Any], present: Any) -> bool:
     """Return whether a ``written`` value can be the ``present`` one once all of its paths have values.
 
     ``resolve`` as in ``evaluate``. Text around paths decides; a value that is one path can be any.

@@ -163,7 +163,7 @@ def copy_resource(resource: Mapping[str, object]) -> dict[str, Any]:
     return {name: value if type(value) in SCALAR_TYPES else deepcopy(value) for name, value in resource.items()}
 
 
-def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def leaves(value: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Yield (key path, part) for each part of ``value`` that is no mapping, list or tuple.
 
     A sensitive wrapper is a leaf, followed by the leaves of its content at the same path.
@@ -220,7 +220,7 @@ def same_value(is_: object, should: object) -> bool:
     return is_ == should and _same_kinds(is_, should)
 
 
-def _same_kinds(is_: Any, should: Any) -> bool:
+def _same_kinds(is_: object, should: Any) -> bool:
     if isinstance(is_, dict):
         return all(_same_kinds(v, should[k]) for k, v in is_.items())
     if isinstance(is_, (list, tuple)):

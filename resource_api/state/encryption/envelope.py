@@ -73,7 +73,7 @@ class DataKey:
         """Return JSON data as ciphertext, bound to other JSON data."""
         return self._cipher.encrypt(_to_bytes(clear), _to_bytes(bound))
 
-    def decrypt(self, text: Any, bound: Any) -> Any:
+    def decrypt(self, text: Any, bound: object) -> Any:
         """Return the JSON data given to ``encrypt``. Raises ``StateError`` when text or ``bound`` was altered."""
         try:
             return codec.decode(self._cipher.decrypt(text, _to_bytes(bound)).decode("utf-8", "surrogatepass"))

@@ -44,7 +44,7 @@ RENAME: Final = f"UPDATE {SCHEMA}.run SET project = %s, stack = %s WHERE project
 REMOVE: Final = f"DELETE FROM {SCHEMA}.run WHERE project = %s AND stack = %s"
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """Return the text of a JSON value that the server stores: it has no place for NUL and half of a surrogate pair."""
     text = json.dumps(value, separators=(",", ":"))
     if "\\u0000" in text or "\\ud" in text:
@@ -52,7 +52,7 @@ def to_json(value: Any) -> str:
     return text
 
 
-def _storable(value: Any) -> Any:
+def _storable(value: object) -> Any:
     if isinstance(value, str):
         return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
