@@ -99,7 +99,8 @@ class ManifestCompiler:
 
         Where these cannot be compiled, the recorded configurations must do. Raise as ``compile`` does.
         """
-        catalog = self._compile_providers(self.read(source, inputs, providers), inputs, providers)
+        manifest = self.read(source, inputs, providers, complete=False)
+        catalog = self._compile_providers(manifest, inputs, providers)
         return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
 
     def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
@@ -122,12 +123,14 @@ class ManifestCompiler:
                 self._log.write("info", "", f"the providers of the manifest are ignored: {error}")
         return self._compile(frame._replace(inputs={}, values={}, providers={}), {}, providers)
 
-    def read(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Manifest:
+    def read(
+        self, source: Source, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool = True
+    ) -> Manifest:
         """Return a manifest, with ``providers`` set to the versions and implementations that it declares.
 
-        Raise ``UsageError`` for inputs that are no mapping.
+        ``complete``: as for ``read_declarations``. Raise ``UsageError`` for inputs that are no mapping.
         """
-        manifest = self.read_declarations(source, inputs, providers)
+        manifest = self.read_declarations(source, inputs, providers, complete=complete)
         configured = manifest.providers.values()
         if families := [declared for declared in configured if declared.is_program]:
             try:
@@ -139,10 +142,13 @@ class ManifestCompiler:
         providers.select_implementations({declared.instance: declared.implementation for declared in configured})
         return manifest
 
-    def read_declarations(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Manifest:
+    def read_declarations(
+        self, source: Source, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool = True
+    ) -> Manifest:
         """Return a manifest with its includes; no program of its providers is searched.
 
-        Raise ``UsageError`` for inputs that are no mapping.
+        ``complete``: an include whose condition lacks an input is an error; otherwise it is left out. Raise
+        ``UsageError`` for inputs that are no mapping.
         """
         if not isinstance(inputs, Mapping):
             msg = f"inputs must be a mapping of names to values, not {inputs!r:.80}"
@@ -153,10 +159,12 @@ class ManifestCompiler:
             else reading.read(source, partial(self.read_python, inputs=inputs), self._registry.trust.open)
         )
         if manifest.with_includes is not None:
-            manifest = self._with_includes(manifest, inputs, providers)
+            manifest = self._with_includes(manifest, inputs, providers, complete=complete)
         return manifest
 
-    def _with_includes(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Manifest:
+    def _with_includes(
+        self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool
+    ) -> Manifest:
         """Return a manifest with the included files whose conditions hold. Raise ``ManifestError``."""
 
         def judge(partly: Manifest, when: object) -> str:
@@ -167,9 +175,11 @@ class ManifestCompiler:
             try:
                 return for_each.unmet_condition(when, scope)
             except conditions.ConditionError as error:
-                if diagnostics.problems:
+                if not diagnostics.problems:
+                    raise
+                if complete:
                     raise ManifestError(diagnostics.problems) from error
-                raise
+                return str(error)
 
         assert manifest.with_includes is not None
         whole = manifest.with_includes(judge)

@@ -79,7 +79,7 @@ def list_inputs(
     """
     compiler = ManifestCompiler(runtime.registry, runtime.facts, runtime.log)
     with ProviderPool(runtime.registry, runtime.run) as providers:
-        manifest = compiler.read(source, inputs, providers)
+        manifest = compiler.read(source, inputs, providers, complete=False)
     values, problems = input_values(manifest, inputs)
     declared = manifest.inputs
     missing = {name for name, entry in declared.items() if name not in inputs and entry.default is MISSING}

@@ -315,6 +315,18 @@ def test_a_file_is_included_under_a_condition(bench: Bench) -> None:
     assert "the input 'mirror' is ignored: no file that is included declares it" in result.err
 
 
+def test_what_needs_no_inputs_needs_none_for_a_condition(bench: Bench) -> None:
+    """A destruction and the list of inputs leave the file out whose condition cannot be judged; a plan refuses."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.write("on.yaml", "resources: {'Widget[on]': {}}")
+    manifest = "project: p\ninclude: [{file: on.yaml, when: {inputs.kind: x}}]\ninputs: {kind: {type: String}}\n"
+    assert _run(bench, "apply", manifest, "-i", "kind=x").code == 0
+    assert "input 'kind': is not given and has no default" in _run(bench, "plan", manifest).err
+    assert _run(bench, "inputs", manifest).out == "kind: (not given)\n"
+    result = _run(bench, "destroy", manifest, "--yes")
+    assert (result.code, result.err) == (0, "Notice: Widget[on]: deleted\n")
+
+
 def test_alternatives_may_have_one_name(bench: Bench) -> None:
     """Of declarations of one resource in several files, one may be kept; two are declared twice."""
     bench.write("a.yaml", "resources: {'Widget[x]': {size: 1, when: {inputs.n: 1}}}")
