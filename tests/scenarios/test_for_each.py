@@ -324,7 +324,7 @@ def test_what_needs_no_inputs_needs_none_for_a_condition(bench: Bench) -> None:
     assert "input 'kind': is not given and has no default" in _run(bench, "plan", manifest).err
     assert _run(bench, "inputs", manifest).out == "kind: (not given)\n"
     result = _run(bench, "destroy", manifest, "--yes")
-    assert (result.code, result.err) == (0, "Notice: Widget[on]: deleted\n")
+    assert (result.code, result.err) == (0, "Notice: Widget[on]: Successfully deleted\n")
 
 
 def test_alternatives_may_have_one_name(bench: Bench) -> None:
