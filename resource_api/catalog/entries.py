@@ -421,8 +421,7 @@ class Expander:
                 self._error(component, None, f"input '{name}' is missing; it is mandatory", "missing_attribute")
             elif value is not None:
                 self._check_type(component, name, attribute, value, arguments.get(name))
-            secret = attribute.datatype.sensitive and value is not None
-            inputs[name] = Sensitive(value) if secret else value
+            inputs[name] = attribute.datatype.conceal(value)
         return inputs
 
     def _input(self, component: ComponentInstance, name: str, value: object) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -265,6 +266,34 @@ def test_a_component_is_imported_resource_by_resource(bench: Bench) -> None:
     assert "import its resources one by one: House[a]/Widget[wall], House[a]/Widget[roof]" in result.err
     bench.put("widget", **{"a-roof": {}})
     assert bench.run("import", site, "House[a]/Widget[roof]").code == 0
+
+
+def test_only_the_secret_members_of_an_input_are_secret(bench: Bench) -> None:
+    """A component reads and tests the members beside them; the secrets are hidden, and the provider receives them."""
+    bench.write(
+        "modules/components/crew.py",
+        """
+        from resource_api import Attribute, ComponentDefinition
+        MEMBERS = "Array[Struct[{name => String, code => Sensitive[String]}]]"
+        COMPONENT = ComponentDefinition(name="crew", docs="Accounts.", inputs={"members": Attribute(MEMBERS, "m")})
+        def build(m):
+            for member in m.inputs.members:
+                m.account(member.name, password=member.code, note="of " + member["name"])
+            m.account("first", note=m.inputs.members[0].code, when={"inputs.members[0].name": "ann"})
+        """,
+    )
+    result = bench.stream(
+        "inputs: {code: {type: 'Sensitive[String]', default: hunter2hunter2}}\n"
+        "resources: {'Crew[x]': {members: [{name: ann, code: 'a-${inputs.code}'}, {name: bo, code: swordfish}]}}"
+    )
+    assert (result.code, list(result.ends())) == (0, [f"Crew[x]/Account[{name}]" for name in ("ann", "bo", "first")])
+    assert not re.search("hunter2hunter2|swordfish", result.out + result.err)
+    rows = bench.things("account")
+    assert (rows["ann"]["password"], rows["first"]["note"], rows["bo"]["note"]) == (
+        "a-hunter2hunter2",
+        "a-hunter2hunter2",
+        "of bo",
+    )
 
 
 def test_encrypted_secrets_follow_a_renamed_component(bench: Bench) -> None:
