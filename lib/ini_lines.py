@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Dialect = Literal["indented", "backslash", "single", "unknown"]
+
+Name = TypeVar("Name", bound=str)
 
 HEADER = re.compile(r"\ufeff?\s*\[(.*?)\]\s*(?:[;#].*)?\Z")
 SEPARATOR = re.compile(r"[=:]\s*")
@@ -39,6 +41,16 @@ DIALECTS: dict[Dialect, tuple[str, ...]] = {
         *("*.desktop", "*/NetworkManager/*"),
     ),
 }
+#: Files of programs that take different spellings of a name for the same one: Python's configparser reads the names of
+#: settings in any case, git and Samba those of sections too, Samba without blanks, and MySQL ``-`` as ``_``.
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "indented": DIALECTS["indented"],
+    "git": ("*/.gitconfig", "*/gitconfig", "*/.git/config", "*/git/config"),
+    "samba": ("*/smb.conf", "*/samba/*"),
+    "mysql": ("*/my.cnf", "*/.my.cnf", "*/mysql/*", "*/mariadb/*", "*/my.cnf.d/*"),
+}
+#: A section of git: its name, and a part in quotes whose case counts.
+SUBSECTION = re.compile(r'([^\s"]*)(.*)', re.DOTALL)
 
 
 class Line(NamedTuple):
@@ -51,12 +63,39 @@ class Line(NamedTuple):
     doubt: str = ""
 
 
-def dialect(path: str) -> Dialect:
-    """Return how the program whose file has this path continues values."""
-    for name, patterns in DIALECTS.items():
-        if any(fnmatchcase(path, pattern) for pattern in patterns):
-            return name
-    return "unknown"
+class Syntax(NamedTuple):
+    """How a program reads a file: which lines continue a value, and the form of a name that all its spellings have."""
+
+    dialect: Dialect = "unknown"
+    section: Callable[[str], str] = str
+    setting: Callable[[str], str] = str
+
+
+def syntax(path: str) -> Syntax:
+    """Return how the program whose file has this path reads it."""
+    dialect: Dialect = _first(DIALECTS, path) or "unknown"
+    match _first(SPELLINGS, path):
+        case "indented":
+            return Syntax(dialect, setting=str.lower)
+        case "git":
+            return Syntax(dialect, _git_section, str.lower)
+        case "samba":
+            return Syntax(dialect, str.lower, lambda name: "".join(name.lower().split()))
+        case "mysql":
+            return Syntax(dialect, setting=lambda name: name.replace("-", "_"))
+    return Syntax(dialect)
+
+
+def _first(patterns_by_name: Mapping[Name, Sequence[str]], path: str) -> Name | None:
+    """Return the first name that has a pattern for a path, or None."""
+    return next(
+        (name for name, patterns in patterns_by_name.items() if any(fnmatchcase(path, text) for text in patterns)),
+        None,
+    )
+
+
+def _git_section(name: str) -> str:
+    return SUBSECTION.sub(lambda match: match[1].lower() + match[2], name, count=1)
 
 
 def classify(texts: Sequence[str], kind: Dialect) -> list[Line]:

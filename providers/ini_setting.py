@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     #: A section and a setting.
     Key = tuple[str, str]
 
+#: Of a file whose program is not known.
+UNKNOWN = ini_lines.Syntax()
 #: The indentation of lines that continue a value, where no present line shows it.
 INDENTATION = 4
 
@@ -57,7 +59,7 @@ class Provider(BaseProvider):
         unlisted = "the settings of all files cannot be listed; name a file, a section and a setting"
         for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             texts = list(lines)
-            settings = find(texts, [name[1:] for name in group], ini_lines.dialect(path))
+            settings = find(texts, [name[1:] for name in group], ini_lines.syntax(path))
             for name in group:
                 if lines_of_name := settings.get(name[1:]):
                     row = {"ensure": "present", "path": path, "section": name[1], "setting": name[2]}
@@ -68,24 +70,24 @@ class Provider(BaseProvider):
         yield from file_parts.missing(changes)
         for name in changes:
             with suppress(OSError):
-                settings = find(list(files.read_lines(name[0])), [name[1:]], ini_lines.dialect(name[0]))
+                settings = find(list(files.read_lines(name[0])), [name[1:]], ini_lines.syntax(name[0]))
                 if doubt := next((line.doubt for group in settings.values() for line in group if line.doubt), ""):
                     yield name, Problem("value", f"{name[0]}: {doubt}", severity="warning")
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, also after another file failed, and then raise the first failure."""
-        file_parts.edit_lines(changes, edit, lambda path: {"dialect": ini_lines.dialect(path)})
+        file_parts.edit_lines(changes, edit, lambda path: {"syntax": ini_lines.syntax(path)})
 
 
 def edit(
-    lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None], dialect: ini_lines.Dialect = "unknown"
+    lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None], syntax: ini_lines.Syntax = UNKNOWN
 ) -> None:
     """Bring the settings in ``states`` to these states; None removes them, with the lines that continue them.
 
     Raise ``ResourceError`` where it is unclear which these are.
     """
     texts = list(lines)
-    present = find(texts, states, dialect)
+    present = find(texts, states, syntax)
     removed: list[int] = []
     added: list[tuple[int, Sequence[str]]] = []
     for key, settings in present.items():
@@ -98,40 +100,38 @@ def edit(
         if should is None:
             removed += [line.number for line in settings]
         else:
-            first, *more = _written(texts, settings[-1], should, dialect)
+            first, *more = _written(texts, settings[-1], should, syntax.dialect)
             lines[settings[-1].number] = first
             added.append((settings[-1].number + 1, more))
     _replace_lines(lines, removed, added)
     for key, should in states.items():
         if should is None and key in present:
-            _remove_if_empty(lines, key[0], dialect)
+            _remove_if_empty(lines, key[0], syntax)
         elif should is not None and key not in present:
-            _add(lines, key, should, dialect)
+            _add(lines, key, should, syntax)
 
 
-def find(texts: Sequence[str], keys: Iterable[Key], dialect: ini_lines.Dialect = "unknown") -> dict[Key, list[Setting]]:
-    """Return the lines of the settings in ``keys``."""
+def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = UNKNOWN) -> dict[Key, list[Setting]]:
+    """Return the lines of the settings in ``keys``, in any spelling that the program of the file takes for them."""
+    forms = {key: (syntax.section(key[0]), syntax.setting(key[1])) for key in keys}
     names_by_section: dict[str, set[str]] = {}
-    for section, setting in keys:
+    for section, setting in forms.values():
         names_by_section.setdefault(section, set()).add(setting)
     settings: dict[Key, list[Setting]] = {}
     section, names = "", names_by_section.get("", set())
-    owner: tuple[Key, int] | None = None
-    for number, line in enumerate(ini_lines.classify(texts, dialect)):
+    owner: list[Setting] = []
+    for number, line in enumerate(ini_lines.classify(texts, syntax.dialect)):
         if line.kind == "header":
-            section = ini_lines.section(texts[number])
+            section = syntax.section(ini_lines.section(texts[number]))
             names = names_by_section.get(section, set())
         elif line.kind == "setting":
-            parsed = _parse(texts[number], names) if names else None
-            owner = None
-            if parsed:
-                group = settings.setdefault((section, parsed[0]), [])
-                group.append(Setting(number, parsed[1], doubt=line.doubt))
-                owner = (section, parsed[0]), len(group) - 1
-        elif line.kind == "more" and owner is not None:
-            last = settings[owner[0]][owner[1]]
-            settings[owner[0]][owner[1]] = last._replace(more=(*last.more, number))
-    return settings
+            owner = []
+            if names and (parsed := _parse(texts[number], names, syntax)):
+                owner = settings.setdefault((section, parsed[0]), [])
+                owner.append(Setting(number, parsed[1], doubt=line.doubt))
+        elif line.kind == "more" and owner:
+            owner[-1] = owner[-1]._replace(more=(*owner[-1].more, number))
+    return {key: settings[form] for key, form in forms.items() if form in settings}
 
 
 def _written(
@@ -175,13 +175,13 @@ def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[t
             lines.insert(number, text)
 
 
-def _parse(text: str, names: Collection[str]) -> tuple[str, int] | None:
+def _parse(text: str, names: Collection[str], syntax: ini_lines.Syntax) -> tuple[str, int] | None:
     """Return the one of ``names`` that a line sets, and where its value begins, or None."""
-    if (name := _name(text)) in names:
+    if (name := syntax.setting(_name(text))) in names:
         return name, -1
     longest = max(map(len, names))
     for separator in ini_lines.SEPARATOR.finditer(text):
-        name = _name(text[: separator.start()])
+        name = syntax.setting(_name(text[: separator.start()]))
         if name in names:
             return name, separator.end()
         if len(name) > longest:
@@ -203,35 +203,39 @@ def _value(texts: Sequence[str], setting: Setting) -> str:
     return "\n".join(filter(None, parts))
 
 
-def _range(texts: Sequence[str], section: str, kinds: Sequence[ini_lines.Line]) -> tuple[int, int] | None:
+def _range(
+    texts: Sequence[str], section: str, kinds: Sequence[ini_lines.Line], syntax: ini_lines.Syntax
+) -> tuple[int, int] | None:
     """Return the numbers of the first line of the last section with a name, and of the one after it."""
     starts = [0] if section == "" else []
     headers = [number for number, line in enumerate(kinds) if line.kind == "header"]
-    starts += [number + 1 for number in headers if ini_lines.section(texts[number]) == section]
+    starts += [
+        number + 1 for number in headers if syntax.section(ini_lines.section(texts[number])) == syntax.section(section)
+    ]
     if not starts:
         return None
     return starts[-1], next((number for number in headers if number >= starts[-1]), len(texts))
 
 
-def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], dialect: ini_lines.Dialect) -> None:
+def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_lines.Syntax) -> None:
     """Add a setting to its section, which is created if it does not exist."""
     section, setting = key
     texts = list(lines)
-    kinds = ini_lines.classify(texts, dialect)
+    kinds = ini_lines.classify(texts, syntax.dialect)
     new = Setting(0, -1)
-    bounds = _range(texts, section, kinds)
+    bounds = _range(texts, section, kinds, syntax)
     if bounds is None:
         if texts and texts[-1].strip():
             lines.append("")
         lines.append(f"[{section}]")
-        for text in _written([setting], new, should, dialect):
+        for text in _written([setting], new, should, syntax.dialect):
             lines.append(text)
         return
-    number, indent = bounds[0], ""
+    number, indent, names = bounds[0], "", {syntax.setting(setting)}
     for current in range(*bounds):
         comment = ini_lines.COMMENT.match(texts[current])
         inside = next((line.kind for line in kinds[current + 1 :] if line.kind != "other"), "") == "more"
-        if comment and not inside and _parse(texts[current][comment.end() :], {setting}):
+        if comment and not inside and _parse(texts[current][comment.end() :], names, syntax):
             number, indent = current + 1, ""
             break
         if kinds[current].kind in {"setting", "more"}:
@@ -242,14 +246,14 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], dialect: ini_l
     # An indented header below a setting that is not indented would be a part of its value.
     if (depth := ini_lines.indentation(following)) > len(indent):
         indent = following[:depth]
-    for text in reversed(list(_written([indent + setting], new, should, dialect))):
+    for text in reversed(list(_written([indent + setting], new, should, syntax.dialect))):
         lines.insert(number, text)
 
 
-def _remove_if_empty(lines: files.Lines, section: str, dialect: ini_lines.Dialect) -> None:
+def _remove_if_empty(lines: files.Lines, section: str, syntax: ini_lines.Syntax) -> None:
     """Remove a section that has no lines but blank ones, with the blank line above it if it is the last one."""
     texts = list(lines)
-    bounds = _range(texts, section, ini_lines.classify(texts, dialect))
+    bounds = _range(texts, section, ini_lines.classify(texts, syntax.dialect), syntax)
     if section == "" or bounds is None or any(text.strip() for text in texts[slice(*bounds)]):
         return
     first = bounds[0] - 1

@@ -35,11 +35,9 @@ class Provider(BaseProvider):
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write UTF-8 as /etc/locale.gen does."""
         for resource in resources:
-            base, charset, modifier = _split(resource["name"])
-            if charset is not None and charset.lower() in {"utf8", "utf-8"}:
-                resource["name"] = f"{base}.UTF-8{f'@{modifier}' if modifier else ''}"
-            if resource.get("charset") is not None and resource["charset"].lower() in {"utf8", "utf-8"}:
-                resource["charset"] = "UTF-8"
+            resource["name"] = _canonical(resource["name"])
+            if resource.get("charset") is not None:
+                resource["charset"] = _canonical_charset(resource["charset"])
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
@@ -134,9 +132,23 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 
 
 def _entry(line: str) -> tuple[str, str] | None:
-    """Return the locale and the character set of a line, or None."""
+    """Return the locale and the character set of a line, in the form in which they are declared, or None."""
     words = line.split()
-    return (words[0], words[1]) if len(words) == 2 and not words[0].startswith("#") else None  # noqa: PLR2004 - see above
+    if len(words) != 2 or words[0].startswith("#"):  # noqa: PLR2004 - see above
+        return None
+    return _canonical(words[0]), _canonical_charset(words[1])
+
+
+def _canonical(name: str) -> str:
+    """Return a name with UTF-8 as /etc/locale.gen of the package has it."""
+    base, charset, modifier = _split(name)
+    if charset is None or _canonical_charset(charset) != "UTF-8":
+        return name
+    return f"{base}.UTF-8{f'@{modifier}' if modifier else ''}"
+
+
+def _canonical_charset(charset: str) -> str:
+    return "UTF-8" if charset.lower() in {"utf8", "utf-8"} else charset
 
 
 def _split(name: str) -> tuple[str, str | None, str | None]:

@@ -180,7 +180,12 @@ def _escape(text: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), text)
+    """Return a field with its octal escapes as bytes, of which each character of UTF-8 may have more than one."""
+    if "\\" not in text:
+        return text
+    content = text.encode("utf-8", "surrogateescape")
+    content = re.sub(rb"\\([0-3][0-7]{2})", lambda match: bytes([int(match[1], 8)]), content)
+    return files.printable(content.decode("utf-8", "surrogateescape"))
 
 
 def _canonical_path(path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ KERNEL = "/proc/sys/"
 OWN = "/etc/sysctl.d"
 #: The directories of settings: of files of one name the first directory's counts (sysctl.d(5)).
 DIRECTORIES = (OWN, "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d")
+#: A number or a range of numbers.
+NUMBERS = re.compile(r"([+-]?(?:0[xX][0-9a-fA-F]{1,16}|0[0-7]{0,21}|[1-9][0-9]{0,19}))(?:-([1-9][0-9]{0,9}))?")
 #: ``/`` and ``.`` change places between a parameter's name and its path.
 SWAP = str.maketrans("./", "/.")
 
@@ -47,7 +50,10 @@ class Provider(BaseProvider):
         live = is_.get("live")
         if live is None:
             return False, "is not set: the running kernel has no such parameter"
-        return live == should["value"] or (False, f"changed from {live} to {should['value']} in the running kernel")
+        return _is_same(live, should["value"]) or (
+            False,
+            f"changed from {live} to {should['value']} in the running kernel",
+        )
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the entries of the files in ``names``, or of those in ``/etc/sysctl.d``."""
@@ -155,7 +161,7 @@ def _row(name: str, target: str, value: str) -> Resource:
 def _set_live(name: str, value: str) -> None:
     """Set the value of the running kernel unless it has that. Raise ``OSError``, also for one that it refuses."""
     with suppress(PermissionError):
-        if _read_live(name) == value:
+        if _is_same(_read_live(name), value):
             return
     fd = os.open(_path(name), os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -166,6 +172,30 @@ def _set_live(name: str, value: str) -> None:
 
 def _read_live(name: str) -> str:
     return _words(Path(_path(name)).read_bytes().decode("utf-8", "replace"))
+
+
+def _is_same(live: str, value: str) -> bool:
+    """Return whether the kernel shows a value, perhaps in another spelling: ``0x3`` as 3, ``8080,8081`` as a range."""
+    return live == value or list(map(_numbers, live.split())) == list(map(_numbers, value.split()))
+
+
+def _numbers(word: str) -> Any:
+    """Return the ranges of numbers that a word of a value stands for, or the word itself if it has other text."""
+    parts = [NUMBERS.fullmatch(part) for part in word.split(",")]
+    ranges: list[list[int]] = []
+    for low, high in sorted((_number(match[1]), _number(match[2] or match[1])) for match in parts if match):
+        if ranges and low <= ranges[-1][1] + 1:
+            ranges[-1][1] = max(high, ranges[-1][1])
+        else:
+            ranges.append([low, high])
+    return ranges if all(parts) else word
+
+
+def _number(text: str) -> int:
+    """Return a number as the kernel reads it: decimal, octal after ``0``, hexadecimal after ``0x``."""
+    digits = text.lstrip("+-")
+    base = 16 if digits[:2].lower() == "0x" else 8 if digits[:1] == "0" else 10
+    return int(text, base)
 
 
 def _path(name: str) -> str:

@@ -31,6 +31,9 @@ Continuation lines are changed and removed with their setting. The path of the f
 - Other files: indented lines below a setting without a value, indented lines that cannot be settings, and lines after a
   blank and a backslash. If a line may be either, the setting is not changed, and the error names the line.
 
+A setting is found in each spelling that the program of the file takes for the same one: names in any case in files of
+configparser, git (sections too) and Samba (also without blanks), `-` and `_` in those of MySQL.
+
 A new file has mode 0644, or 0600 if a value is a secret. All changes of a file are one replacement, which keeps owner,
 mode, ACL and extended attributes. For files without `=` or `:` between name and value, such as `sshd_config`, use
 `file_line`.

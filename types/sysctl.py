@@ -13,7 +13,8 @@ A resource is an entry in a file as in sysctl.d(5), and the value in the running
 that the kernel refuses is an error and is not written. `ensure: absent` removes the entry, and an empty file; the
 kernel keeps its value until the next boot. Comments and other entries stay.
 
-Declare values as the kernel shows them (`sysctl NAME`); blanks and tabs are the same. A write-only parameter counts as
+Declare values as the kernel shows them (`sysctl NAME`). Blanks and tabs are the same, and so are other spellings of
+numbers that the kernel takes: `0x3` and 3, `8080,8081` and `8080-8081`. A write-only parameter counts as
 set if the file has its value.
 """,
     attributes={

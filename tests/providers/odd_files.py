@@ -149,6 +149,14 @@ ODD_MOUNTS = [
         b"LABEL=x /mnt/u ext4 noauto 0 2 # why  not",
         b"LABEL=x\t/mnt/u\text4\tnoauto\t0\t0 # why not",
     ),
+    OddFile(
+        MOUNTS,
+        b"tmpfs /mnt/caf\\303\\251 tmpfs noauto 0 0\ntmpfs /mnt/\\351 tmpfs noauto\ntmpfs /mnt/x\\011y tmpfs noauto",
+        "Mount[/mnt/caf\u00e9]",
+        {"ensure": "present", "options": "noauto,ro"},
+        b"tmpfs /mnt/caf\\303\\251 tmpfs noauto 0 0",
+        "tmpfs\t/mnt/caf\u00e9\ttmpfs\tnoauto,ro\t0\t0".encode(),
+    ),
     OddFile(MOUNTS, b"# UNCONFIGURED FSTAB FOR BASE SYSTEM\n"),
     OddFile(MOUNTS, b""),
 ]
@@ -344,6 +352,10 @@ ODD_FILES = [
     ),
     OddFile(
         "/etc/locale.gen", b"# de_DE.UTF-8 UTF-8\n  en_US.UTF-8   UTF-8  # why\nC.UTF-8 UTF-8\nxx\ncaf\xe9 UTF-8\n"
+    ),
+    OddFile(
+        "/etc/locale.gen",
+        b"# en_US.UTF-8 UTF-8\nen_US.utf8 UTF-8\n en_US.UTF8 utf-8\nde_DE ISO-8859-1\nxx.utf8@e UTF-8",
     ),
     OddFile(f"{ALTERNATIVES}/odd", b"auto\n/usr/bin/odd\n\n/bin/true\n10\n\n"),
     OddFile(

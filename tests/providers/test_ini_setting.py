@@ -279,6 +279,61 @@ def test_several_lines_are_refused_where_no_program_reads_them(tmp_path: Path) -
     assert path.read_text() == "[Service]\nRestart=no\n"
 
 
+#: A file, the setting, the content before, the new value (None: absent), and the content after.
+SPELLED: dict[str, tuple[str, str, str, str | None, str]] = {
+    "pip": ("pip.conf", "global:index-url", "[global]\nIndex-URL = a\n", "b", "[global]\nIndex-URL = b\n"),
+    "a section of pip": (
+        "pip.conf",
+        "global:timeout",
+        "[Global]\ntimeout = 1\n",
+        "2",
+        "[Global]\ntimeout = 1\n\n[global]\ntimeout = 2\n",
+    ),
+    "git absent": (".gitconfig", "core:autocrlf", "[Core]\n\tautoCRLF = true\n[a]\nb = 1\n", None, "[a]\nb = 1\n"),
+    "a part of git in quotes": (
+        ".gitconfig",
+        'Remote "a":URL',
+        '[remote "A"]\nurl = x\n[REMOTE "a"]\nUrl = y\n',
+        "z",
+        '[remote "A"]\nurl = x\n[REMOTE "a"]\nUrl = z\n',
+    ),
+    "mysql": (
+        "my.cnf",
+        "mysqld:max_connections",
+        "[mysqld]\nmax-connections=1\n",
+        "2",
+        "[mysqld]\nmax-connections=2\n",
+    ),
+    "samba": ("smb.conf", "global:logfile", "[Global]\n Log File = /x\nb = 1\n", None, "[Global]\nb = 1\n"),
+    "samba, a comment": (
+        "smb.conf",
+        "global:log file",
+        "[Global]\n;Log File =\n",
+        "1",
+        "[Global]\n;Log File =\nlog file = 1\n",
+    ),
+    "systemd, where the case counts": (
+        "app.service",
+        "Service:nice",
+        "[Service]\nNice=5\n",
+        "1",
+        "[Service]\nNice=5\nnice = 1\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SPELLED)
+def test_a_setting_is_found_in_each_spelling_that_its_program_takes(tmp_path: Path, case: str) -> None:
+    """A second line for it would stop pip, and an absent one would stay."""
+    name, location, before, value, after = SPELLED[case]
+    path = tmp_path / name
+    path.write_text(before)
+    section, setting = location.split(":")
+    declared: dict[str, Any] = {"ensure": "absent"} if value is None else {"value": value}
+    converge({"Ini_setting[a]": {"path": str(path), "section": section, "setting": setting, **declared}})
+    assert path.read_text() == after
+
+
 PART = st.sampled_from(
     ["k0 = 1", "k1 = a", "k2 =", "k3 :", "  x", "    y = 2", "\tz", "# c", "  ; d", "", "k4=v", "  [n]"]
 )
@@ -297,7 +352,7 @@ def test_python_reads_what_is_declared_and_everything_else_as_before(
         return
     lines = Lines(content.encode())
     should = None if value is None else {"value": value, "key_val_separator": " = "}
-    ini.edit(lines, {("s", setting): should}, "indented")
+    ini.edit(lines, {("s", setting): should}, ini.ini_lines.syntax("/srv/tox.ini"))
     after = parsed(lines.content.decode())
     if value is not None:
         assert after.setdefault("s", {}).pop(setting) == value.split("\n")

@@ -77,6 +77,15 @@ def test_a_locale_with_another_character_set_stays() -> None:
     assert usable() == ["ra_XA.utf8"]
 
 
+def test_a_line_in_another_spelling_is_the_locale_s() -> None:
+    """It is kept where it is, listed once, and removed; a listing of it is no error of the provider."""
+    LIST.write_text("ra_XA.utf8 UTF-8\nra_XB.UTF8 utf8 # why\n")
+    converge({"Locale[ra_XA.UTF-8]": {}})
+    assert LIST.read_text() == "ra_XA.utf8 UTF-8\nra_XB.UTF8 utf8 # why\n"
+    assert run({"Locale[ra_XA.utf8]": {"ensure": "absent"}})[0].summary.deleted == 1
+    assert (LIST.read_text(), usable()) == ("ra_XB.UTF8 utf8 # why\n", [])
+
+
 def test_a_line_of_the_package_becomes_a_comment_again() -> None:
     """So that an administrator finds it where it was."""
     LIST.write_text(TEXT.replace("# de_DE", "de_DE"))

@@ -12,7 +12,7 @@ from resource_api import ManifestError, Runtime
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests.bundled import directory_of_nobody
-from tests.providers.applied import REGISTRY, run, warned
+from tests.providers.applied import REGISTRY, converge, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +25,7 @@ pytestmark = [
 ]
 
 FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+RESERVED = FORWARD.with_name("ip_local_reserved_ports")
 FILE = Path("/etc/sysctl.d/99-resource-api.conf")
 OTHERS = b"; ours\n# by hand\n-net.ipv4.ip_forward=1\nnet/ipv4/tcp_syncookies  =  1\nnonsense"
 
@@ -32,7 +33,7 @@ OTHERS = b"; ours\n# by hand\n-net.ipv4.ip_forward=1\nnet/ipv4/tcp_syncookies  =
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     """Restore the kernel's values and the files."""
-    before = {path: path.read_text() for path in (FORWARD, *FORWARD.parent.glob("tcp_[rs]*"))}
+    before = {path: path.read_text() for path in (FORWARD, *FORWARD.parent.glob("tcp_[frs]*"), RESERVED)}
     yield
     for path, text in before.items():
         if path.read_text() != text:
@@ -52,6 +53,27 @@ def test_a_parameter_is_set_in_the_kernel_and_in_a_file() -> None:
     assert (FORWARD.read_text(), FILE.read_text()) == ("1\n", "net.ipv4.tcp_rmem = 4096 8192 16384\n")
     assert run({"Sysctl[net.ipv4.tcp_rmem]": {"ensure": "absent"}})[0].summary.deleted == 1
     assert not FILE.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "live", "drift"),
+    [
+        ("ip_local_reserved_ports", "8080,8081,9000", "8080-8081,9000", "8080"),
+        ("ip_local_reserved_ports", "9000,8000-8010,8005-8020", "8000-8020,9000", "8000-8021,9000"),
+        ("tcp_fastopen", "0x3", "3", "1"),
+        ("tcp_retries2", "014", "12", "14"),
+        ("tcp_rmem", "0x1000 010000 4096", "4096 4096 4096", "4096 4096 4097"),
+    ],
+)
+def test_a_value_may_be_spelled_as_the_kernel_does_not_show_it(name: str, value: str, live: str, drift: str) -> None:
+    """It is set, the next plan is empty, and another value is drift."""
+    path = FORWARD.with_name(name)
+    declared = {f"Sysctl[net.ipv4.{name}]": {"value": value}}
+    converge(declared)
+    assert path.read_text().split() == live.split()
+    path.write_text(drift)
+    assert run(declared)[0].summary.updated == 1
+    assert path.read_text().split() == live.split()
 
 
 def test_a_drifted_value_of_the_running_kernel_is_set_again() -> None:
