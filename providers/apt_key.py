@@ -16,13 +16,13 @@ from urllib.parse import unquote
 
 from lib import listing, prerequisites
 from lib.whole_directory import WholeDirectory
-from resource_api import Command, ResourceError, SimpleProvider, files
+from resource_api import Command, CommandError, Problem, ResourceError, SimpleProvider, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from lib.whole_directory import Copy
-    from resource_api import CommandResult, Context, Problem, Resource
+    from resource_api import CommandResult, Context, Resource
 
 TRUSTED = Path("/etc/apt/trusted.gpg.d")
 LEGACY = Path("/etc/apt/trusted.gpg")
@@ -80,8 +80,11 @@ class Provider(SimpleProvider):
         return rows
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that a keyring cannot be replaced or removed; of a new key by its fingerprint alone."""
+        """Yield that a keyring cannot be replaced or removed, by the fingerprint alone; and why a new key fails."""
         added = prerequisites.present(changes)
+        missing = list(prerequisites.missing_program(None, "gpg", needs="Package[gpg]"))
+        for name, should in added.items():
+            yield from ((name, problem) for problem in missing or self._refusal(name, should))
         yield from prerequisites.written_in_place({name: str(TRUSTED / f"{name}.asc") for name in added})
         removed = [name for name in changes if name not in added]
         mounted = files.mount_points() if removed else ()
@@ -99,6 +102,16 @@ class Provider(SimpleProvider):
         """Trust the key that ``name`` identifies, and no other key of its source."""
         if len(name) < FINGERPRINT:
             context.warning("Anybody can create a key with such a short ID; use its fingerprint as the title")
+        file_name, key = self._keyring(name, should)
+        self._directory.verify({file_name: key})
+        files.replace(str(TRUSTED / file_name), key, mode=0o644, uid=0, gid=0)
+
+    @property
+    def _directory(self) -> WholeDirectory:
+        return WholeDirectory(str(TRUSTED), str(LEGACY), "", self._errors)
+
+    def _keyring(self, name: str, should: Mapping[str, Any]) -> tuple[str, bytes]:
+        """Return the file name of a new key and its content. Raise ``ResourceError`` where its source lacks it."""
         with _home() as home:
             source = home / "given"
             source.write_bytes(_content(should))
@@ -110,10 +123,18 @@ class Provider(SimpleProvider):
                 msg = f"the source does not contain the key, but {', '.join(keys) or 'no public key'}"
                 raise ResourceError(msg)
             fingerprint = matching[0].fingerprint
-            key = self._export(home, source, [fingerprint], armor=True)
-        name = f"{fingerprint}.asc"
-        WholeDirectory(str(TRUSTED), str(LEGACY), "", self._errors).verify({name: key})
-        files.replace(str(TRUSTED / name), key, mode=0o644, uid=0, gid=0)
+            return f"{fingerprint}.asc", self._export(home, source, [fingerprint], armor=True)
+
+    def _refusal(self, name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield that the source lacks a new key, or the errors that it causes; nothing is fetched for a plan."""
+        if str(should.get("source")).startswith("http"):
+            return
+        try:
+            file_name, key = self._keyring(name, should)
+        except (CommandError, ResourceError) as error:
+            yield Problem("content" if should.get("content") else "source", str(error))
+        else:
+            yield from (Problem(None, message) for _, message in self._directory.refusals({file_name: key}))
 
     def delete(self, _context: Context, name: str) -> None:
         """Remove the key from every file that contains it; a file without any other key is removed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from lib import deb822, file_parts, prerequisites
 from lib.sensitive import new_mode, reveal
 from lib.whole_directory import WholeDirectory
-from resource_api import BaseProvider, Command, files
+from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from lib.whole_directory import Copy
-    from resource_api import Change, Context, Problem, Resource
+    from resource_api import Change, Context, Resource
 
 DIRECTORY = Path("/etc/apt/preferences.d")
 MAIN = "/etc/apt/preferences"
@@ -57,8 +58,18 @@ class Provider(BaseProvider):
         return context.accepted(_row(name, fields) for name, fields in records)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield that a file cannot be replaced or removed."""
-        return prerequisites.of_files(changes, path_of=_path, follow=True)
+        """Yield that a file cannot be replaced or removed, and the errors of priorities that apt refuses."""
+        yield from prerequisites.of_files(changes, path_of=_path, follow=True)
+        contents: dict[str, bytes | None] = {}
+        for name, should in prerequisites.present(changes).items():
+            with suppress(OSError, ResourceError):
+                contents[Path(_path(name)).name] = deb822.edited(_path(name), _edits(reveal(should)))
+        for file_name, message in self._directory.refusals(contents):
+            yield file_name.removesuffix(SUFFIX), Problem(None, message)
+
+    @property
+    def _directory(self) -> WholeDirectory:
+        return WholeDirectory(str(DIRECTORY), MAIN, "", self._errors)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Have apt read all priorities as they will be, then edit or remove the file of each."""
@@ -68,7 +79,7 @@ class Provider(BaseProvider):
         if edits:
             contents = {path: deb822.edited(path, edit) for path, edit in edits.items()} | dict.fromkeys(removed)
             by_name = {Path(path).name: content for path, content in contents.items()}
-            WholeDirectory(str(DIRECTORY), MAIN, "", self._errors).verify(by_name)
+            self._directory.verify(by_name)
         with files.Batch() as batch:
             for path, edit in edits.items():
                 file_parts.edit_file(path, partial(deb822.edit, declared=edit), new_mode(present[path].should))

@@ -89,7 +89,17 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a repository, apt and its keyring, and other files that name it too."""
-        return prerequisites.of_files(changes, self._missing, _path, follow=True)
+        yield from prerequisites.of_files(changes, self._missing, _path, follow=True)
+        texts: dict[str, bytes | None] = {}
+        for name, should in prerequisites.present(changes).items():
+            with suppress(OSError, ResourceError):
+                texts[f"{name}{SUFFIX}"] = deb822.edited(_path(name), _edits(name, reveal(should)))
+        for file_name, message in self._directory.refusals(texts):
+            yield file_name.removesuffix(SUFFIX), Problem(None, message)
+
+    @property
+    def _directory(self) -> WholeDirectory:
+        return WholeDirectory(DIRECTORY, MAIN, "", self._errors)
 
     def _missing(self, name: str, should: Mapping[str, Any]) -> list[Problem]:
         signed_by = should.get("signed_by") or ""
@@ -105,7 +115,7 @@ class Provider(BaseProvider):
         contents = {name: deb822.edited(_path(name), edit) for name, edit in edits.items()}
         if contents:
             changed = {f"{name}{SUFFIX}": contents.get(name) for name in declared}
-            WholeDirectory(DIRECTORY, MAIN, "", self._errors).verify(changed)
+            self._directory.verify(changed)
         self._fetch({name: content for name, content in contents.items() if declared[name]["update"]})
         for name, edit in edits.items():
             file_parts.edit_file(_path(name), partial(deb822.edit, declared=edit), new_mode(declared[name]))
@@ -138,7 +148,7 @@ class Provider(BaseProvider):
     def _errors(self, copy: Copy) -> list[str]:
         """Return apt's errors about the repositories of a copy of the directory."""
         options = ("-o", f"Dir::Etc::sourcelist={copy.main}", "-o", f"Dir::Etc::sourceparts={copy.directory}")
-        result = self.apt_get.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
+        result = self.reading.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
         lines = [line.removeprefix(ERROR) for line in result.stderr.splitlines() if line.startswith(ERROR)]
         return [line for line in lines if line != UNREADABLE]
 

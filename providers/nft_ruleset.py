@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from contextlib import suppress
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, listing, prerequisites, program_checked_files
 from lib.sensitive import reveal
-from lib.whole_directory import WholeDirectory
+from lib.whole_directory import WholeDirectory, stage
 from resource_api import BaseProvider, Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from lib.whole_directory import Copy
     from resource_api import Change, Context, Resource
@@ -108,17 +110,24 @@ class Provider(BaseProvider):
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that nft is missing, or else the error of a text that it refuses."""
         missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
-        return prerequisites.of_files(changes, lambda _path, should: missing or self._refusal(should))
+        return prerequisites.of_files(changes, lambda path, should: missing or self._refusal(path, should))
 
-    def _refusal(self, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield the error of a text that nft refuses; nothing where this user cannot make an empty namespace."""
+    def _refusal(self, path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield the error of a text that nft refuses, or that another file forbids.
+
+        Yield nothing where this user cannot make an empty namespace.
+        """
         content = reveal(should.get("content"))
+        if not isinstance(content, str):
+            return
         try:
-            if isinstance(content, str):
-                self._expected(content)
+            self._expected(content)
+            self._verify(path, content, TemporaryDirectory)
         except CommandError as error:
             if ERROR.match(error.stderr):
                 yield Problem("content", _reason(error))
+        except ResourceError as error:
+            yield Problem("content", str(error))
 
     def _package(self, path: str) -> str | None:
         """Return the package that a file belongs to, or None where it belongs to none."""
@@ -132,7 +141,9 @@ class Provider(BaseProvider):
                     return match[1]
         return None
 
-    def _verify(self, path: str, content: str) -> None:
+    def _verify(
+        self, path: str, content: str, temporary_directory: Callable[[], AbstractContextManager[str]] = stage
+    ) -> None:
         """Raise ``ResourceError`` for a content that another file forbids: one with its tables, or read with it."""
         directory, _, name = path.rpartition("/")
         for ruleset in listing.matching(directory, "*.nft"):
@@ -144,13 +155,18 @@ class Provider(BaseProvider):
                     f"{ruleset} has the table {min(both)} too, and would lose its rules; put all of them into one file"
                 )
                 raise ResourceError(msg)
-        self._verify_directory(path, content.encode())
+        self._verify_directory(path, content.encode(), temporary_directory)
 
-    def _verify_directory(self, path: str, content: bytes | None) -> None:
+    def _verify_directory(
+        self,
+        path: str,
+        content: bytes | None,
+        temporary_directory: Callable[[], AbstractContextManager[str]] = stage,
+    ) -> None:
         """Raise ``ResourceError`` where the main file could not be loaded with a new content, or without it (None)."""
         directory, _, name = path.rpartition("/")
         if path != FILE and f"{directory}/".encode() in (files.read_content(FILE) or b""):
-            WholeDirectory(directory, FILE, 'include "{}/*"', self._errors).verify({name: content})
+            WholeDirectory(directory, FILE, 'include "{}/*"', self._errors).verify({name: content}, temporary_directory)
 
     def _errors(self, copy: Copy) -> list[str]:
         """Return nft's errors about a copy of the rules, in an empty network namespace."""

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites, protected_file
-from resource_api import BaseProvider, Problem, files
+from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -79,23 +79,35 @@ class Provider(BaseProvider):
         """Read the certificates in ``names``."""
         return protected_file.read_all(context, names, "a certificate", partial(context.derived, _describe))
 
-    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites: the directory, owner and group, and the files for the certificate."""
+    def preflight(self, context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield the missing prerequisites: the directory, owner and group, and the files; or why none can be issued."""
         return prerequisites.of_files(
-            changes,
-            lambda path, should: [
-                *prerequisites.missing_module("cryptography", "Package[python3-cryptography]"),
-                *prerequisites.missing_place(path, should),
-                *prerequisites.missing_file("csr", should.get("csr")),
-                *prerequisites.missing_made_file("private_key", should.get("private_key"), "X509_key"),
-                *prerequisites.missing_made_file("ca_key", should.get("ca_key"), "X509_key"),
-                *prerequisites.missing_made_file("ca_certificate", should.get("ca_certificate"), "X509_certificate"),
-            ],
+            changes, lambda path, should: [*_missing(path, should)] or self._refusal(context, path, should)
         )
+
+    def _refusal(self, context: Context, path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield the reason why a certificate cannot be issued from its files."""
+        if should.keys().isdisjoint({"private_key", "csr"}) or ("ca_certificate" in should) != ("ca_key" in should):
+            return  # a value is not known yet
+        try:
+            present = _describe(protected_file.content(path)) if os.path.lexists(path) else None
+            _content(self, context, path, present, should)
+        except (OSError, ResourceError) as error:
+            yield Problem(None, files.describe_error(error, path))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Issue or remove certificates, or change their permissions."""
         protected_file.write_all(context, changes, partial(_content, self, context))
+
+
+def _missing(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the missing prerequisites of a certificate."""
+    yield from prerequisites.missing_module("cryptography", "Package[python3-cryptography]")
+    yield from prerequisites.missing_place(path, should)
+    yield from prerequisites.missing_file("csr", should.get("csr"))
+    yield from prerequisites.missing_made_file("private_key", should.get("private_key"), "X509_key")
+    yield from prerequisites.missing_made_file("ca_key", should.get("ca_key"), "X509_key")
+    yield from prerequisites.missing_made_file("ca_certificate", should.get("ca_certificate"), "X509_certificate")
 
 
 def _issuing() -> ModuleType:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites, protected_file
 from lib.sensitive import shown_by_mode
-from resource_api import BaseProvider, Problem, files
+from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -60,18 +61,27 @@ class Provider(BaseProvider):
         return protected_file.read_all(context, names, "a key", partial(context.derived, _inside))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of a key: the directory, its owner, its group."""
-        return prerequisites.of_files(
-            changes,
-            lambda path, should: [
-                *prerequisites.missing_module("cryptography", "Package[python3-cryptography]"),
-                *prerequisites.missing_place(path, should),
-            ],
-        )
+        """Yield the missing prerequisites of a key: the directory, its owner, its group; or that it is unreadable."""
+        return prerequisites.of_files(changes, lambda path, should: [*_missing(path, should)] or _refusal(path, should))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Generate, encrypt or remove keys, or change their permissions."""
         protected_file.write_all(context, changes, _content)
+
+
+def _missing(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the missing prerequisites of a key."""
+    yield from prerequisites.missing_module("cryptography", "Package[python3-cryptography]")
+    yield from prerequisites.missing_place(path, should)
+
+
+def _refusal(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the reason why a present key cannot be read with the declared passphrase."""
+    if should.get("passphrase") is not None and os.path.lexists(path):
+        try:
+            _x509().read_key(path, should["passphrase"])
+        except ResourceError as error:
+            yield Problem("passphrase", files.describe_error(error, path))
 
 
 def _x509() -> ModuleType:

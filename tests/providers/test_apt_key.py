@@ -302,9 +302,11 @@ def test_what_is_no_key_is_a_warning_with_its_file(keys: Keys, name: str, conten
 def test_a_key_that_apt_would_not_find_is_refused_with_the_file_that_hides_it(keys: Keys) -> None:
     """All keyrings are read one after another, as if they were one."""
     (TRUSTED / "0.gpg").write_bytes(BROKEN)
-    reason = error(apply(keys.good, content=keys.export(keys.good).decode()))
+    content = keys.export(keys.good).decode()
     path = TRUSTED / f"{keys.good}.asc"
-    assert reason == f"{path}: apt does not find the key {keys.good} of it (together with {TRUSTED}/0.gpg)"
+    message = f"{path}: apt does not find the key {keys.good} of it (together with {TRUSTED}/0.gpg)"
+    assert warned({f"Apt_key[{keys.good}]": {"content": content}}) == [message]
+    assert error(apply(keys.good, content=content)) == message
     assert not path.exists()
 
 

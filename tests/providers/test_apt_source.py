@@ -104,6 +104,7 @@ def test_another_file_with_the_repository_and_other_options_is_named(path: Path,
     (DIRECTORY / "other.sources").write_text(SOURCE.replace("a.example", "b.example"))
     declared = {"uris": ["http://a.example/x"], "suites": ["stable"], "components": ["main"], "update": False}
     option = {"options": {"Trusted": True}} if "Trusted" in text else {"signed_by": KEY}
+    assert [item for item in warned({"Apt_source[ra-test]": {**declared, **option}}) if f"with {path})" in item]
     reason = error(apply("ra-test", **declared, **option))
     assert reason.startswith("Conflicting values set for option ")
     assert reason.endswith(f"(together with {path})")

@@ -197,8 +197,9 @@ def test_a_table_that_another_file_has_is_refused_with_its_file(path: Path) -> N
     second.write_text("table inet ra-test { chain more { accept; }; }\n")
     nft("-f", str(second))
     before = nft("list", "ruleset")
-    error = reason(run({f"Nft_ruleset[{path}]": {"content": RULES}})[0])
-    assert error == f"{second} has the table inet ra-test too, and would lose its rules; put all of them into one file"
+    message = f"{second} has the table inet ra-test too, and would lose its rules; put all of them into one file"
+    assert warned({f"Nft_ruleset[{path}]": {"content": RULES}}) == [message]
+    assert reason(run({f"Nft_ruleset[{path}]": {"content": RULES}})[0]) == message
     assert (nft("list", "ruleset"), path.exists()) == (before, False)
 
 
@@ -211,7 +212,9 @@ def test_a_name_that_another_file_defines_is_refused_with_its_file() -> None:
     (directory / "a.nft").write_text("define RA_TEST = 1\n")
     (directory / "broken.nft").write_text("rubbish\n")
     mine = f"Nft_ruleset[{directory}/ra-test.nft]"
-    error = reason(run({mine: {"content": f"define RA_TEST = 2\n{RULES}"}})[0])
+    wrong = {mine: {"content": f"define RA_TEST = 2\n{RULES}"}}
+    error = reason(run(wrong)[0])
+    assert warned(wrong) == [error]
     assert error.startswith(f"{directory}/ra-test.nft:1:8-14: Error: redefinition of symbol 'RA_TEST'")
     assert error.endswith(f"(together with {directory}/a.nft)")
     assert (nft("list", "tables"), (directory / "ra-test.nft").exists()) == ("", False)

@@ -10,7 +10,7 @@ import pytest
 from resource_api import ManifestError, Runtime
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests.bundled import directory_of_nobody
-from tests.providers.applied import REGISTRY, reason, run
+from tests.providers.applied import REGISTRY, reason, run, warned
 from tests.providers.parts_of_files import WholeFiles
 
 if TYPE_CHECKING:
@@ -146,8 +146,13 @@ def test_what_cannot_be_signed_is_said(tmp_path: Path, authority: dict[str, Any]
     assert reason(run({reference: {"subject": {"CN": "a"}}})[0]) == "cannot be issued without a private_key or a csr"
     run({f"X509_key[{tmp_path}/key]": {}})
     wrong = {"private_key": f"{tmp_path}/key", **signed_in(tmp_path), "ca_key": f"{tmp_path}/key"}
-    assert reason(run({reference: wrong})[0]) == f"'{tmp_path}/key' is not the key of '{tmp_path}/ca.pem'"
+    message = f"'{tmp_path}/key' is not the key of '{tmp_path}/ca.pem'"
+    assert (warned({reference: wrong}), reason(run({reference: wrong})[0])) == ([message], message)
+    wrong = {"private_key": f"{tmp_path}/ca.key"}
+    message = f"'{tmp_path}/ca.key': is encrypted, and no passphrase is declared"
+    assert (warned({reference: wrong}), reason(run({reference: wrong})[0])) == ([message], message)
     wrong = {"private_key": f"{tmp_path}/key", "alt_names": ["IP:300.1.1.1"]}
+    assert "alt_names: 'IP:300.1.1.1' cannot be in a certificate" in "".join(warned({reference: wrong}))
     assert "alt_names: 'IP:300.1.1.1' cannot be in a certificate" in reason(run({reference: wrong})[0])
     assert not path.exists()
 

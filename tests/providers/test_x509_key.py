@@ -11,7 +11,7 @@ import pytest
 from resource_api import ManifestError, Runtime
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests.bundled import directory_of_nobody
-from tests.providers.applied import REGISTRY, reason, run
+from tests.providers.applied import REGISTRY, reason, run, warned
 from tests.providers.parts_of_files import WholeFiles
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ def test_a_key_is_encrypted_in_place(tmp_path: Path) -> None:
     assert run(declared)[0].exit_code == 0
     second = {f"X509_key[{path}]": {"type": "ec", "passphrase": "another-one"}}
     assert "is encrypted with another passphrase" in reason(run(second)[0])
+    third = {f"X509_key[{path}]": {"passphrase": "another-one", "mode": "0640"}}
+    assert warned(third) == [f"'{path}': is encrypted with another passphrase"]
 
 
 def test_a_key_is_never_replaced_silently(tmp_path: Path) -> None:
