@@ -33,6 +33,12 @@ def read(path: str) -> dict[str, str]:
     return {field.name.lower(): files.printable(field.value) for field in _only(files.read_lines(path))}
 
 
+def read_all(path: str) -> list[dict[str, str]]:
+    """Return the fields of each paragraph of a file, as ``read`` does of the only one."""
+    paragraphs = _paragraphs(files.read_lines(path))
+    return [{field.name.lower(): files.printable(field.value) for field in fields} for fields in paragraphs]
+
+
 def read_each(
     context: Context, names: Collection[str] | None, listed: Callable[[], Iterable[str]], path: Callable[[str], str]
 ) -> Iterator[tuple[str, dict[str, str]]]:
@@ -77,7 +83,9 @@ def edit(lines: files.Lines, declared: Mapping[str, str]) -> None:
     for field in reversed(fields):
         value = values.get(field.name.lower(), field.value)
         if value.split() != field.value.split():
-            file_parts.remove_lines(lines, range(field.start, field.stop))
+            # A comment among the lines of a value stays, below the new one.
+            numbers = [number for number in range(field.start, field.stop) if not lines[number].startswith("#")]
+            file_parts.remove_lines(lines, numbers)
             _insert(lines, field.start, _format(field.name, value) if value else [])
 
 

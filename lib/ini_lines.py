@@ -7,11 +7,14 @@ known by the path of its file; in another one a line is a continuation only wher
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
+from resource_api import ResourceError, files
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     Dialect = Literal["indented", "backslash", "single", "unknown"]
 
@@ -51,6 +54,15 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
 }
 #: A section of git: its name, and a part in quotes whose case counts.
 SUBSECTION = re.compile(r'([^\s"]*)(.*)', re.DOTALL)
+
+
+#: Settings of systemd that may be repeated, of which each adds to the former ones.
+ADDING = re.compile(
+    r"(Exec|Condition|Assert|Listen|On[A-Z]|Environment|Path[A-Z]|IPAddress|(Load|Set)Credential|Restrict|SystemCall).*"
+    r"|.*(Paths|Allow|Deny|Groups|Filter)|(Runtime|State|Cache|Logs|Configuration)Directory"
+    r"|After|Before|Requires|Requisite|Wants|BindsTo|PartOf|Upholds|Conflicts|RequiresMountsFor|Documentation|Also|Alias"
+    r"|WantedBy|RequiredBy|PassEnvironment|UnsetEnvironment|JoinsNamespaceOf|PropagatesReloadTo|DNS|Domains|NTP|Address"
+)
 
 
 class Line(NamedTuple):
@@ -148,6 +160,39 @@ def _has_backslash(texts: Sequence[str], number: int, kind: Dialect) -> tuple[bo
     if kind == "backslash" or text[:-1] != text[:-1].rstrip() or not separate:
         return True, ""
     return False, "ends with a backslash, after which the next line may be a part of its value"
+
+
+def later_values(
+    paths: Iterable[str], declared: Mapping[tuple[str, str], str], syntax: Syntax
+) -> Iterator[tuple[tuple[str, str], str, str]]:
+    """Yield (key, path, value) of each declared setting that a file gives another value, with the last such file.
+
+    A key is a section and a setting; ``paths`` are in the order in which the program reads them, which takes the last
+    value. A setting that systemd adds to the former ones is passed over, unless an empty one clears these.
+    """
+    keys = {(syntax.section(section), syntax.setting(setting)): (section, setting) for section, setting in declared}
+    values: dict[tuple[str, str], tuple[str, str]] = {}
+    for path in paths:
+        with suppress(OSError, ResourceError):
+            for form, value in settings(list(files.read_lines(path)), syntax):
+                adds = value and syntax.dialect == "backslash" and ADDING.fullmatch(form[1])
+                if form in keys and not adds:
+                    values[keys[form]] = path, value
+    yield from ((key, path, value) for key, (path, value) in values.items() if value != declared[key])
+
+
+def settings(texts: Sequence[str], syntax: Syntax) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield the section and the name of each setting that has a value or an empty one, and the value."""
+    current, name, value = "", "", ""
+    for line, text in zip([*classify(texts, syntax.dialect), Line("header")], [*texts, ""], strict=True):
+        if line.kind == "more":
+            value = f"{value.removesuffix(chr(92)).strip()} {text.strip()}"
+        elif line.kind != "other":
+            if name:
+                yield (current, syntax.setting(name)), value.strip()
+            current = syntax.section(section(text)) if line.kind == "header" else current
+            name, _, value = (text if line.kind == "setting" else "").partition("=")
+            name = name.strip()
 
 
 def indentation(text: str) -> int:

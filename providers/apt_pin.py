@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import deb822, file_parts, prerequisites
+from lib import deb822, file_parts, listing, prerequisites
 from lib.sensitive import new_mode, reveal
 from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
@@ -66,6 +67,8 @@ class Provider(BaseProvider):
                 contents[Path(_path(name)).name] = deb822.edited(_path(name), _edits(reveal(should)))
         for file_name, message in self._directory.refusals(contents):
             yield file_name.removesuffix(SUFFIX), Problem(None, message)
+        for name, should in prerequisites.present(changes).items():
+            yield from ((name, problem) for problem in _earlier(name, reveal(should)))
 
     @property
     def _directory(self) -> WholeDirectory:
@@ -109,9 +112,35 @@ def _existing(name: str) -> Iterator[str]:
     return (path for path in candidates if os.path.lexists(path))
 
 
+def _earlier(name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the earlier records that count in place of a declared one: apt takes the first that matches a version."""
+    own = Path(_path(name)).name
+    earlier = [path for path in listing.matching(DIRECTORY) if path.name < own and _is_read(path.name)]
+    for path in (Path(MAIN), *earlier):
+        records = []
+        with suppress(OSError, ResourceError):
+            records = deb822.read_all(str(path))
+        for fields in records:
+            pin, priority = _pin(fields.get("pin", "")), fields.get("pin-priority", "")
+            packages = fields.get("package", "").split()
+            both = [package for package in should.get("packages", ()) if _is_among(package, packages)]
+            if both and pin in {should.get("pin"), "version *"} and priority != str(should.get("priority")):
+                message = f"{path} comes before it and gives {', '.join(both)} the priority {priority}, which counts"
+                yield Problem("priority", message, severity="warning")
+
+
+def _is_among(package: str, patterns: Iterable[str]) -> bool:
+    """Return whether one of the patterns is a package's name, or a pattern for it; ``*`` is for the unnamed ones."""
+    return any(text == package or (text != "*" and fnmatchcase(package, text)) for text in patterns)
+
+
+def _is_read(name: str) -> bool:
+    return name.endswith(SUFFIX) or "." not in name
+
+
 def _names() -> Iterable[str]:
     files_there = [path.name for path in DIRECTORY.iterdir()] if DIRECTORY.is_dir() else []
-    return sorted({name.removesuffix(SUFFIX) for name in files_there if name.endswith(SUFFIX) or "." not in name})
+    return sorted({name.removesuffix(SUFFIX) for name in files_there if _is_read(name)})
 
 
 def _row(name: str, fields: Mapping[str, str]) -> Resource:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import file_parts, ini_lines, validate_cmd
+from lib import file_parts, ini_lines, listing, validate_cmd
 from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, ResourceError, Sensitive, files
 
@@ -68,6 +68,7 @@ class Provider(BaseProvider):
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the missing prerequisites of a setting, as the directory of its file, and a value that is unclear."""
         yield from file_parts.missing(changes)
+        yield from _overridden(changes)
         for name in changes:
             with suppress(OSError):
                 settings = find(list(files.read_lines(name[0])), [name[1:]], ini_lines.syntax(name[0]))
@@ -77,6 +78,23 @@ class Provider(BaseProvider):
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, also after another file failed, and then raise the first failure."""
         file_parts.edit_lines(changes, edit, lambda path: {"syntax": ini_lines.syntax(path)})
+
+
+def _overridden(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+    """Yield the later files of a directory such as ``conf.d`` that give a declared setting another value."""
+    for path in {name[0]: None for name in changes}:
+        directory, _, own = path.rpartition("/")
+        if not directory.endswith(".d"):
+            continue
+        later = [str(file) for file in listing.matching(directory, f"*.{own.rpartition('.')[2]}") if file.name > own]
+        declared = {name[1:]: str(reveal(changes[name]["value"])) for name in changes if _is_set(name, path, changes)}
+        for key, file, value in ini_lines.later_values(later, declared, ini_lines.syntax(path)):
+            message = f"{file} comes after {path} and sets it to '{value}', which counts"
+            yield (path, *key), Problem("value", message, severity="warning")
+
+
+def _is_set(name: Name, path: str, changes: Mapping[Name, Mapping[str, Any]]) -> bool:
+    return name[0] == path and changes[name]["ensure"] == "present" and changes[name].get("value") is not None
 
 
 def edit(

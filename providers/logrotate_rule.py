@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import prerequisites, program_checked_files
+from lib import listing, prerequisites, program_checked_files
 from lib.whole_directory import WholeDirectory
-from resource_api import BaseProvider, Change, Command, Problem
+from resource_api import BaseProvider, Change, Command, Problem, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -72,7 +76,41 @@ class Provider(BaseProvider):
         output = self.logrotate.attempt("--debug", "--state", "/dev/null", "--", copy.main, log="debug").stderr
         errors = filter(None, map(ERROR.fullmatch, output.splitlines()))
         # It changes into the directory, and prints bare names.
-        return [f"{Path(copy.directory, line['file'])}{line['line']}: {line['text']}" for line in errors]
+        lines = [f"{Path(copy.directory, line['file'])}{line['line']}: {line['text']}" for line in errors]
+        return [*lines, *_later_duplicates(copy)]
+
+
+def _later_duplicates(copy: Copy) -> Iterator[str]:
+    """Yield the logs that two files name, of which one has a pattern: logrotate finds them once such a log exists."""
+    read = [Path(copy.main), *(path for path in listing.matching(copy.directory) if NAME.fullmatch(path.name))]
+    patterns = [
+        (path, text)
+        for path in read
+        for text in _patterns(files.read(os.path.realpath(path), program_checked_files.LARGEST))
+    ]
+    for (path, text), (second, pattern) in permutations(patterns, 2):
+        if path != second and text != pattern and not os.path.lexists(text) and _is_match(text, pattern):
+            yield f"{path}: duplicate log entry for {text}, which {second} rotates as {pattern}"
+
+
+def _patterns(content: bytes) -> Iterator[str]:
+    """Yield the paths of logs that a file names, outside of blocks and scripts."""
+    depth, script = 0, False
+    for line in content.decode("utf-8", "surrogateescape").splitlines():
+        word = line.strip()
+        if script or word in SCRIPTS:
+            script = word != "endscript"
+            continue
+        if not depth and word[:1] in {"/", '"', "'"}:
+            with suppress(ValueError):
+                yield from (text for text in shlex.split(word.partition("{")[0]) if text.startswith("/"))
+        depth += word.count("{") - word.count("}")
+
+
+def _is_match(path: str, pattern: str) -> bool:
+    """Return whether a pattern is for a path; ``*`` stops at a slash."""
+    parts, patterns = path.split("/"), pattern.split("/")
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 
 
 def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:

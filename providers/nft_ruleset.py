@@ -33,6 +33,12 @@ LARGEST = 16 * 1024 * 1024
 FLUSH = re.compile(r"^[ \t]*flush[ \t]+ruleset\b", re.MULTILINE)
 #: The usual form of a table.
 TABLE = re.compile(r"^[ \t]*(add[ \t]+)?table\b", re.MULTILINE)
+#: A set or map that packets or other programs fill, or that elements leave after a time, in a listing, to its elements.
+VOLATILE = re.compile(
+    r"^(\t(?:set|map) .* \{\n(?:\t\t(?!flags|elements).*\n)*\t\tflags .*(?:dynamic|timeout).*\n"
+    r"(?:\t\t(?!elements|\t).*\n)*)\t\telements = \{[^}]*\}\n",
+    re.MULTILINE,
+)
 #: Two programs in one namespace; the rules come from stdin.
 LOAD_AND_LIST = "nft --file - && nft --stateless list ruleset"
 
@@ -209,7 +215,8 @@ class Provider(BaseProvider):
 
 
 def split_tables(listing: str) -> dict[str, str]:
-    """Return the tables of a listing, as ``FAMILY NAME`` → text."""
+    """Return the tables of a listing, as ``FAMILY NAME`` → text, without elements that packets or time change."""
+    listing = VOLATILE.sub(r"\1", listing)
     tables: dict[str, str] = {}
     name = ""
     for line in listing.splitlines(keepends=True):

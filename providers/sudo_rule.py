@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import grp
+import pwd
 import re
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import file_parts, prerequisites
+from lib import file_parts, listing, prerequisites
 from lib.sensitive import reveal
 from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, Problem, files
@@ -30,6 +33,8 @@ RULE = re.compile(
     r"(?P<user>(?:\\.|[^\s\\])+)[ \t]+(?P<hosts>[^\s=(]+(?:,[ \t]*[^\s=(]+)*)[ \t]*=[ \t]*"
     r"(?:\((?P<runas>(?:\\.|[^()\\])*)\))?[ \t]*(?P<tags>(?:[A-Z_]+:[ \t]*)*)(?P<commands>[^:].*)"
 )
+#: The statement of the main file that reads the directory.
+INCLUDE = re.compile(r"^[@#]includedir[ \t]+/etc/sudoers\.d/?[ \t]*$", re.MULTILINE)
 COMMA = re.compile(r"(?<!\\),")
 #: The position of an error in visudo's output.
 POSITION = re.compile(r"\S+:\d+:\d+: ")
@@ -102,6 +107,8 @@ class Provider(BaseProvider):
         texts = {name: _text(name, None, should) for name, should in known.items()}
         for name, message in self._directory.refusals(_encoded(texts)):
             yield name, Problem("content" if changes[name].get("content") else "commands", message)
+        for name, message in _overridden(texts):
+            yield name, Problem("content" if changes[name].get("content") else "nopasswd", message, "warning")
 
     @property
     def _directory(self) -> WholeDirectory:
@@ -140,6 +147,53 @@ def _read(path: str) -> str | None:
     if status.st_uid or status.st_mode & stat.S_IWOTH or (status.st_gid and status.st_mode & stat.S_IWGRP):
         return None
     return files.read(path, LARGEST).decode("utf-8", "surrogateescape")
+
+
+def _overridden(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
+    """Yield the names of new texts with a rule that a later one takes the place of, and that one.
+
+    sudo takes the last rule that matches.
+    """
+    paths = {path.name: path for path in listing.matching(DIRECTORY) if NAME.fullmatch(path.name)}
+    lines = []
+    for name in sorted({*paths, *texts}):
+        with suppress(OSError):
+            text = texts[name] if name in texts else _read(str(paths[name]))
+            lines += [(name, f"{DIRECTORY}/{name}", line) for line in (text or "").split("\n")]
+    with suppress(OSError):
+        rest = INCLUDE.split(_read(MAIN) or "", maxsplit=1)[1:]
+        lines += [("", MAIN, line) for line in "".join(rest).split("\n")]
+    rules = [(name, path, line.strip(), rule) for name, path, line in lines if (rule := _parse(line))]
+    for number, (name, own, _, rule) in enumerate(rules):
+        for _, path, line, later in rules[number + 1 :] if name in texts else ():
+            if path != own and (effect := _effect(rule, later)):
+                yield name, f"{path} comes after it and has '{line}', which counts: {effect}"
+
+
+def _effect(rule: Mapping[str, Any], later: Mapping[str, Any]) -> str:
+    """Return the difference that a later rule makes for the commands of a rule, or an empty text."""
+    runas, later_runas = rule.get("runas") or "root", later.get("runas") or "root"
+    same_runas = runas == later_runas or later_runas.partition(":")[0] == "ALL"
+    same_hosts = "ALL" in later["hosts"] or not set(rule["hosts"]).isdisjoint(later["hosts"])
+    if not (same_runas and same_hosts and _is_for(later["user"], rule["user"])):
+        return ""
+    commands = [command for command in rule["commands"] if not command.startswith("!")]
+    if forbidden := [command for command in commands if f"!{command}" in later["commands"]]:
+        return f"it forbids {', '.join(forbidden)}"
+    common = [command for command in commands if command in later["commands"] or "ALL" in later["commands"]]
+    if not common or rule["nopasswd"] == later["nopasswd"]:
+        return ""
+    return f"sudo asks for {'a' if rule['nopasswd'] else 'no'} password for {', '.join(common)}"
+
+
+def _is_for(declared: str, user: str) -> bool:
+    """Return whether a rule for a user, a group (``%NAME``) or ``ALL`` is for a user too."""
+    if declared in {"ALL", user}:
+        return True
+    with suppress(KeyError):
+        group = grp.getgrnam(declared[1:]) if declared.startswith("%") else None
+        return group is not None and (user in group.gr_mem or pwd.getpwnam(user).pw_gid == group.gr_gid)
+    return False
 
 
 def _encoded(texts: Mapping[str, str | None]) -> dict[str, bytes | None]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from lib import listing, prerequisites, program_checked_files, systemd_units, whole_directory
+from lib import ini_lines, listing, prerequisites, program_checked_files, systemd_units, whole_directory
+from lib.sensitive import reveal
 from lib.services import short_name
 from resource_api import BaseProvider, Command, CommandError, Problem, ResourceError, SideEffect
 
@@ -23,6 +24,7 @@ DIRECTORY = "/etc/systemd/system"
 BOOTED = "/run/systemd/system"
 #: The directories with units of the distribution, of programs and of this start of the machine.
 OTHERS = ("/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+UNIT = ini_lines.syntax("a.service")
 #: The files that systemd reads.
 FILE = re.compile(r".+\.(service|socket|timer|target|path|mount|automount|swap|slice)(\.d/.+\.conf)?")
 
@@ -78,9 +80,11 @@ class Provider(BaseProvider):
             lambda _name, should: missing if should["ensure"] == "present" and should["verify"] else [],
             lambda name: f"{DIRECTORY}/{name}",
         )
+        complete = program_checked_files.complete(changes)
+        for name, change in complete.items():
+            yield from ((name, problem) for problem in _overridden(name, reveal(change.should["content"])))
         if missing:
             return
-        complete = program_checked_files.complete(changes)
         with program_checked_files.staged(complete, TemporaryDirectory) as stage:
             for name in [name for name, change in complete.items() if change.should["verify"]]:
                 yield from ((name, problem) for problem in self._refusal(stage, name))
@@ -175,6 +179,22 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
     for key, value in settings.items():
         for item in value if isinstance(value, (list, tuple)) else [value]:
             yield f"{key}={str(item).lower() if isinstance(item, bool) else item}\n"
+
+
+def _overridden(name: str, content: str) -> Iterator[Problem]:
+    """Yield the drop-ins that systemd reads after a file, and that give one of its settings another value."""
+    unit = _unit(name)
+    own = "" if unit == name else name.rpartition("/")[2]
+    # Of one name, the file in the first directory counts.
+    drop_ins: dict[str, str] = {}
+    for directory in (DIRECTORY, *OTHERS):
+        for drop_in in listing.matching(f"{directory}/{unit}.d", "*.conf"):
+            drop_ins.setdefault(drop_in.name, str(drop_in))
+    later = [drop_ins[file] for file in sorted(drop_ins) if file > own]
+    declared = dict(ini_lines.settings(content.split("\n"), UNIT))
+    for (_, setting), path, value in ini_lines.later_values(later, declared, UNIT):
+        message = f"{path} comes after it and sets {setting} to '{value}', which counts"
+        yield Problem("content", message, severity="warning")
 
 
 def _is_last(name: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from resource_api import ManifestError, Registry, Runtime
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
+from tests.providers.applied import warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,42 @@ def test_what_apt_does_not_understand_is_refused_and_another_file_does_not_matte
     for wrong in ({"priority": 0}, {"pin": "shape 1"}):
         with pytest.raises(ManifestError):
             apply("ra-test", **declared | wrong)
+
+
+@pytest.mark.parametrize(
+    ("file", "record", "counts"),
+    [
+        (DIRECTORY / "a", "Package: ra-test b\nPin: version *\nPin-Priority: 700\n", True),
+        (
+            DIRECTORY / "a.pref",
+            "Package: x\nPin: version 9\nPin-Priority: 1\n\nPackage: ra-*\nPin: version 1.*\nPin-Priority: 7\n",
+            True,
+        ),
+        (DIRECTORY.with_name("preferences"), "Package: ra-test\nPin: version *\nPin-Priority: 700\n", True),
+        (DIRECTORY / "z", "Package: ra-test\nPin: version *\nPin-Priority: 700\n", False),
+        (DIRECTORY / "a.old", "Package: ra-test\nPin: version *\nPin-Priority: 700\n", False),
+        (DIRECTORY / "a", "Package: *\nPin: version *\nPin-Priority: 700\n", False),
+        (DIRECTORY / "a", "Package: ra-test\nPin: version *\nPin-Priority: 900\n", False),
+        (DIRECTORY / "a", "Package: ra-test\nPin: origin b\nPin-Priority: 700\n", False),
+    ],
+)
+def test_an_earlier_record_that_counts_is_named_in_the_plan(
+    private_apt: Path, file: Path, record: str, *, counts: bool
+) -> None:
+    """The first one that matches a version decides, and one for a name before those for all packages."""
+    (private_apt / "Packages").write_text(
+        "Package: ra-test\nVersion: 1.0\nArchitecture: all\nFilename: ./x.deb\nSize: 1\nMaintainer: x\n"
+    )
+    Path("/etc/apt/sources.list").write_text(f"deb [trusted=yes] file:{private_apt} ./\n")
+    subprocess.run(["apt-get", "update"], check=True, capture_output=True)
+    file.write_text(record)
+    declared = {"packages": ["ra-test"], "pin": "version 1.*", "priority": 900}
+    priority = record.rpartition(" ")[2].strip()
+    message = f"{file} comes before it and gives ra-test the priority {priority}, which counts"
+    assert warned({"Apt_pin[ra-test]": declared}) == [message] * counts
+    apply("ra-test", **declared)
+    policy = subprocess.run(["apt-cache", "policy", "ra-test"], check=True, capture_output=True, text=True).stdout
+    assert policy.splitlines()[4].split()[1] == (priority if counts else "900")
 
 
 class TestAptPin(ProviderCompliance):

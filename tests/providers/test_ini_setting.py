@@ -334,6 +334,20 @@ def test_a_setting_is_found_in_each_spelling_that_its_program_takes(tmp_path: Pa
     assert path.read_text() == after
 
 
+def test_a_later_file_of_the_directory_that_counts_is_named_in_the_plan(tmp_path: Path) -> None:
+    """Programs take the last value of such a directory; the same value, and another section, do not matter."""
+    directory = tmp_path / "systemd" / "journald.conf.d"
+    directory.mkdir(parents=True)
+    (directory / "10-a.conf").write_text("[Journal]\nSystemMaxUse=2G\n")
+    (directory / "60-a.conf").write_text("[Other]\nSystemMaxUse=2G\n[Journal]\nCompress=no\n")
+    (directory / "70-a.conf").write_text("[Journal]\nSystemMaxUse=5G\nStorage = auto\n")
+    path = directory / "50-site.conf"
+    values = {"SystemMaxUse": "1G", "Storage": "auto", "Compress": "no"}
+    declared = {f"Ini_setting[{path}:Journal:{name}]": {"value": value} for name, value in values.items()}
+    message = f"{directory}/70-a.conf comes after {path} and sets it to '5G', which counts"
+    assert warned(declared) == [message]
+
+
 PART = st.sampled_from(
     ["k0 = 1", "k1 = a", "k2 =", "k3 :", "  x", "    y = 2", "\tz", "# c", "  ; d", "", "k4=v", "  [n]"]
 )

@@ -98,6 +98,26 @@ def test_a_log_that_another_file_rotates_is_refused_with_its_name(name: str, set
     path.write_text(before) if before else path.unlink()
 
 
+@pytest.mark.parametrize("name", ["ra-a", "ra-z"])
+def test_a_log_that_the_pattern_of_another_file_will_find_is_refused(name: str, tmp_path: Path) -> None:
+    """No such log exists yet; logrotate would pass over one of the files once it does. A pattern of more is none."""
+    path = PLACE / name
+    path.write_text(
+        f'# {tmp_path}/b.log\n"{tmp_path}/*.log" /srv/x.log\n{{\n  weekly\n'
+        f"  postrotate\n    {tmp_path}/b\n  endscript\n}}\n"
+    )
+    log = {"Logrotate_rule[ra-test]": {"content": {f"{tmp_path}/a.log": {"weekly": True}}}}
+    message = f"duplicate log entry for {tmp_path}/a.log, which {path} rotates as {tmp_path}/*.log"
+    assert warned(log) == [f"{PLACE}/ra-test: {message}"]
+    assert reason(run(log)[0]) == f"{PLACE}/ra-test: {message}"
+    deeper = {"Logrotate_rule[ra-test]": {"content": {f"{tmp_path}/b/a.log {tmp_path}/b": {"weekly": True}}}}
+    assert run(deeper)[0].summary.created == 1
+    (tmp_path / "a.log").touch()
+    assert "duplicate log entry" in reason(run({"Logrotate_rule[ra-b]": log["Logrotate_rule[ra-test]"]})[0])
+    for item in (path, PLACE / "ra-test"):
+        item.unlink()
+
+
 def test_what_a_killed_run_has_left_is_removed() -> None:
     """The directory in which rules are verified is one for all runs, and gone after each."""
     stage = Path("/run/resource-api.stage")

@@ -110,6 +110,26 @@ def test_drift_of_the_kernel_is_mended(path: Path, drift: str, message: str) -> 
     assert run(declared)[0].summary.unchanged == 1
 
 
+def test_elements_that_come_and_go_by_themselves_are_no_drift(path: Path) -> None:
+    """Such as banned addresses: a run would let them in again. Those of another set are drift."""
+    ban = "set ban { type ipv4_addr; flags dynamic, timeout; timeout 1h; }"
+    seen = "map seen { type ipv4_addr : verdict; flags timeout; }"
+    text = RULES.replace("  chain", f"  {ban}\n  {seen}\n  chain").replace(
+        "tcp dport", "ip saddr @ban drop\n    tcp dport"
+    )
+    declared = {f"Nft_ruleset[{path}]": {"content": text}}
+    run(declared)
+    addresses = ", ".join(f"192.0.2.{number}" for number in range(20))
+    nft(
+        "-f",
+        "-",
+        input=f"add element inet ra-test ban {{ {addresses} }}\nadd element inet ra-test seen {{ 192.0.2.1 : drop }}",
+    )
+    assert run(declared)[0].summary.unchanged == 1
+    nft("-f", "-", input="add element inet ra-test ports { 8080 }")
+    assert run(declared)[0].summary.updated == 1
+
+
 def test_a_table_that_the_file_has_no_more_is_removed(path: Path) -> None:
     """The file was ours."""
     run({f"Nft_ruleset[{path}]": {"content": RULES}})

@@ -95,6 +95,36 @@ def test_an_alias_that_another_file_has_is_refused_with_its_name(name: str) -> N
     path.write_text(before)
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "effect"),
+    [
+        ("ra-test-z", "%nogroup ALL=(ALL:ALL) ALL", "sudo asks for a password for /bin/true"),
+        ("ra-test-z", "ALL ALL=(root) /bin/echo, PASSWD: /bin/true", None),
+        ("ra-test-z", "nobody ALL = /bin/echo, /bin/true", "sudo asks for a password for /bin/true"),
+        ("ra-test-z", "nobody ALL = (ALL) ALL, !/bin/true", "it forbids /bin/true"),
+        ("../sudoers", "nobody ALL=(ALL:ALL) ALL", "sudo asks for a password for /bin/true"),
+        ("ra-test-z", "nobody ALL=(daemon) ALL", None),
+        ("ra-test-z", "nobody ALL=NOPASSWD:ALL", None),
+        ("ra-test-z", "root ALL=(ALL:ALL) ALL", None),
+        ("0-ra-test", "nobody ALL=(ALL:ALL) ALL", None),
+    ],
+)
+def test_a_later_rule_that_counts_is_named_in_the_plan(name: str, line: str, effect: str | None) -> None:
+    """The last rule that matches decides, and sudo asks for a password where that one says so."""
+    path = DIRECTORY / name
+    before = path.read_text() if path.exists() else None
+    path.write_text(f"{before or ''}{line}\n")
+    path.chmod(0o440)
+    rule = {"user": "nobody", "commands": ["/bin/true"], "nopasswd": True}
+    message = f"{path.resolve()} comes after it and has '{line}', which counts: {effect}"
+    assert warned({"Sudo_rule[ra-test]": rule}) == ([message] if effect else [])
+    apply(**rule)
+    run = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "sudo", "-n", "/bin/true"]
+    if "PASSWD: /bin/true" not in line:  # a rule that is not read
+        assert (subprocess.run(run, check=False, capture_output=True).returncode == 0) is (effect is None)
+    path.unlink() if before is None else path.write_text(before)
+
+
 def test_an_alias_of_another_file_can_be_used() -> None:
     """What is wrong in a third file already is not held against a rule, but does not hide what is wrong with it."""
     (DIRECTORY / "ra-test-wrong").write_text("nobody ALL = \n")

@@ -97,6 +97,26 @@ class TestFiles:
         for path in (*directory.iterdir(), PLACE / "ra-test.service"):
             path.unlink()
 
+    def test_a_later_drop_in_that_counts_is_named_in_the_plan(self) -> None:
+        """The last value of a setting counts, and commands are added, unless an empty one clears those before."""
+        directory = PLACE / "ra-test.service.d"
+        directory.mkdir(exist_ok=True)
+        (directory / "override.conf").write_text("[Service]\nNice=5\nExecStartPre=/bin/b\n# Type=x\n")
+        (directory / "z.conf").write_text("[Service]\nExecStart=\nExecStart=/bin/sleep 5\nLimitNOFILE=\\\n 7\n")
+        content = {
+            "Service": {"Nice": 3, "ExecStartPre": "/bin/true", "LimitNOFILE": 8, "Type": "simple", **SLEEP["Service"]}
+        }
+        for name in ("ra-test.service", "ra-test.service.d/10-a.conf"):
+            assert [item for item in warned({f"Systemd_unit[{name}]": {"content": content}}) if "counts" in item] == [
+                f"{directory}/override.conf comes after it and sets Nice to '5', which counts",
+                f"{directory}/z.conf comes after it and sets ExecStart to '', which counts",
+                f"{directory}/z.conf comes after it and sets LimitNOFILE to '7', which counts",
+            ]
+        last = {"Systemd_unit[ra-test.service.d/zz.conf]": {"content": content, "verify": False}}
+        assert warned(last) == []
+        for path in directory.iterdir():
+            path.unlink()
+
     def test_a_drop_in_for_units_of_one_beginning_is_verified_with_each(self) -> None:
         """There is no unit of that name itself."""
         for name in ("ra-test-a.service", "ra-test-b.service"):
