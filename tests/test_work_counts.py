@@ -174,6 +174,33 @@ def test_a_created_resource_costs_few_calls(shape: Any, most: int) -> None:
     assert many - few < most * 2 * _COUNT
 
 
+def test_twice_the_missing_directories_are_twice_the_calls(tmp_path: Path) -> None:
+    """The calls to plan files in a directory that does not exist grow linearly."""
+
+    def planned(count: int) -> int:
+        resources = {f"File[{tmp_path}/none/{number}]": {"content": "x"} for number in range(count)}
+        runtime = Runtime(Registry.from_path(), state=NoStore(), log=console(io.StringIO()))
+        return counted_calls(lambda: runtime.plan({"project": "counts", "resources": resources}))
+
+    planned(_COUNT)
+    assert planned(16 * _COUNT) < 2.1 * planned(8 * _COUNT)
+
+
+def test_a_resource_of_a_collection_costs_at_most_a_seventh_more_calls_than_a_written_one() -> None:
+    """Bound the calls to compile resources of a mapping of mappings by those of the same resources written out."""
+    elements = {f"p{number}": {"size": number, "ensure": "present"} for number in range(8 * _COUNT)}
+    values = {name: f"${{each.value.{name}}}" for name in ("size", "ensure")}
+    repeated = {"Part[${each.key}]": {"for_each": "${inputs.all}", **values}}
+    written = {f"Part[{key}]": element for key, element in elements.items()}
+
+    def compiled(resources: Mapping[str, Any], **inputs: Any) -> int:
+        manifest = {"project": "counts", "inputs": {name: {} for name in inputs}, "resources": resources}
+        return counted_calls(lambda: World().runtime.compile(manifest, inputs))
+
+    compiled(repeated, all=elements)
+    assert compiled(repeated, all=elements) < 1.15 * compiled(written)
+
+
 @pytest.mark.parametrize(("body", "most"), _MISTAKES)
 @pytest.mark.parametrize("suffix", [".yaml", ".json"])
 def test_a_further_problem_costs_few_calls(tmp_path: Path, suffix: str, body: str, most: int) -> None:

@@ -114,6 +114,7 @@ class Scope:
         self.inputs, self.problems = dict[str, Any](), list[Problem]()
         if manifest.inputs or inputs:
             self.inputs, self.problems = input_values.input_values(manifest, inputs, self._make_contents)
+        self.secret_inputs = {name: value for name, value in self.inputs.items() if is_secret(value)}
 
     def resolver(
         self,

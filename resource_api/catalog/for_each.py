@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 _EACH: Final = "each."
 #: The metaparameters that are texts: a number or a Boolean is written as in texts.
 _TEXTS: Final = frozenset({"tag", "alias"})
-_ONLY_TEXT: Final = {str}
+#: The types of values whose text holds no secret and no path.
+_IN_TEXTS: Final = frozenset({str, int, float, bool})
 #: The types of elements of a list that are their own keys.
 _KEY_TYPES: Final = frozenset({str, int, float})
 
@@ -295,6 +296,8 @@ class _Templates:
         self._title = self._template(declared.title)
         self._attributes = self._of_mapping(declared.attributes)
         self._meta = self._of_mapping(declared.meta)
+        #: The attributes that depend on the element, parsed once.
+        self._written = {name: map_leaves(declared.attributes[name], _parsed) for name, _ in self._attributes}
         #: The metaparameters that depend on the element.
         self.names = [name for name, _ in self._meta]
         #: The paths that at least one element has.
@@ -338,7 +341,7 @@ class _Templates:
         """Return the value of an attribute, with a number or a Boolean as text where only that is taken."""
         if value is None or name not in self._definitions:
             return value
-        return with_texts(self._definitions[name].datatype, self._declared.attributes[name], value)
+        return with_texts(self._definitions[name].datatype, self._written[name], value)
 
     def _title_text(self, value: object) -> str:
         """Return a title of an element, in which other scopes are not evaluated yet. Raise ``ValueError``."""
@@ -390,8 +393,8 @@ class _Templates:
 
         def joined(element: Element) -> Any:
             pieces = [part if type(part) is str else part(element) if callable(part) else part for part in parts]
-            if set(map(type, pieces)) == _ONLY_TEXT:
-                text = "".join(map(str, pieces))
+            if _IN_TEXTS.issuperset(map(type, pieces)):
+                text = "".join(map(expression.text_of, pieces))
                 return text if "${" not in text else expression.escape_expressions(text)
             return _joined(pieces, sources)
 
@@ -432,20 +435,19 @@ class _Templates:
         return lambda element: _literal(get(element))
 
     def _getter(self, path: ExpressionPath, *, whole: bool) -> Template:
-        """Return the function for the value of a path into an element, short for the most frequent paths."""
+        """Return the function for the value of a path into an element, fast for members of mappings."""
         general = partial(self.member, path, whole=whole)
-        if any(isinstance(key, ChosenKey) for key in path.keys) or path.keys[0] not in conditions.ELEMENT_KEYS:
+        if expression.has_choices(path) or path.keys[0] not in conditions.ELEMENT_KEYS:
             return general
-        part = conditions.ELEMENT_KEYS.index(path.keys[0])
-        if len(path.keys) == 1:
-            return lambda element: general(element) if element[part] is MISSING else element[part]
-        if len(path.keys) > 2:  # noqa: PLR2004 - value and one key
-            return general
-        key = path.keys[1]
+        part, keys = conditions.ELEMENT_KEYS.index(path.keys[0]), path.keys[1:]
 
         def member(element: Element) -> Any:
             value = element[part]
-            return value[key] if type(value) is dict and key in value else general(element)
+            for key in keys:
+                if type(value) is not dict or key not in value:
+                    return general(element)
+                value = value[key]
+            return general(element) if value is MISSING else value
 
         return member
 
@@ -458,11 +460,8 @@ class _Templates:
 
         A member that only other elements have is null where it is the ``whole`` value. Raise ``ValueError``.
         """
-        path, secret = written, False
-        if any(isinstance(key, ChosenKey) for key in written.keys):
-            chosen, secret = expression.with_choices(written, partial(self.resolve, element))
-            path = chosen or _refuse_resource(written)
-        value = self._member(path, element, whole=whole)
+        chosen, secret = expression.with_choices(written, partial(self.resolve, element))
+        value = self._member(chosen or _refuse_resource(written), element, whole=whole)
         return Sensitive(value) if secret and not isinstance(value, Sensitive) else value
 
     def _member(self, path: ExpressionPath, element: Element, *, whole: bool) -> Any:
@@ -488,6 +487,15 @@ class _Templates:
         if path.keys not in self._existing:
             self._existing[path.keys] = any(_has(element, path) for element in self._elements)
         return self._existing[path.keys]
+
+
+def _parsed(leaf: Any) -> Any:
+    """Return the expression of a text, and any other value as it is; an invalid text is reported elsewhere."""
+    try:
+        parsed = expression.parse(leaf) if type(leaf) is str else leaf
+    except ValueError:
+        return leaf
+    return parsed if isinstance(parsed, Expression) else leaf
 
 
 def _part(element: Element, name: str) -> Any:

@@ -171,9 +171,10 @@ class Flag(NamedTuple):
 
 
 class PathTest(NamedTuple):
-    """A test of the value at a path; ``keys`` lead to it within the condition."""
+    """A test of the value at a path, called ``name`` in messages; ``keys`` lead to it within the condition."""
 
     path: ExpressionPath
+    name: str
     test: Test
     keys: KeyPath
 
@@ -291,7 +292,7 @@ def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
 
 
 def _judge_test(condition: PathTest, resolve: Resolve) -> str:
-    path, name = condition.path, str(condition.path)[2:-1]
+    path, name = condition.path, condition.name
     try:
         value, message = _value_of(path, resolve)
         return condition.test.failure(_checked(value, name), name)
@@ -316,7 +317,7 @@ def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
     # A member that only other elements have is null: the whole path is asked for.
     path, names = chosen, len(path.keys) if path.root == "each" else 2 if path.root == "stacks" else 1
     try:
-        whole = resolve(path._replace(keys=path.keys[:names]))
+        whole = resolve(path if names == len(path.keys) else path._replace(keys=path.keys[:names]))
     except EvaluationError as error:
         return _MISSING, str(error)
     except ValueError as error:
@@ -439,7 +440,7 @@ class _Parser:
         assert isinstance(parsed, Expression)
         assert isinstance(parsed.parts[0], ExpressionPath)
         self._check_scope(path, parsed.parts[0])
-        return PathTest(parsed.parts[0], self.test(path, value), path)
+        return PathTest(parsed.parts[0], str(parsed.parts[0])[2:-1], self.test(path, value), path)
 
     def _check_scope(self, path: KeyPath, target: ExpressionPath) -> None:
         """Report a path to a resource, and an unknown member of ``each``."""

@@ -15,7 +15,6 @@ from resource_api.model.report import Diagnosed
 from resource_api.model.sealed_secrets import declared_secrets, open_sealed
 from resource_api.model.values.errors import StateLocked, nearest
 from resource_api.model.values.expression import EvaluationError
-from resource_api.model.values.values import is_secret
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import RunContext
 from resource_api.runtime.manifest_compiler import ManifestCompiler, short_secret_warnings
@@ -201,7 +200,7 @@ class RunEnvironment(ResourceReader):
 
     def masked(self, catalog: Catalog) -> Catalog:
         """Mask the secrets of a catalog in all further log lines; return it with warnings about too short ones."""
-        inputs = {name: value for name, value in catalog.scope.inputs.items() if is_secret(value)}
+        inputs = catalog.scope.secret_inputs
         entries = [entry for entry in catalog.entries if entry.definition.sensitive]
         for entry in catalog.entries:
             if entry.definition.secret:

@@ -205,7 +205,7 @@ class ManifestCompiler:
         pure = partial(provider_config.invoke, ask=providers.call_function)
         scope = Scope(manifest, inputs, self._facts, contents, stacks, pure=pure)
         # Before any code of a type or a provider meets them.
-        self._log.mask.add_inputs({name: value for name, value in scope.inputs.items() if is_secret(value)})
+        self._log.mask.add_inputs(scope.secret_inputs)
         return scope, definitions
 
     def _content_reader(self) -> ReadContent:

@@ -239,31 +239,38 @@ class _EarlierSteps:
     def __init__(self, plan: ExecutionPlan, acting: Mapping[int, Step]) -> None:
         self._plan = plan
         self._acting = acting
+        self._indices = sorted(acting)
+        self._by_type: dict[str, list[int]] = {}
+        for index in self._indices:
+            self._by_type.setdefault(acting[index].definition.name, []).append(index)
 
     def provides(self, step: Step, problem: Problem) -> bool:
         """Return whether an earlier step meets the requirement of a problem; without ``needs`` any step does."""
-        before = self._before(step.entry.index)
+        index = step.entry.index
         if problem.needs is None:
-            return any(index in before for index in self._acting)
+            return self._is_one_before(self._indices, index)
         entry = self._plan.catalog.find(reference.parse(problem.needs))
-        if entry is not None and entry.index in before and self._will_be_present(entry.index):
+        if entry is not None and entry.index in self._present and self._is_one_before([entry.index], index):
             return True
-        required = self._required(step.entry.index)
-        return any(
-            index in required or (index in before and acting.definition.name in problem.brought_by)
-            for index, acting in self._acting.items()
-        )
+        if any(required in self._acting for required in self._required(index)):
+            return True
+        return any(self._is_one_before(self._by_type.get(name, ()), index) for name in problem.brought_by)
 
-    def _will_be_present(self, index: int) -> bool:
+    @cached_property
+    def _present(self) -> set[int]:
+        """The indices of the entries that will be there after their steps."""
         noop = self._plan.options.noop
-        steps = (step for step in self._plan.steps if step.entry.index == index)
-        return any(not step.error and not step.is_noop(noop_run=noop) and exists(step.should) for step in steps)
+        return {
+            step.entry.index
+            for step in self._plan.steps
+            if not step.error and not step.is_noop(noop_run=noop) and exists(step.should)
+        }
 
-    def _before(self, index: int) -> range | set[int]:
-        """Return the indices of earlier entries: in parallel runs only of prerequisites."""
+    def _is_one_before(self, indices: Sequence[int], index: int) -> bool:
+        """Return whether one of these ascending indices is earlier: in parallel runs only a prerequisite."""
         if self._plan.options.parallel > 1:
-            return descendants([index], self._plan.catalog.requires) - {index}
-        return range(index)
+            return not (descendants([index], self._plan.catalog.requires) - {index}).isdisjoint(indices)
+        return bool(indices) and indices[0] < index
 
     def _required(self, index: int) -> set[int]:
         return descendants([index], self._explicit) - {index}

@@ -122,7 +122,7 @@ def _find_secret(plan: Plan) -> str:
     for entry in plan.catalog.entries:
         if any(map(is_secret, entry.should.values())) or not entry.definition.secret.isdisjoint(entry.should):
             return str(entry.reference)
-    return next((f"the input '{name}'" for name, value in plan.catalog.scope.inputs.items() if is_secret(value)), "")
+    return next((f"the input '{name}'" for name in plan.catalog.scope.secret_inputs), "")
 
 
 def _encrypted(plan: Plan, saved: Mapping[str, object], embedded: Mapping[str, object], key: Key) -> dict[str, Any]:

@@ -53,7 +53,12 @@ _VALUES: Final[dict[str, frozenset[type]]] = {
 
 def with_texts(datatype: DataType, written: object, value: object) -> Any:
     """Return a value with referred values as text where only text is accepted; ``written`` has the references."""
-    return _with_texts(datatype.leaves, written, value) if type(value) in _CONVERTED else value
+    if type(value) not in _CONVERTED or datatype.accepts(value):
+        return value
+    if type(value) in {int, bool}:
+        text = text_of(value)
+        return text if datatype.accepts(text) and _is_reference(written) else value
+    return _with_texts(datatype.leaves, written, value)
 
 
 def _with_texts(kinds: Kinds, written: object, value: Any) -> Any:

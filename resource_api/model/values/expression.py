@@ -432,6 +432,8 @@ def with_choices(path: ExpressionPath, resolve: Callable[[ExpressionPath], Any])
 
     The path is None if a key is not known yet. Raises ``ValueError`` for a value that cannot be a key.
     """
+    if not has_choices(path):
+        return path, False
     keys, secret = list(path.keys), False
     for position, key in enumerate(keys):
         if isinstance(key, ChosenKey):

@@ -121,7 +121,10 @@ def _has_leaf(value: Any, accepts: Callable[[Any], bool]) -> bool:
         items = value
     else:
         return accepts(value) or (isinstance(value, Sensitive) and _has_leaf(value.reveal(), accepts))
-    return any(_has_leaf(item, accepts) for item in items if type(item) not in SCALAR_TYPES)
+    for item in items:  # noqa: SIM110 - ``any`` with a generator takes twice as long
+        if type(item) not in SCALAR_TYPES and _has_leaf(item, accepts):
+            return True
+    return False
 
 
 def may_be(is_: object, should: object) -> bool:
