@@ -53,9 +53,9 @@ def segments(sqlite: Store, postgresql: Store) -> Iterator[str]:
             names = [f"/srv/site/{number}" for number in range(count)]
             times = [(segment(sqlite, names), segment(postgresql, names)) for _ in range(SEGMENT_PAIRS)]
             columns = [1000 * statistics.median(column) for column in zip(*times, strict=True)]
-            ratio = statistics.median(theirs / own for own, theirs in times)
-            what = f"intents and commit of {count} record{'s' if count > 1 else ''}"
-            yield f"| {what} | {columns[0]:.1f} ms | {columns[1]:.1f} ms | {ratio:.2f} |"
+            ratio = statistics.median(on_server / on_disk for on_disk, on_server in times)
+            label = f"intents and commit of {count} record{'s' if count > 1 else ''}"
+            yield f"| {label} | {columns[0]:.1f} ms | {columns[1]:.1f} ms | {ratio:.2f} |"
 
 
 def runs(root: Path, server: Server) -> Iterator[str]:
@@ -68,8 +68,8 @@ def runs(root: Path, server: Server) -> Iterator[str]:
         shutil.rmtree(database, ignore_errors=True)
         server.sql("DROP SCHEMA IF EXISTS resource_api CASCADE")
 
-    def line(what: str, measured: Ratio) -> str:
-        return f"| {what} | {measured.floor:.2f} s | {measured.ours:.2f} s | {measured.ratio:.2f} |"
+    def line(label: str, measured: Ratio) -> str:
+        return f"| {label} | {measured.floor:.2f} s | {measured.ours:.2f} s | {measured.ratio:.2f} |"
 
     commands = [ours(manifest, state, *module) for state in (f"sqlite:{database}/state.db", url)]
     created = pairs(commands[0], commands[1], RUN_PAIRS, empty, attrgetter("elapsed"))

@@ -286,6 +286,7 @@ class Scope:
         return value if value is UNKNOWN or not secret or isinstance(value, Sensitive) else Sensitive(value)
 
     def _at(self, path: ExpressionPath, lookup: _Lookup) -> Any:
+        """Return the value at a path, by its root. Raise ``ValueError`` for one that cannot be evaluated."""
         if path.root == "inputs":
             return _value_at(self.inputs, path, "input")
         if path.root == "facts":

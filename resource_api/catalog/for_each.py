@@ -78,11 +78,11 @@ class DeclarationMaker:
 
     def make(self, written: Declaration) -> Iterator[Declaration]:
         """Yield the declarations that a written one makes, their titles and metaparameters not evaluated yet."""
-        each, when = map(written.meta.get, ("for_each", "when"))
+        loop, when = map(written.meta.get, ("for_each", "when"))
         meta = {name: value for name, value in written.meta.items() if name not in CARDINALITY}
         plain = written._replace(meta=meta, derivation=Derivation())
         try:
-            condition = _parse(True if when is None else when, repeated=each is not None)
+            condition = _parse(True if when is None else when, repeated=loop is not None)
             at_once = not conditions.uses_each(condition)
             reason = conditions.judge(condition, self._resolve) if at_once else ""
         except ConditionError as error:
@@ -90,9 +90,9 @@ class DeclarationMaker:
             return
         if reason:
             self._leave_out(plain, reason)
-        elif each is None:
+        elif loop is None:
             yield plain
-        elif (elements := self._elements(plain, each)) is not None:
+        elif (elements := self._elements(plain, loop)) is not None:
             yield from self._repeated(plain, elements, conditions.TRUE if at_once else condition)
 
     def _leave_out(self, declared: Declaration, reason: str) -> None:
@@ -159,7 +159,7 @@ class DeclarationMaker:
         wrong = set[str | None]()
         for element in elements:
             try:
-                made = templates.declaration(element)
+                declaration = templates.declaration(element)
                 is_met = condition is conditions.TRUE
                 reason = "" if is_met else conditions.judge(condition, partial(templates.resolve, element))
             except _TemplateError as error:
@@ -171,11 +171,11 @@ class DeclarationMaker:
                 self._error(declared._replace(derivation=Derivation(element)), "when", error, *error.path)
             else:
                 if reason:
-                    self._leave_out(made, reason)
+                    self._leave_out(declaration, reason)
                 else:
                     if templates.names:
-                        self._check_meta(made, templates.names)
-                    yield made
+                        self._check_meta(declaration, templates.names)
+                    yield declaration
         if not elements:
             self._table.empty.append(declared)
 
@@ -378,6 +378,7 @@ class _Templates:
         return None
 
     def _of_text(self, text: str) -> Template | None:
+        """Return the function that makes a text for an element, or None for one that no element changes."""
         try:
             parsed = expression.parse(text)
         except ValueError:
@@ -408,11 +409,11 @@ class _Templates:
         if title is None and not any(isinstance(key, ChosenKey) and key.path.root == "each" for key in path.keys):
             return path
 
-        def made(element: Element) -> ExpressionPath:
+        def path_of(element: Element) -> ExpressionPath:
             root = path.root if title is None else Reference(path.root[0], str(title(element)))
             return path._replace(root=root, keys=tuple(self._key(key, element) for key in path.keys))
 
-        return made
+        return path_of
 
     def _key(self, key: str, element: Element) -> str:
         """Return a key of a path that is evaluated later, chosen if the element chooses it."""

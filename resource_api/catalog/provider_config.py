@@ -325,6 +325,7 @@ def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, 
 
 
 def _call(body: Mapping[str, object], diagnostics: Diagnostics, definitions: Definitions) -> FunctionCall:
+    """Return the call that ``{invoke: ..., with: ...}`` declares. Raise ``ValueError`` for an invalid one."""
     if unknown := [key for key in body if key not in _KEYS]:
         msg = f"unknown key '{unknown[0]}'{hint(unknown[0], _KEYS)}; a call has {', '.join(_KEYS)}"
         raise ValueError(msg)

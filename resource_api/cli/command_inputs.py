@@ -97,16 +97,17 @@ class CommandInputs:
 
     @cached_property
     def _of_command(self) -> dict[str, LocatedValue]:
-        environment, given = dict(environment_inputs()), self._settings.get("given") or ()
+        """The inputs of the environment, ``--inputs`` and ``-i``; a later one replaces an earlier one."""
+        environment, options = dict(environment_inputs()), self._settings.get("given") or ()
         paths = self._settings.get("input_files") or ()
-        if not (environment or given or paths):
+        if not (environment or options or paths):
             return {}
         from resource_api.manifest.input_values import EnvironmentInput, FileInput, LocatedValue, TextInput
 
         located = {name: LocatedValue(EnvironmentInput(text), f"{_PREFIX}{name}") for name, text in environment.items()}
         for path in paths:
             located |= self.reader.values(path)
-        for text in given:
+        for text in options:
             name, equals, value = text.partition("=")
             if not equals or not name:
                 msg = f"-i {name}: write NAME=VALUE or NAME=@FILE"

@@ -66,6 +66,7 @@ def _as_written(name: str, arguments: Sequence[str]) -> str:
 
 
 def _advice_on_option(name: str, context: click.Context | None) -> str:
+    """Return the advice on an unknown option: the nearest one of the command, or ""."""
     command = context.command if context else None
     flags = [flag for parameter in command.params for flag in parameter.opts] if command else []
     if context:

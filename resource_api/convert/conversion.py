@@ -103,6 +103,7 @@ class ManifestText:
             self.lines.append("  {}")
 
     def _add_task(self, converted: Converted, sources: Mapping[str, Sequence[str]]) -> None:
+        """Add the resources of a task, or the lines of one that was not converted as a comment with the reason."""
         task = converted.task
         self.lines.append("")
         location = f"{task.location}{': ' if task.title else ''}{task.title}"
@@ -228,6 +229,7 @@ class _Attempt:
     """One conversion of all plays, with the decisions that earlier ones have led to."""
 
     def __init__(self, path: str, plays: Sequence[Play], decisions: Decisions, refused: dict[str, str]) -> None:
+        """Convert all plays, with the modules and values that earlier attempts gave up, and write the manifest."""
         self._path = path
         self._directory = os.path.dirname(path)
         names = Names()

@@ -315,6 +315,7 @@ class Expressions:
         refuse(f"the function '{name}'")
 
     def _filter(self, node: nodes.Filter) -> Any:
+        """Convert ``VALUE | FILTER`` to a value or a call. Raise ``Unconvertible`` for an unknown filter."""
         if node.node is None:
             refuse("a block with a filter")
         name = node.name.removeprefix("ansible.builtin.")
@@ -412,6 +413,7 @@ class Expressions:
         return {call.path: True}
 
     def _test(self, node: nodes.Test) -> Condition:
+        """Convert ``VALUE is TEST`` to a condition. Raise ``Unconvertible`` for a test without a counterpart."""
         name = node.name.removeprefix("ansible.builtin.")
         chain = _chain(node.node)
         if name in {"defined", "undefined"} and chain is not None:

@@ -149,7 +149,7 @@ def line_in_file(task: ModuleTask) -> None:
 
 
 def _insertion(task: ModuleTask) -> dict[str, Any]:
-    """Return the place of a new line or block as attributes."""
+    """Return the position of a new line or block as attributes."""
     after, before = task.take("insertafter"), task.take("insertbefore")
     attributes = {} if after is None or after == "EOF" else {"after": after}
     if after == "BOF":

@@ -169,6 +169,7 @@ class PlayConversion:
         return Converted(task, [row for part in converted for row in part.declarations], tuple(comments))
 
     def _collection(self, loop: Loop, expressions: Expressions) -> Any:
+        """Return the collection of a loop. Raise ``Unconvertible`` for one that a manifest cannot have."""
         if loop.kind not in {"loop", "with_items", "with_list", "with_dict", "with_fileglob"}:
             refuse(f"'{loop.kind}'")
         if loop.kind == "with_fileglob":

@@ -172,6 +172,7 @@ class _Reader:
             yield self._play(play, path)
 
     def _play(self, play: Mapping, path: str) -> Play:
+        """Read a play: first its variables, then its tasks in Ansible's order, with roles, and its handlers."""
         self._variables, self._remarks, self._handlers, self._roles = {}, [], [], set()
         location = self._location(path, play)
         directory = os.path.dirname(path)

@@ -341,6 +341,7 @@ class Selection:
         return [*(item for item in self._inventories.values() if item is not self._default), self._default]
 
     def _members(self, name: str) -> Sequence[str]:
+        """Return the hosts that a word of a selection means: ``@FILE``, a group, ``all``, or names with ranges."""
         if name.startswith(_AT):
             return list(self._load(name.removeprefix(_AT)).hosts)
         for inventory in self._searched:

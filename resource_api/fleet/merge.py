@@ -2,7 +2,7 @@
 
 Results are untrusted data: malformed parts are ignored. Times, durations and a host's own name are ignored in the
 comparison. Since a name may also be a word, hosts with literally equal results are grouped first; the names are ignored
-only among the others. The answer of a command that reads is compared by its lines: what is not shown may differ.
+only among the others. The answer of a command that reads is compared by its printed lines: the rest may differ.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from resource_api.render.json import acts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    #: Returns the lines that are shown of a document.
-    Shown = Callable[[Mapping[str, object]], Iterable[str]]
+    #: Returns the printed lines of a document.
+    RenderLines = Callable[[Mapping[str, object]], Iterable[str]]
 
 #: The exceptions that malformed documents of hosts raise.
 UNEXPECTED: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -59,7 +59,7 @@ _LINE_ENDS: Final = ("\\n", "\\r", "\\t")
 _MAX_DOCUMENTS: Final = 2000
 _MAX_OF_HOST: Final = 256 * 1024
 _MAX_OF_ALL: Final = 32 * 1024 * 1024
-#: Largest number of shown texts that are kept.
+#: Largest number of printed texts that are stored.
 _MAX_TEXTS: Final = 500
 #: Number of stored documents of a group beyond the limit.
 _TRUNCATED_DOCUMENTS: Final = 5
@@ -157,10 +157,10 @@ class _Groups:
         return joined
 
 
-class _ShownTexts:
-    """The texts that are shown of answers; equal answers are rendered once."""
+class _PrintedTexts:
+    """The printed texts of answers; equal answers are rendered once."""
 
-    def __init__(self, lines: Shown) -> None:
+    def __init__(self, lines: RenderLines) -> None:
         """Render answers with ``lines``."""
         self._lines = lines
         self._texts: dict[bytes, str] = {}
@@ -178,10 +178,10 @@ class _ShownTexts:
 class _HostResult:
     """The documents of one host so far."""
 
-    def __init__(self, host: Host, lowest: str, shown: _ShownTexts | None, *, counted: bool) -> None:
-        """Print log lines of the level ``lowest`` and above; ``shown`` and ``counted`` as for ``Merge``."""
+    def __init__(self, host: Host, lowest: str, printed: _PrintedTexts | None, *, counted: bool) -> None:
+        """Print log lines of the level ``lowest`` and above; ``printed`` and ``counted`` as for ``Merge``."""
         self._host = host
-        self._shown = shown
+        self._printed = printed
         self._counted = counted
         self._lowest = _LEVELS.index(lowest)
         #: The digests of all documents, literally and without the host's name.
@@ -234,10 +234,10 @@ class _HostResult:
         )
 
     def _store(self, document: Mapping[str, object], answer: Mapping[str, object]) -> None:
-        """Store a document of an answer, and compare an answer of a command that reads by the text shown of it."""
+        """Store a document of an answer, and compare an answer of a command that reads by its printed text."""
         exact, text = compared = self._texts(document)
-        if self._shown is not None and document["type"] == "result":
-            answer_text = self._shown.find(exact, answer)
+        if self._printed is not None and document["type"] == "result":
+            answer_text = self._printed.find(exact, answer)
             compared = answer_text, _replaced(answer_text, self._host.name, _OWN_NAME)
         for digest, form in zip((self._exact, self._nameless), compared, strict=True):
             digest.update(f"{form}\n".encode(errors="surrogatepass"))
@@ -267,6 +267,7 @@ class _HostResult:
         return HostReport(self._host.name, status, self.summary, error=error, code=code, seconds=seconds, batch=batch)
 
     def _outcome(self, ended: str, code: int | None, error: str) -> tuple[str, str]:
+        """Return the status of a host and its error: by the end of its connection, otherwise by the exit code."""
         if ended == UNREACHABLE:
             return "unreachable", f"unreachable: {error}"
         if ended == REFUSED:
@@ -299,19 +300,19 @@ class Merge:
         self,
         lowest: str = "notice",
         mask: Callable[[str], str] = str,
-        shown: Shown | None = None,
+        lines: RenderLines | None = None,
         *,
         counted: bool = True,
     ) -> None:
         """Print log lines of the level ``lowest`` and above; ``mask`` masks the controller's secrets.
 
-        ``shown`` returns the lines of an answer, by which it is compared; None: by its document. ``counted``: whether
-        the counts in the document of a command are those of its run, and not of an earlier one.
+        ``lines`` returns the printed lines of an answer, by which it is compared; None: by its document. ``counted``:
+        whether the counts in the document of a command are those of its run, and not of an earlier one.
         """
         self._counted = counted
         self._lowest = lowest
         self._mask = mask
-        self._shown = _ShownTexts(shown) if shown is not None else None
+        self._printed = _PrintedTexts(lines) if lines is not None else None
         self._results: dict[str, _HostResult] = {}
         #: Host → its index in the selection.
         self._indices: dict[str, int] = {}
@@ -337,7 +338,7 @@ class Merge:
 
     def begin(self, host: Host) -> None:
         """Expect documents of a host."""
-        self._results[host.name] = _HostResult(host, self._lowest, self._shown, counted=self._counted)
+        self._results[host.name] = _HostResult(host, self._lowest, self._printed, counted=self._counted)
         self._indices[host.name] = len(self._indices)
 
     def add(self, host: str, document: Mapping[str, object]) -> None:

@@ -112,6 +112,7 @@ class OpensshTransport:
             await asyncio.wait(self._exiting, timeout=transport.EXIT_SECONDS)
 
     async def _attempt(self, host: Host, arguments: Sequence[str], *, terminal: bool) -> OpensshProcess:
+        """Connect once. Raise ``HostUnreachable`` after the time limit, and if the program ends before."""
         hops = len(jump_chain(host))
         if hops:
             await self._pace.wait(_via(host))

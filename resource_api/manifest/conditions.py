@@ -418,6 +418,10 @@ class _Parser:
         return Flag(parts[0])
 
     def _member(self, path: KeyPath, key: str, value: object) -> Condition:
+        """Return the condition of one key: ``not``, ``any``, or the path of a value with its test.
+
+        Report an invalid one, which never holds.
+        """
         if key == "not":
             return NotCondition(self.condition(path, value))
         if key == "any":

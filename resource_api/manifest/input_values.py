@@ -98,6 +98,10 @@ def input_values(
 
 
 def _input_value(name: str, declared: Input, arguments: Mapping[str, object], contents: Contents | None) -> Any:
+    """Return an input's value: the argument, the default or None, converted to the declared type and checked.
+
+    Raise ``ValueError`` for a missing or invalid value, ``UsageError`` for a secret on the command line.
+    """
     datatype = datatypes.parse(declared.type)
     whole = declared.sensitive or declared.ephemeral
     if whole and not datatype.sensitive:

@@ -160,6 +160,10 @@ def _deeper(failure: Failure, line_before: int) -> Advice | None:
 
 
 def _no_key(failure: Failure) -> Advice | None:
+    """Explain a line that is no key: text behind a quoted value, Puppet's syntax, or a wrong indentation.
+
+    Return None where the parser's own message is the better one.
+    """
     line, (number, column) = failure.line(failure.position[0]), failure.position
     before = line[: column - 1].rstrip()
     if before.endswith(('"', "'", "]", "}")):

@@ -184,6 +184,10 @@ class _Builder:
         return data
 
     def _mapping(self, depth: int, marks: dict[str, Mark] | None) -> dict[str, Any]:
+        """Read the rest of a mapping, whose start event was taken; ``marks``, if any, gets the position of each key.
+
+        Plain keys and scalars are handled here and not by calls, because a manifest has tens of thousands of them.
+        """
         get, keys = self._get, self._keys
         words, numeric = scalar.WORDS, scalar.NUMERIC
         data: dict[str, Any] = {}

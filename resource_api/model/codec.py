@@ -129,6 +129,7 @@ def decode(text: str) -> Any:
 
 
 def _untagged(mapping: dict[str, Any]) -> Any:
+    """Return the value that a tagged mapping stands for; keys of data that look like tags are unescaped."""
     word: Any = mapping.get(TAG)
     if word == "sealed" and mapping.keys() in _SEALED:
         return Sealed(mapping["digest"], EncryptedSecret(mapping["box"], (), _locked) if "box" in mapping else None)

@@ -99,6 +99,7 @@ def canonical_names(functions: ProviderFunctions, names: Iterable[object]) -> li
 
 
 def _named_row(definition: TypeDefinition, name: object) -> Resource:
+    """Return the namevars of a name. Raise ``ValueError`` unless it has a valid value for each."""
     namevars = definition.namevars
     if len(namevars) == 1:
         row: Resource | None = {namevars[0]: name}

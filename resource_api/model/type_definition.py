@@ -505,6 +505,7 @@ def _origin_problems(definition: TypeDefinition) -> list[str]:
 
 
 def _automatic_problems(definition: TypeDefinition) -> list[str]:
+    """Return the errors of ``autorequire`` and its kin: each maps names of types to titles or ``$attribute``."""
     problems = []
     for word, types in definition.automatic.items():
         keyword, how = f"auto{word}{'s' * (word == 'require')}", "{'file': '$path'} or {'file': ['/etc', '$path']}"

@@ -68,6 +68,7 @@ def execute_in(module: ModuleType, path: str, builtin_names: Mapping[str, object
 
 
 def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileLoader]) -> None:
+    """Execute a module file. Raise ``DefinitionError`` for its exception, with the line, and if it has side effects."""
     search_path, path_changed = list(sys.path), False
     stdout, before = _WriteDetector(), sys.stdout
     try:

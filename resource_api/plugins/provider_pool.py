@@ -201,6 +201,7 @@ class ProviderPool:
         return deepcopy(self._function_results[key])
 
     def _call_function(self, call: FunctionCall, inputs: Mapping[str, object], *, secret: bool) -> object:
+        """Call a provider's function and check its answer. Raise ``ValueError``, without secrets in the message."""
         datatype, run = call.function.datatype, self.run
         run.log.mask.add(inputs)
         try:

@@ -173,6 +173,7 @@ class Command:
         user: str | None = None,
         log: str | None = None,
     ) -> ProgramRun:
+        """Return a run of the program with checked arguments, in the context of the present call, if any."""
         from resource_api.provider.command_run import ProgramRun, invocation
 
         invoked = invocation(self.program, arguments, {**self.env, **(env or {})}, input, cwd, user=user)

@@ -272,6 +272,7 @@ def _folded(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
 
 
 def _by_directory(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
+    """Yield verb and text of effects: many in one directory are counted, a new directory stands for its contents."""
     created = {effect.path for effect in group if effect.verb == "made"}
     inner_of = Counter(parent for path in created for parent in _parents(path))
     # The contents of a new directory are counted with it.

@@ -54,6 +54,7 @@ def _kind(edge: Edge) -> str:
 
 
 def _json(catalog: Catalog, edges: Iterable[Edge]) -> str:
+    """Return the graph as JSON: nodes are the resources in their order, edges their relationships."""
     entries, names = catalog.entries, [str(entry.reference) for entry in catalog.entries]
     document = {
         "nodes": [

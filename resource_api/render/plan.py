@@ -254,6 +254,7 @@ def _step_lines(step: StepDocument, style: Style) -> Sequence[str]:
 
 
 def _notes(step: StepDocument) -> Iterator[str]:
+    """Yield the remarks behind a step, in the order in which they are printed."""
     if step.drifted:
         yield "drift"
     yield from map(escape, step.reasons)

@@ -113,6 +113,10 @@ class ProviderSelector:
     def _from_manifest(
         self, type_name: str, provider: str | None, source: Source, inputs: Mapping[str, object], pool: ProviderPool
     ) -> SelectedProvider:
+        """Return the provider that a manifest configures. Raise ``UsageError`` or ``ManifestError``.
+
+        Only the parts that its configuration needs are compiled: other resources may be invalid or lack inputs.
+        """
         manifest = self._compiler.read(source, inputs, pool)
         if provider is None:
             provider = _default_provider(type_name, manifest)

@@ -138,6 +138,10 @@ class Planning:
             return self._decide_steps(catalog, state)
 
     def _decide_steps(self, catalog: Catalog, state: StackState) -> planner.ExecutionPlan:
+        """Match the catalog with the state, observe the machine and plan every step, within the policies' limits.
+
+        ``purge`` adds its orphans before the resources are observed, so that they are planned like other ones.
+        """
         options, providers = self.options, self._providers
         if options.partial or options.replace:
             targets.check_stacks(options, state)

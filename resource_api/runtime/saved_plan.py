@@ -405,6 +405,7 @@ def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
 
 
 def _step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool, verbose: bool) -> StepDocument:
+    """Return a step of a saved plan in the form in which plans are rendered; without ``definition`` as it was saved."""
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
     changes, parameters = [_difference(row, saved["unknown"]) for row in saved["changes"]], {}

@@ -93,13 +93,13 @@ def _family(runtime: Runtime, manifest: Manifest, resource: StateResource) -> Fa
 def _declarations(
     runtime: Runtime, resources: Sequence[_Read], declared: set[str], failed: list[Imported]
 ) -> tuple[list[list[str]], dict[str, KnownResource]]:
-    """Return the lines that declare those that are not declared, and by reference what is recorded of each."""
+    """Return the lines of the missing declarations, and by reference the records of all resources."""
     computed = _made_values(resources)
-    declarations, known = [], dict[str, KnownResource]()
+    declarations, records = [], dict[str, KnownResource]()
     for resource, reference, fields, values in resources:
         body = state_file.declared_values(fields, values)
         secrets = [name for name, value in body.items() if is_secret(value)]
-        if reference in known:
+        if reference in records:
             failed.append(Imported(reference, "failed", f"{reference} is there twice; rename one with 'tofu state mv'"))
             continue
         if reference not in declared and secrets:
@@ -120,8 +120,8 @@ def _declarations(
             "state": dict(resource.attributes),
             "private": resource.private,
         }
-        known[reference] = KnownResource(raw, "tainted" if resource.tainted else "ready")
-    return declarations, known
+        records[reference] = KnownResource(raw, "tainted" if resource.tainted else "ready")
+    return declarations, records
 
 
 def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:

@@ -318,6 +318,7 @@ class Snapshot:
         return self.observation(definition.instance, name)
 
     def _ask_due(self, entry: Entry, should: Mapping[str, object]) -> Due:
+        """Ask the provider whether an imperative resource is due; an exception or a malformed answer is its failure."""
         context = Context(
             entry.definition,
             self.providers.run,

@@ -137,6 +137,7 @@ def _contradictions(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _record_contradictions(resource: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the contradictions in an exported resource: its reference, URN and references must fit its other fields."""
     try:
         stated = reference.parse(resource["reference"])
     except ValueError as error:

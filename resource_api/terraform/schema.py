@@ -114,6 +114,7 @@ def complete(fields: Mapping[str, SchemaField], declared: Mapping[str, object]) 
 
 
 def _complete(field: SchemaField, value: Any) -> Any:
+    """Return the configured value of an attribute or block with all members; an absent block is an empty collection."""
     if isinstance(value, Sensitive):
         value = value.reveal()
     if value is None and field.is_block:
@@ -139,6 +140,7 @@ def propose(
 
 
 def _propose(field: SchemaField, prior: Any, config: Any) -> Any:
+    """Return the proposed value of an attribute or block: the configured one, and computed ones of the prior state."""
     if config is None:
         return prior if field.computed else None
     if not field.members or config is UNKNOWN or prior is None:

@@ -165,6 +165,10 @@ class ProviderCaller:
     def _call(
         self, running: RunningCall, context: Context, method: str, call: Callable[[Any], None]
     ) -> Exception | None:
+        """Call the provider within the time limit; return its exception or None, and record the duration in any case.
+
+        Raise ``CallStopped`` for an interrupt, after which the outcome of the call is unknown.
+        """
         run = self._providers.run
         # Outside of ``provider_call``, where this thread alone runs: the display is created with the first call.
         display = run.shown(running)

@@ -144,6 +144,11 @@ class Records:
         return [record for run in runs if (record := self._differing(run)) is not None]
 
     def _differing(self, run: OperationRun) -> Record | None:
+        """Return the record of an operation's resource if it must be written, otherwise None.
+
+        Nothing is written for a step without effect, for a resource that is not ours, and where read-only values alone
+        differ: so a run without changes writes no state.
+        """
         step, entry, prior = run.step, run.step.entry, self._plan.prior
         if step.noop or run.removal or step.decision.error:
             return None

@@ -298,6 +298,10 @@ class Reevaluation:
             self._results.fail(run, failure)
 
     def _decide_one(self, run: OperationRun) -> None:
+        """Decide about an operation again, from the values that the resource and its sources have now.
+
+        It fails where the provider plans otherwise than before, and where a saved plan does not show the new action.
+        """
         step = run.step
         functions = self._providers.functions(step.entry.instance)
         removed = step.action is Action.REPLACE and exists(step.is_)

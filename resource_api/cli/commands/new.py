@@ -131,6 +131,7 @@ def write_component(name: str, directory: Path) -> list[Path]:
 
 
 def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Path]:
+    """Write the files of a new name from templates, all or none. Raise ``UsageError``; no file is overwritten."""
     if reason := _refusal(name):
         raise UsageError(reason)
     paths = {directory / file.replace("sample", name): TEMPLATES / template for file, template in templates.items()}

@@ -128,6 +128,7 @@ def misfits(datatype: DataType, written: object, kinds_of: KindsOf) -> Iterator[
 
 
 def _misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, ...]) -> Iterator[Misfit]:
+    """Yield the references in a value that never fit ``kinds``, the types that are accepted at ``path``."""
     if type(written) is Sensitive:
         yield from _misfits(kinds, written.reveal(), kinds_of, path)
     elif type(written) in {dict, list}:

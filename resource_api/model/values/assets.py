@@ -170,6 +170,7 @@ def build_contents(value: object, read: Callable[[ContentSpec], Content]) -> Any
 
 
 def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) -> ContentSpec:
+    """Return the source that an asset or archive declares. Raise ``ValueError`` unless it is one valid origin."""
     origins = ORIGINS[word]
     keys = [key for key in origins if isinstance(body, dict) and key in body]
     if len(keys) != 1:

@@ -232,11 +232,9 @@ class Mask:
             self._pending.pop(secret, None)
 
     def _index(self, text: str, *, declared: bool) -> None:
+        """Prepare the search for a secret: its words, its long lines, and its encodings by windows of bytes."""
         if declared and len(text) < _SHORTEST:
             self._words.add(text)
-        # Few runs have a secret, so that few import the module.
-
-        self._escapes = ESCAPES
         encodings, runs = encoded(text), set[str]()
         if self._with_runs and len(text) >= _SHORTEST_WITH_RUNS:
             lines = {line.strip() for line in (text, *(text.splitlines() if declared else ()))}

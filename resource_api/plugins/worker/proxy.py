@@ -279,6 +279,7 @@ class WorkerPool:
             self._seen_changes.pop(worker, None)
 
     def _start(self) -> WorkerProcess:
+        """Start a worker and wait until it has loaded its provider. Raise ``ProviderError`` or ``DefinitionError``."""
         name = self._definition.name
         try:
             worker = self._start_process(self._log_output, self._run.log.mask)

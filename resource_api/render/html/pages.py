@@ -257,6 +257,7 @@ def plan(document: PlanJson) -> str:
 
 
 def _plan_row(step: PlanStepJson, ids: Mapping[str, str], most: int) -> PageRow:
+    """Return the row of a step with its details: error, reasons, changes, effects, relationships."""
     error = step.get("error") or ""
     body = f'<p class="error">{_lines(error)}</p>' if error else ""
     body += "".join(f"<p>{e(reason)}</p>" for reason in step["reasons"])

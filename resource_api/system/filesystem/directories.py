@@ -169,6 +169,10 @@ class Directories:
         self._open.clear()
 
     def _walk(self, path: str) -> Directory:
+        """Return the directory at an absolute path, entered component by component without following links blindly.
+
+        A link is followed only if nobody else could have made it. Raise ``OSError`` otherwise.
+        """
         here, links = self._root(), 0
         todo = path.split("/")[::-1]
         while todo:
