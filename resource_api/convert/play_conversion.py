@@ -155,6 +155,7 @@ class PlayConversion:
 
     def _for_each(self, task: Task, loop: Loop, *, is_handler: bool) -> Converted:
         collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
+        self._names.repeat_over(collection)
         kind = "with_dict" if _is_items(loop.collection) else loop.kind
         names = LoopNames(loop._replace(kind=kind), collection)
         return self._with(task, TaskScope(self._names, task.variables, names), for_each=names, is_handler=is_handler)

@@ -63,6 +63,11 @@ _WORD: Final = regex(r"[^A-Za-z0-9_]+")
 _MISSING: Final = object()
 #: The data type of all values: `Any` would accept that nothing is given.
 _ANY: Final = "NotUndef[Any]"
+#: The data type of variables whose members are used.
+_MEMBERS: Final = "Hash[String, Any]"
+_INPUT: Final = regex(r"inputs\.(\w+)(.*)")
+#: The data type of what a loop repeats over.
+_COLLECTION: Final = "Variant[Array, Hash]"
 _DEEPEST: Final = 20
 
 
@@ -71,6 +76,8 @@ class ConvertedInput(NamedTuple):
 
     default: Any = _MISSING
     sensitive: bool = False
+    #: Whether it is sensitive for its name alone.
+    guessed: bool = False
     comment: str = ""
     #: The data type without a default: of encrypted values and secrets mostly `String`.
     type: str = "String"
@@ -184,10 +191,24 @@ class Names:
         if (reference := self._named.get(("unknown", name))) is None:
             comment = "not defined in the playbook"
             sensitive = default is _MISSING and _SECRET_NAME.match(name) is not None
-            kind = "Hash[String, Any]" if has_members else "String" if sensitive else _ANY
-            reference = self._input(name, ConvertedInput(default, sensitive, comment, kind))
+            kind = _MEMBERS if has_members else "String" if sensitive else _ANY
+            declared = ConvertedInput(default, sensitive, guessed=sensitive, comment=comment, type=kind)
+            reference = self._input(name, declared)
             self._named["unknown", name] = reference
         return reference
+
+    def repeat_over(self, collection: object) -> None:
+        """Give an input that a loop repeats over the data type of collections. Raise ``Unconvertible`` for a secret."""
+        match = _INPUT.match(collection.path) if isinstance(collection, ValueReference) else None
+        declared = self.inputs.get(match[1]) if match else None
+        if match is None or declared is None or declared.default is not _MISSING:
+            return
+        name, rest = match.groups()
+        if declared.sensitive and not declared.guessed:
+            msg = f"'{name}' is encrypted, and what a loop repeats over would be shown in titles"
+            raise Unconvertible(msg)
+        kind = declared.type if rest or declared.type == _MEMBERS else _COLLECTION
+        self.inputs[name] = declared._replace(type=kind, sensitive=False)
 
     def secret_input(self, name: str, location: Location) -> ValueReference:
         """Return the reference to a new mandatory input for an encrypted value within a task."""

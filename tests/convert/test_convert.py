@@ -61,12 +61,8 @@ def mandatory(conversion: Conversion) -> dict[str, Any]:
     """Return a value for each input without a default."""
     inputs = manifest_of(conversion).get("inputs", {})
     letters = dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "x")
-
-    def value(name: str, kind: str) -> Any:
-        looped = f'for_each: "${{inputs.{name}}}"' in conversion.manifest
-        return letters if kind == "Hash[String, Any]" else ["text"] if looped else "text"
-
-    return {name: value(name, entry["type"]) for name, entry in inputs.items() if "default" not in entry}
+    values: dict[str, Any] = {"Hash[String, Any]": letters, "Variant[Array, Hash]": ["text"]}
+    return {name: values.get(entry["type"], "text") for name, entry in inputs.items() if "default" not in entry}
 
 
 @pytest.mark.parametrize("name", sorted(ALL))
@@ -482,6 +478,40 @@ def test_encrypted_values_become_inputs(tmp_path: Path) -> None:
         "the file is encrypted: its variables become mandatory inputs",
         "the file 'secret' is encrypted by ansible-vault",
     ]
+
+
+_COLLECTION: Final = {"type": "Variant[Array, Hash]"}
+LOOPED: Final = [
+    ("{{ dirs }}", {"dirs": _COLLECTION}, {"dirs": ["a"]}),
+    ("{{ tokens }}", {"tokens": _COLLECTION}, {"tokens": ["a"]}),
+    ("{{ secrets.dirs }}", {"secrets": {"type": "Hash[String, Any]"}}, {"secrets": {"dirs": ["a"]}}),
+    ("{{ dirs | default([]) }}", {"dirs": {"default": []}}, {"dirs": ["a"]}),
+]
+
+
+@pytest.mark.parametrize(("text", "inputs", "values"), LOOPED)
+def test_a_variable_that_a_loop_repeats_over_is_a_collection(
+    text: str, inputs: Any, values: dict[str, Any], tmp_path: Path
+) -> None:
+    """It is no secret whatever its name is: its elements are in titles."""
+    playbook, site = tmp_path / "p.yml", tmp_path / "s.yaml"
+    playbook.write_text(task(f"- file: {{path: '/srv/{{{{ item }}}}', state: directory}}\n  loop: '{text}'"))
+    conversion = converted(playbook)
+    assert manifest_of(conversion)["inputs"] == inputs
+    site.write_text(conversion.manifest)
+    runtime = Runtime(REGISTRY, state="memory:")
+    assert [str(entry.reference) for entry in runtime.validate(str(site), values).entries] == ["File[/srv/a]"]
+    with pytest.raises(ManifestError, match=r"not a string|it is no list and no mapping|its value is a text"):
+        runtime.validate(str(site), dict.fromkeys(values, "text"))
+
+
+def test_a_loop_over_an_encrypted_list_is_not_converted(tmp_path: Path) -> None:
+    """Its elements would be in titles."""
+    head = "  vars:\n    dirs:\n      - !vault |\n        $ANSIBLE_VAULT;1.1;AES256\n        3132\n"
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task("- file: {path: '/srv/{{ item }}', state: directory}\n  loop: '{{ dirs }}'", head))
+    reasons = [remark.reason for remark in converted(playbook).remarks]
+    assert reasons == ["'dirs' is encrypted, and what a loop repeats over would be shown in titles"]
 
 
 def test_a_value_that_the_type_refuses_makes_an_ansible_module(tmp_path: Path) -> None:
