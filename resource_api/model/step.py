@@ -246,16 +246,17 @@ class Step(NamedTuple):
 
     @property
     def predictions(self) -> Sequence[Difference]:
-        """The changes of undeclared attributes, according to the provider's plan."""
+        """The changes of undeclared attributes, according to the provider's plan, beside the differences."""
         predicted, present = self.decision.predicted, self.masked_is if self.decision.predicted else None
         if not predicted:
             return ()
         former = {} if present is None or self.action is Action.CREATE else present
         marked = mark_secrets(self.definition, predicted, self.should)
+        differing = {difference.attribute for difference in self.decision.differences}
         return [
             Difference(name, former.get(name), marked[name], "predicted")
             for name, value in predicted.items()
-            if not same_value(former.get(name), value)
+            if name not in differing and not same_value(former.get(name), value)
         ]
 
     @property

@@ -160,7 +160,9 @@ def test_an_argument_that_is_taken_away_is_changed_by_the_provider(account: Acco
     """Terraform unsets what is not declared any more."""
     account.apply("  Odd_thing[a]: {name: a, size: 1}\n")
     account.write("  Odd_thing[a]: {name: a}\n")
-    assert "\n    size: 1 → (none)\n" in account.run("plan", "site.yaml").out
+    plan = "~ Odd_thing[a]\n    size: 1 → (none)\n\nPlan: 1 to update; 0 unchanged.\n"
+    assert account.run("plan", "site.yaml", "-o", "later.json").out == plan
+    assert account.run("show", "later.json").out == plan
     applied = account.apply("  Odd_thing[a]: {name: a}\n")
     assert (applied.code, "size changed from 1 to (none)" in applied.err) == (0, True), applied.err
     assert account.world["a"]["size"] is None
