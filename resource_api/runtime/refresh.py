@@ -382,8 +382,10 @@ def _is_ours(entry: Entry, state: StackState) -> bool:
     Where the name leads to none, an interrupted replacement leaves the record of the former one.
     """
     record = state.records.get(entry.key)
-    in_doubt = entry.definition.identity is not None and entry.key in state.intents
-    return record is not None and record.owned and not in_doubt
+    if record is None or not record.owned:
+        return False
+    in_doubt = entry.key in state.intents or record.status == "unconfirmed"
+    return entry.definition.identity is None or not in_doubt
 
 
 def _has_ids(entry: Entry) -> bool:

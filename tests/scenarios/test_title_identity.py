@@ -169,9 +169,12 @@ def test_a_declared_import_takes_an_id(importing: Bench) -> None:
     assert "the API has no object nope" in refused.err
 
 
-def test_an_import_ends_the_doubt_about_a_creation(importing: Bench) -> None:
-    """The object that an interrupted run has made is taken over by its number."""
+@pytest.mark.parametrize("recorded", [False, True], ids=["intended", "recorded"])
+def test_an_import_ends_the_doubt_about_a_creation(importing: Bench, *, recorded: bool) -> None:
+    """The object that an interrupted run has made is taken over by its number, also after a failed destruction."""
     kill_while_creating(importing)
+    if recorded:
+        assert importing.run("destroy", "site.yaml", "--yes").code == 1
     assert importing.run("plan", "site.yaml").code == 1
     assert importing.run("import", "site.yaml", "Probe[a]", "n1").code == 0
     assert "1 unchanged" in importing.run("apply", "site.yaml").out
