@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from resource_api.model import codec
-from resource_api.model.record import StackState
 from resource_api.model.values.errors import StateDamaged, StateError
 from resource_api.state import stack_rows
 from resource_api.state.postgresql import lease as leases
@@ -23,13 +20,14 @@ from resource_api.state.postgresql.connection import ServerConnection, snapshot
 from resource_api.state.postgresql.schema import SCHEMA
 from resource_api.state.postgresql.session import LeasedSession
 from resource_api.state.postgresql.tables import FetchedRows, damage
-from resource_api.state.stack_rows import DataKeys, StackRows, describe_stacks
+from resource_api.state.row_store import RowStore
+from resource_api.state.stack_rows import StackRows, describe_stacks
 from resource_api.state.store import StackName, check_recorded, check_rename, not_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.model.record import Commit, Intent, RecordKey
+    from resource_api.model.record import RecordKey, StackState
     from resource_api.state.encryption.keys import Key
     from resource_api.state.postgresql.connection import Connection
     from resource_api.state.stack_rows import FindDataKey
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class PostgresqlStore:
+class PostgresqlStore(RowStore[LeasedSession]):
     """Keeps state in the schema ``resource_api`` of a database, created with the first write."""
 
     def __init__(self, url: str, key: Key | None = None, *, lease_seconds: float | None = None) -> None:
@@ -46,12 +44,9 @@ class PostgresqlStore:
         ``lease_seconds``: the time after which a run that has not renewed its lock has lost it, by default
         ``lease.SECONDS``. Raise ``UsageError`` for a URL that libpq cannot read.
         """
+        super().__init__(key)
         self._server = ServerConnection(url)
         self._seconds = leases.SECONDS if lease_seconds is None else lease_seconds
-        self._data_keys = DataKeys(key)
-        self._guard = threading.RLock()
-        self._session: LeasedSession | None = None
-        self._salts: dict[StackName, bytes] = {}
 
     # Reading
 
@@ -138,11 +133,6 @@ class PostgresqlStore:
 
         return self._read(read, None)
 
-    def _new_state(self, name: StackName) -> StackState:
-        """Return the state of a new stack; its salt is stable, because secrets are sealed with it before a commit."""
-        salt = self._salts.setdefault(name, os.urandom(32))
-        return StackState(name.project, name.stack, salt=salt, encrypted=self._data_keys.key is not None)
-
     # Writing
 
     @contextmanager
@@ -168,23 +158,6 @@ class PostgresqlStore:
             acquire = session.claim
         acquire(name, timeout)  # without the guard: leases are renewed during a wait
 
-    def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
-        """Record the changes about to be made."""
-        if intents:
-            with self._writing() as session:
-                stack = self._stack(session, name)
-                session.change(name, stack, lambda rows: stack.record_intents(rows, intents))
-
-    def commit(self, name: StackName, commit: Commit) -> StackState:
-        """Write a commit; return the state afterwards."""
-        if commit.empty:
-            state = self.load(name)
-            if not any(key in state.intents for key in commit.resolved):
-                return state
-        with self._writing() as session:
-            stack = self._stack(session, name)
-            return session.change(name, stack, lambda rows: stack.commit(rows, commit, os.urandom(16).hex()))
-
     def finish_run(self, name: StackName, run: Mapping[str, object]) -> None:
         """Record a finished run."""
         codec.check_encodable(run)
@@ -202,13 +175,6 @@ class PostgresqlStore:
     def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
         """Save nothing."""
 
-    def overwrite(self, name: StackName, state: StackState) -> None:
-        """Replace the whole state of a stack."""
-        state = state._replace(project=name.project, stack=name.stack)
-        with self._writing() as session:
-            stack = self._stack(session, name)
-            session.change(name, stack, lambda rows: stack.overwrite(rows, state, stack.data_key))
-
     def rekey(self, name: StackName, key: Key | None, *, drop_generations: bool = False) -> StackState:  # noqa: ARG002 - there are none
         """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets."""
         with self._writing() as session:
@@ -216,10 +182,7 @@ class PostgresqlStore:
             stack = self._rows(name, self._data_keys.for_rekey)
             if stack is None:
                 raise not_recorded(name)
-            session.stacks[name] = stack
-            state = stack.state._replace(serial=stack.state.serial + 1)
-            data_key = self._data_keys.replace(name, key)
-            return session.change(name, stack, lambda rows: stack.overwrite(rows, state, data_key))
+            return self._encrypt(session, name, stack, key)
 
     def rename(self, name: StackName, new: StackName) -> None:
         """Move a stack with its history to a name that is free."""
@@ -228,8 +191,7 @@ class PostgresqlStore:
                 session.number(stack_name)
             check_rename(name, new, self._recorded())
             stack = self._stack(session, name)
-            state = stack.state._replace(**new._asdict(), serial=stack.state.serial + 1)
-            data_key = None if stack.data_key is None else self._data_keys.replace(new, self._data_keys.key)
+            state, data_key = self._moved(stack, new)
             session.rename(name, new, stack, lambda rows: stack.overwrite(rows, state, data_key))
 
     def remove(self, name: StackName) -> None:
@@ -251,23 +213,14 @@ class PostgresqlStore:
     @contextmanager
     def _writing(self) -> Iterator[LeasedSession]:
         """Yield the session, for this thread alone. Raises ``RuntimeError`` without the lock."""
-        with self._guard, self._damage_as_error():
-            if self._session is None:
-                msg = "state can be written only while its lock is held"
-                raise RuntimeError(msg)
-            if self._session.failure is not None:
-                raise self._session.failure
-            yield self._session
+        with self._damage_as_error(), super()._writing() as session:
+            yield session
 
-    def _stack(self, session: LeasedSession, name: StackName) -> StackRows:
-        """Return a stack of the session, claimed: as it was used last, as it is written, or a new one."""
+    def _open_stack(self, session: LeasedSession, name: StackName) -> StackRows:
+        """Return a stack for its first use in a session, claimed: as it is written, or a new one."""
         number = session.number(name)
-        if (stack := session.stacks.get(name)) is None:
-            stack = self._rows(name, self._data_keys.for_use)
-            if stack is None:
-                stack = StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))
-            session.stacks[name] = stack
-        return stack
+        stack = self._rows(name, self._data_keys.for_use)
+        return stack or StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))
 
 
 @contextmanager

@@ -77,14 +77,15 @@ def open_state(path: str, *, write: bool = False) -> OpenState | None:
 class WriteSession:
     """The database at ``path`` while its lock is held.
 
-    ``stacks``: those that were read or written in this session. ``failure``: why no more can be written, or empty.
+    ``stacks``: those that were read or written in this session. ``failure``: the error after which nothing more is
+    written, or None.
     """
 
     def __init__(self, path: str) -> None:
         """Open the database if it exists. Raises ``StateError``."""
         self.path = path
         self.stacks: dict[StackName, StackRows] = {}
-        self.failure = ""
+        self.failure: StateError | None = None
         self.opened = open_state(path, write=True)
         # The process that created these held the lock and was killed.
         for leftover in (f"{path}.0", f"{path}.new"):
@@ -116,10 +117,10 @@ class WriteSession:
             with database.transaction():
                 yield database
         except StateError as error:
-            self.failure = str(error)
+            self.failure = StateError(str(error))
             raise
 
-    def write(self, name: StackName, stack: StackRows, change: Callable[[Database], object]) -> StackState:
+    def change(self, name: StackName, stack: StackRows, change: Callable[[Database], object]) -> StackState:
         """Apply ``change`` to ``stack`` in one transaction; return its state afterwards.
 
         A new lineage is written to the marker at once, a new serial at the end of the run.
@@ -147,7 +148,7 @@ class WriteSession:
         self.stacks.pop(name, None)
         self.stacks[new] = stack
         try:
-            self.write(new, stack, change)
+            self.change(new, stack, change)
         except BaseException:
             if former is not None:
                 self._versions[name] = former
@@ -188,7 +189,7 @@ class WriteSession:
                 recovery.create_generation(self.opened.database)
             if not self.failure:
                 self.write_marker()
-        return not self.failure
+        return self.failure is None
 
     def _forget(self, name: StackName) -> None:
         """Forget a stack after a failed write: the object may differ from the database."""

@@ -7,25 +7,23 @@ only on its size. Without the lock, every read opens its own read-only connectio
 
 from __future__ import annotations
 
-import os
-import threading
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from resource_api.model.record import StackState
 from resource_api.model.values.errors import StateDamaged, StateError
 from resource_api.state.lock import Lock
+from resource_api.state.row_store import RowStore
 from resource_api.state.sqlite import cache, recovery, run_archive
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite.session import WriteSession, open_state
-from resource_api.state.stack_rows import DataKeys, StackRows, describe_stacks, remove_rows, verify
+from resource_api.state.stack_rows import StackRows, describe_stacks, remove_rows, verify
 from resource_api.state.store import CachedConclusion, check_recorded, check_rename
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.record import Commit, Intent, RecordKey
+    from resource_api.model.record import RecordKey, StackState
     from resource_api.state.encryption.keys import Key
     from resource_api.state.sqlite.cache import SavedConclusion
     from resource_api.state.sqlite.database import Database
@@ -33,17 +31,14 @@ if TYPE_CHECKING:
     from resource_api.state.store import StackName
 
 
-class SqliteStore:
+class SqliteStore(RowStore[WriteSession]):
     """Keeps state in the SQLite database at ``path`` and a few files beside it, created with the first write."""
 
     def __init__(self, path: str, key: Key | None = None) -> None:
         """Open nothing yet. With a ``key`` every stack is encrypted, and one that is not is refused."""
+        super().__init__(key)
         self.path = path
-        self._data_keys = DataKeys(key)
         self._lock = Lock(path)
-        self._guard = threading.RLock()
-        self._session: WriteSession | None = None
-        self._salts: dict[StackName, bytes] = {}
 
     def load(self, name: StackName) -> StackState:
         """Return the state of a stack."""
@@ -110,11 +105,6 @@ class SqliteStore:
         header = opened.headers[name]
         return StackRows.read(opened.database, header, self._data_keys.for_use(header))
 
-    def _new_state(self, name: StackName) -> StackState:
-        """Return the state of a new stack; its salt is stable, because secrets are sealed with it before a commit."""
-        salt = self._salts.setdefault(name, os.urandom(32))
-        return StackState(name.project, name.stack, salt=salt, encrypted=self._data_keys.key is not None)
-
     def holder(self, name: StackName | None = None) -> str:  # noqa: ARG002 - one lock for all stacks
         """Return the other process that holds the lock, its command and since when, or an empty text."""
         return self._lock.other_holder()
@@ -139,30 +129,11 @@ class SqliteStore:
     def claim(self, name: StackName, timeout: float) -> None:
         """Do nothing: the lock is that of all stacks."""
 
-    def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
-        """Record the changes about to be made."""
-        if intents:
-            with self._writing() as session:
-                stack = self._stack(session, name)
-                session.write(name, stack, lambda database: stack.record_intents(database, intents))
-
-    def commit(self, name: StackName, commit: Commit) -> StackState:
-        """Write a commit; return the state afterwards."""
-        if commit.empty:
-            state = self.load(name)
-            if not any(key in state.intents for key in commit.resolved):
-                return state
-        with self._writing() as session:
-            stack = self._stack(session, name)
-            return session.write(name, stack, lambda database: stack.commit(database, commit, os.urandom(16).hex()))
-
     def overwrite(self, name: StackName, state: StackState) -> None:
         """Replace the whole state of a stack."""
-        state = state._replace(project=name.project, stack=name.stack)
         with self._writing() as session:
             session.allow_lineage(name, state.lineage)
-            stack = self._stack(session, name)
-            session.write(name, stack, lambda database: stack.overwrite(database, state, stack.data_key))
+            super().overwrite(name, state)
 
     def rekey(self, name: StackName, key: Key | None, *, drop_generations: bool = False) -> StackState:
         """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets."""
@@ -170,10 +141,8 @@ class SqliteStore:
             opened = session.writable().refreshed()
             check_recorded(name, opened.headers)
             header = opened.headers[name]
-            stack = session.stacks[name] = StackRows.read(opened.database, header, self._data_keys.for_rekey(header))
-            state = stack.state._replace(serial=stack.state.serial + 1)
-            data_key = self._data_keys.replace(name, key)
-            state = session.write(name, stack, lambda database: stack.overwrite(database, state, data_key))
+            stack = StackRows.read(opened.database, header, self._data_keys.for_rekey(header))
+            state = self._encrypt(session, name, stack, key)
             opened.database.compact()
             if drop_generations:
                 recovery.remove_generations(self.path)
@@ -185,8 +154,7 @@ class SqliteStore:
             opened = session.writable().refreshed()
             check_rename(name, new, opened.headers)
             stack = self._read(opened, name)
-            state = stack.state._replace(**new._asdict(), serial=stack.state.serial + 1)
-            data_key = None if stack.data_key is None else self._data_keys.replace(new, self._data_keys.key)
+            state, data_key = self._moved(stack, new)
 
             def move(database: Database) -> None:
                 stack.overwrite(database, state, data_key)
@@ -258,33 +226,17 @@ class SqliteStore:
             count = run_archive.remove_unreadable(database)
         return [f"removed from the history: {count} runs that cannot be read"] if count else []
 
-    @contextmanager
-    def _writing(self) -> Iterator[WriteSession]:
-        """Yield the session, for this thread alone. Raises ``RuntimeError`` without the lock."""
-        with self._guard:
-            if self._session is None:
-                msg = "state can be written only while its lock is held"
-                raise RuntimeError(msg)
-            if self._session.failure:
-                raise StateError(self._session.failure)
-            yield self._session
-
     def _close_session(self) -> None:
         with self._guard:
             session, self._session = self._session, None
             if session is not None and session.close():
                 cache.validate(self.path)
 
-    def _stack(self, session: WriteSession, name: StackName) -> StackRows:
-        """Return a stack of the session: as it was used last, as it is written, or a new one."""
-        stack = session.stacks.get(name)
-        if stack is None:
-            headers = session.opened.headers if session.opened else {}
-            if session.opened and name in headers:
-                stack = self._read(session.opened, name)
-            else:
-                numbers = {h.number for h in headers.values()} | {s.number for s in session.stacks.values()}
-                number = max(numbers, default=0) + 1
-                stack = StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))
-            session.stacks[name] = stack
-        return stack
+    def _open_stack(self, session: WriteSession, name: StackName) -> StackRows:
+        """Return a stack for its first use in a session: as it is written, or a new one."""
+        headers = session.opened.headers if session.opened else {}
+        if session.opened and name in headers:
+            return self._read(session.opened, name)
+        numbers = {h.number for h in headers.values()} | {s.number for s in session.stacks.values()}
+        number = max(numbers, default=0) + 1
+        return StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))

@@ -1,0 +1,120 @@
+"""What the stores of rows have in common: a session of one run, which keeps its stacks in memory beside the database.
+
+The format of rows is in ``stack_rows``. A database, a server: each store opens its own session.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from resource_api.model.record import StackState
+from resource_api.state.stack_rows import DataKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from resource_api.model.record import Commit, Intent
+    from resource_api.model.values.errors import StateError
+    from resource_api.state.encryption.envelope import DataKey
+    from resource_api.state.encryption.keys import Key
+    from resource_api.state.stack_rows import RowTables, StackRows
+    from resource_api.state.store import StackName
+
+
+class Session(Protocol):
+    """A session that writes."""
+
+    #: The stacks that were read or written in this session.
+    stacks: dict[StackName, StackRows]
+    #: The error after which nothing more is written, or None.
+    failure: StateError | None
+
+    def change(self, name: StackName, stack: StackRows, change: Callable[[RowTables], object]) -> StackState:
+        """Apply ``change`` to a stack and write it, all or nothing; return the state afterwards. Raise ``StateError``.
+
+        After an error the stack is read again before its next use: the object may differ from the database.
+        """
+
+
+S = TypeVar("S", bound=Session)
+
+
+class RowStore(ABC, Generic[S]):
+    """Keeps state as rows; see ``StateStore`` for the obligations of its methods."""
+
+    def __init__(self, key: Key | None = None) -> None:
+        """Open nothing yet. With a ``key`` every stack is encrypted, and one that is not is refused."""
+        self._data_keys = DataKeys(key)
+        self._guard = threading.RLock()
+        self._session: S | None = None
+        self._salts: dict[StackName, bytes] = {}
+
+    @abstractmethod
+    def load(self, name: StackName) -> StackState:
+        """Return the state of a stack."""
+
+    @abstractmethod
+    def _open_stack(self, session: S, name: StackName) -> StackRows:
+        """Return a stack for its first use in a session: as it is written, or a new one."""
+
+    def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
+        """Record the changes about to be made."""
+        if intents:
+            with self._writing() as session:
+                stack = self._stack(session, name)
+                session.change(name, stack, lambda tables: stack.record_intents(tables, intents))
+
+    def commit(self, name: StackName, commit: Commit) -> StackState:
+        """Write a commit; return the state afterwards."""
+        if commit.empty:
+            state = self.load(name)
+            if not any(key in state.intents for key in commit.resolved):
+                return state
+        with self._writing() as session:
+            stack = self._stack(session, name)
+            return session.change(name, stack, lambda tables: stack.commit(tables, commit, os.urandom(16).hex()))
+
+    def overwrite(self, name: StackName, state: StackState) -> None:
+        """Replace the whole state of a stack."""
+        state = state._replace(project=name.project, stack=name.stack)
+        with self._writing() as session:
+            stack = self._stack(session, name)
+            session.change(name, stack, lambda tables: stack.overwrite(tables, state, stack.data_key))
+
+    def _encrypt(self, session: S, name: StackName, stack: StackRows, key: Key | None) -> StackState:
+        """Write a stack that was read for it under ``key`` with a new data key; return the state afterwards."""
+        session.stacks[name] = stack
+        state = stack.state._replace(serial=stack.state.serial + 1)
+        data_key = self._data_keys.replace(name, key)
+        return session.change(name, stack, lambda tables: stack.overwrite(tables, state, data_key))
+
+    def _moved(self, stack: StackRows, new: StackName) -> tuple[StackState, DataKey | None]:
+        """Return the state and the data key of a stack under another name."""
+        data_key = None if stack.data_key is None else self._data_keys.replace(new, self._data_keys.key)
+        return stack.state._replace(**new._asdict(), serial=stack.state.serial + 1), data_key
+
+    def _stack(self, session: S, name: StackName) -> StackRows:
+        """Return a stack of the session: as it was used last, or else opened."""
+        if (stack := session.stacks.get(name)) is None:
+            stack = session.stacks[name] = self._open_stack(session, name)
+        return stack
+
+    def _new_state(self, name: StackName) -> StackState:
+        """Return the state of a new stack; its salt is stable, because secrets are sealed with it before a commit."""
+        salt = self._salts.setdefault(name, os.urandom(32))
+        return StackState(name.project, name.stack, salt=salt, encrypted=self._data_keys.key is not None)
+
+    @contextmanager
+    def _writing(self) -> Iterator[S]:
+        """Yield the session, for this thread alone. Raises ``RuntimeError`` without the lock."""
+        with self._guard:
+            if self._session is None:
+                msg = "state can be written only while its lock is held"
+                raise RuntimeError(msg)
+            if self._session.failure is not None:
+                raise self._session.failure
+            yield self._session
