@@ -1,8 +1,9 @@
 """Merge the hosts' results into one report; hosts with identical results are grouped.
 
-Results are untrusted data: malformed parts are ignored. Times, durations and a host's own name are ignored in the
-comparison. Since a name may also be a word, hosts with literally equal results are grouped first; the names are ignored
-only among the others. The answer of a command that reads is compared by its printed lines: the rest may differ.
+Results are untrusted data: malformed parts are ignored. Times, durations and a host's own name and address, which are
+the values of ``${host.…}`` that identify it, are ignored in the comparison. Since a name may also be a word, hosts with
+literally equal results are grouped first; names and addresses are ignored only among the others. The answer of a
+command that reads is compared by its printed lines: the rest may differ.
 """
 
 from __future__ import annotations
@@ -103,23 +104,37 @@ class _StoredResult(NamedTuple):
 class HostGroup:
     """Hosts with the same status and the same result, which is stored once."""
 
-    __slots__ = ("_representative", "error", "hosts", "more", "status", "texts")
+    __slots__ = ("_addresses", "_representative", "error", "hosts", "more", "status", "texts")
 
     def __init__(self, representative: Host, result: _StoredResult) -> None:
-        """Start without hosts; the representative is ``_PLACEHOLDER_HOST`` if results differ by the name."""
+        """Start without hosts; the representative is ``_PLACEHOLDER_HOST`` if results differ by names or addresses."""
         self._representative = representative
         self.status, self.error, self.texts, self.more = result
         self.hosts: list[str] = []
+        #: Host → its address, unless that is its name.
+        self._addresses: dict[str, str] = {}
+
+    def add(self, host: Host) -> None:
+        """Add a host."""
+        self.hosts.append(host.name)
+        if host.address:
+            self._addresses[host.name] = host.address
+
+    def join(self, group: HostGroup) -> None:
+        """Add the hosts of another group."""
+        self.hosts += group.hosts
+        self._addresses |= group._addresses
 
     def documents(self, host: str = "") -> list[dict[str, object]]:
         """Return the stored documents; with ``host``, as that host sent them."""
-        name = host if host and self._representative is _PLACEHOLDER_HOST else self._representative.name
-        return [json.loads(text.replace(_OWN_NAME, name)) for text in self.texts]
+        source = self._representative
+        if host and source is _PLACEHOLDER_HOST:
+            source = Host(host, self._addresses.get(host, ""))
+        return [_document(text, source) for text in self.texts]
 
     def reason(self) -> str:
         """Return the reason of a failure, or "" after a success and if the documents have it."""
-        host = self._representative
-        return self.error.replace(_OWN_NAME, host.name).replace(_OWN_ADDRESS, host.address)
+        return _filled(self.error, self._representative)
 
 
 class _Groups:
@@ -137,7 +152,7 @@ class _Groups:
             if nameless not in self._results:
                 self._results[nameless] = result()
             self._exact[exact] = HostGroup(host, self._results[nameless]), nameless
-        self._exact[exact][0].hosts.append(host.name)
+        self._exact[exact][0].add(host)
 
     def has(self, nameless: bytes) -> bool:
         """Whether a result is stored."""
@@ -151,9 +166,10 @@ class _Groups:
         return [groups[0] if len(groups) == 1 else self._joined(digest, groups) for digest, groups in alike.items()]
 
     def _joined(self, nameless: bytes, groups: Sequence[HostGroup]) -> HostGroup:
-        """Return the group of hosts whose results differ only by their names."""
+        """Return the group of hosts whose results differ only by their names and addresses."""
         joined = HostGroup(_PLACEHOLDER_HOST, self._results[nameless])
-        joined.hosts += (group.hosts[0] for group in groups)
+        for group in groups:
+            joined.join(group)
         return joined
 
 
@@ -165,14 +181,35 @@ class _PrintedTexts:
         self._lines = lines
         self._texts: dict[bytes, str] = {}
 
-    def find(self, exact: str, answer: Mapping[str, object]) -> str:
-        """Return the text of an answer, whose compared form as JSON is ``exact``."""
-        digest = blake2b(exact.encode(errors="surrogatepass"), digest_size=16).digest()
+    def find(self, answer: str) -> str:
+        """Return the printed text of an answer, which is JSON with placeholders."""
+        digest = blake2b(answer.encode(errors="surrogatepass"), digest_size=16).digest()
         if digest not in self._texts:
             if len(self._texts) >= _MAX_TEXTS:
                 self._texts.clear()
-            self._texts[digest] = "\n".join(self._lines(answer))
+            self._texts[digest] = "\n".join(self._lines(_document(answer, _PLACEHOLDER_HOST)))
         return self._texts[digest]
+
+
+class _Identity:
+    """The name and the address of a host, for which texts get placeholders."""
+
+    __slots__ = ("_marks",)
+
+    def __init__(self, host: Host) -> None:
+        """Replace the longer one first: a name may contain the address."""
+        marks = [(host.name, _OWN_NAME), (host.address, _OWN_ADDRESS)]
+        self._marks = sorted(((value, mark) for value, mark in marks if value), key=lambda pair: -len(pair[0]))
+
+    def is_in(self, text: str) -> bool:
+        """Whether a text may contain one of them."""
+        return any(value in text for value, _ in self._marks)
+
+    def hide(self, text: str) -> str:
+        """Return a text with placeholders."""
+        for value, mark in self._marks:
+            text = _replaced(text, value, mark)
+        return text
 
 
 class _HostResult:
@@ -181,10 +218,11 @@ class _HostResult:
     def __init__(self, host: Host, lowest: str, printed: _PrintedTexts | None, *, counted: bool) -> None:
         """Print log lines of the level ``lowest`` and above; ``printed`` and ``counted`` as for ``Merge``."""
         self._host = host
+        self._identity = _Identity(host)
         self._printed = printed
         self._counted = counted
         self._lowest = _LEVELS.index(lowest)
-        #: The digests of all documents, literally and without the host's name.
+        #: The digests of all documents, literally and without the host's name and address.
         self._exact, self._nameless = blake2b(digest_size=16), blake2b(digest_size=16)
         self.texts = list[str]()
         self.more = 0
@@ -209,11 +247,10 @@ class _HostResult:
         elif kind == "refused":
             self.problem = "; ".join(_messages(document.get("problems")))
         elif kind in _PRINTED and self._is_printed(kind, document):
-            answer = document
             if kind == "result":
                 self._add_result(document.get("document"))
                 document = {"type": kind, "document": _comparable(document.get("document"))}
-            self._store({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS}, answer)
+            self._store({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS})
 
     def _is_printed(self, kind: str, document: Mapping[str, object]) -> bool:
         level = document.get("level")
@@ -233,12 +270,14 @@ class _HostResult:
             map(result.get, ("refreshed", "output_changes", "forgotten", "written", "former"))
         )
 
-    def _store(self, document: Mapping[str, object], answer: Mapping[str, object]) -> None:
+    def _store(self, document: Mapping[str, object]) -> None:
         """Store a document of an answer, and compare an answer of a command that reads by its printed text."""
         exact, text = compared = self._texts(document)
         if self._printed is not None and document["type"] == "result":
-            answer_text = self._printed.find(exact, answer)
-            compared = answer_text, _replaced(answer_text, self._host.name, _OWN_NAME)
+            answer_text = literal = self._printed.find(text)
+            for expression, value in zip(_PLACEHOLDER_HOST[:2], self._host[:2], strict=True) if text != exact else ():
+                literal = literal.replace(expression, value)
+            compared = literal, answer_text
         for digest, form in zip((self._exact, self._nameless), compared, strict=True):
             digest.update(f"{form}\n".encode(errors="surrogatepass"))
         if len(self.texts) < _MAX_DOCUMENTS and len(text) <= self._room:
@@ -248,13 +287,11 @@ class _HostResult:
             self.more += 1
 
     def _texts(self, value: object) -> tuple[str, str]:
-        """Return a value as JSON, literally and with placeholders for the host's name."""
-        exact, name = _text(value), self._host.name
-        if name not in exact:
+        """Return a value as JSON, literally and with placeholders for the host's name and address."""
+        exact, hide = _text(value), self._identity.hide
+        if not self._identity.is_in(exact):
             return exact, exact
-        return exact, _text(
-            map_leaves(value, lambda leaf: _replaced(leaf, name, _OWN_NAME) if type(leaf) is str else leaf)
-        )
+        return exact, _text(map_leaves(value, lambda leaf: hide(leaf) if type(leaf) is str else leaf))
 
     def report(self, end: Mapping[str, object], seconds: float, batch: int) -> HostReport:
         """Return the report of the host from its last document."""
@@ -287,7 +324,7 @@ class _HostResult:
 
         Literally equal results have equal first digests; results that differ by names have equal second digests.
         """
-        template = _replaced(_replaced(error, self._host.address, _OWN_ADDRESS), self._host.name, _OWN_NAME)
+        template = self._identity.hide(error)
         for digest, form in ((self._exact, error), (self._nameless, template)):
             digest.update(f"{status}\n{form}".encode(errors="surrogatepass"))
         return self._exact.digest(), self._nameless.digest(), template
@@ -406,6 +443,19 @@ class Merge:
         self._room -= size
         more = result.more + len(result.texts) - len(texts)
         return _StoredResult(status, error, list(map(self._mask, texts)), more)
+
+
+def _filled(text: str, host: Host) -> str:
+    """Return a text with the name and the address of a host for the placeholders."""
+    return text.replace(_OWN_NAME, host.name).replace(_OWN_ADDRESS, host.address)
+
+
+def _document(text: str, host: Host) -> dict[str, object]:
+    """Return a stored document with the name and the address of a host."""
+    document: dict[str, object] = map_leaves(
+        json.loads(text), lambda leaf: _filled(leaf, host) if type(leaf) is str else leaf
+    )
+    return document
 
 
 def _replaced(text: str, name: str, mark: str) -> str:

@@ -307,6 +307,26 @@ def test_hosts_that_cannot_be_reached_for_the_same_reason_are_one_group() -> Non
     assert merge.reports["web2"].error == "unreachable: connection refused (10.0.0.2:22)"
 
 
+@pytest.mark.parametrize("name", ["web{}", "root@10.0.0.{}"])
+@pytest.mark.parametrize("seen", ["${host.name} at ${host.address}", "http://${host.address}:22", "${host.address}0.1"])
+@pytest.mark.parametrize("as_answer", [False, True])
+def test_what_identifies_a_host_tells_no_results_apart(name: str, seen: str, *, as_answer: bool) -> None:
+    """Each value of `${host.…}` that differs from host to host, in the log and in answers, whatever the length."""
+    merge = Merge(lines=lambda answer: [str(answer["document"])[:32]])
+    for number in (7, 18, 100):
+        host = Host(name.format(number), f"10.0.0.{number}")
+        text = seen.replace("${host.name}", host.name).replace("${host.address}", host.address)
+        merge.begin(host)
+        merge.add(host.name, {"type": "result", "document": text} if as_answer else simulated.log(text))
+        merge.end(host, simulated.end(), 0.1, 1)
+    texts = [group.documents(group.hosts[-1])[0]["document" if as_answer else "message"] for group in merge.groups]
+    if seen.endswith("0.1"):
+        assert texts == ["10.0.0.70.1", "10.0.0.180.1", "10.0.0.1000.1"]
+    else:
+        assert texts == [text]
+        assert seen in str(merge.groups[0].documents()[0])
+
+
 def test_a_name_within_another_name_is_no_name() -> None:
     """`web1` is not the beginning of `web10`."""
 
