@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import select
 import sys
 from contextlib import nullcontext, suppress
 from threading import RLock
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from resource_api.system.log import EventDict, Level, Processor
     from resource_api.system.process.output_filter import OutputFilter
 
+#: Seconds between two looks for an answer.
+_WAIT: Final = 0.2
 #: The longest problem in one line, in characters.
 _LONGEST_PROBLEM: Final = 4000
 #: The most lines of a program's output that an error quotes.
@@ -197,6 +200,9 @@ class Output:
         self.flush()
         answer = b""
         try:
+            # A signal that comes right before a read does not end it: its handler runs when the read has ended.
+            while not select.select([sys.stdin], [], [], _WAIT)[0]:
+                pass
             # click.confirm cannot tell an interrupt from the end of the input, and fails on bytes that are no text.
             answer = sys.stdin.buffer.readline()
         finally:

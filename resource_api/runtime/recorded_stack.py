@@ -182,7 +182,7 @@ def resource_summary(state: StackState, record: Record) -> dict[str, object]:
     }
 
 
-def finished_runs(store: RunArchive, names: Sequence[StackName]) -> list[dict[str, object]]:
+def finished_runs(store: RunArchive, names: Sequence[StackName]) -> list[dict[str, Any]]:
     """Return the finished runs of stacks in the order in which they ended; ``kept``: there is a document of it."""
     saved: Sequence[str] = ()
     with suppress(OSError):
@@ -290,7 +290,7 @@ def copy_stacks(
 ) -> list[CopiedStack]:
     """Copy stacks with lineage, serial, resources, outputs, owed refreshes and open intents; return them.
 
-    The history of the target gets a line for each that was copied.
+    The history of the target gets their finished runs, and a line for each stack that was copied.
 
     ``url`` is the target's, for messages. ``timeout``: seconds to wait for each lock. Raise ``ManifestError`` where the
     target has a stack of another lineage or a newer one, before anything is copied, and ``StateError``.
@@ -308,9 +308,24 @@ def copy_stacks(
         ]
         if problems:
             raise ManifestError(problems)
+        _copy_runs(source, target, names)
         copied = [_copy(target, name, state, url) for name, state in states.items()]
     target.check()
     return copied
+
+
+def _copy_runs(source: Store, target: Store, names: Sequence[StackName]) -> None:
+    """Copy the finished runs of stacks that the target lacks, in the order of their ends, with their documents."""
+    present = {run["run"] for run in finished_runs(target, names)}
+    for run in finished_runs(source, names):
+        if run["run"] in present:
+            continue
+        name = StackName(run.pop("project"), run.pop("stack"))
+        kept = run.pop("kept")
+        target.finish_run(name, run)
+        with suppress(OSError):  # documents may be lost at any time
+            if kept and (content := source.load_run(run["run"])) is not None:
+                target.save_run(run["run"], content)
 
 
 def _copy(target: Store, name: StackName, state: StackState, url: str) -> CopiedStack:

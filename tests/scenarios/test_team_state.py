@@ -431,6 +431,22 @@ class TestCopy:
         assert self.documents(bench, back, ["prod"]) == self.documents(bench, old, ["prod"])
         assert len(json.loads(ok(bench, "stack", "list", "--json", "--state", back))) == 1
 
+    def test_the_history_is_copied_with_its_reports(self, bench: Bench, url: str, old: str) -> None:
+        """Each finished run once, in its order, however often and in whatever direction; reports can be shown there."""
+
+        def runs(store: str, stack: str) -> list[tuple[str, str, bool]]:
+            listed = json.loads(ok(bench, "history", "--json", "--state", store, "--stack", stack))
+            return [(run["run"], run["command"], run["kept"]) for run in listed if run["command"] != "state copy"]
+
+        before = {stack: runs(old, stack) for stack in ("default", "prod", "test")}
+        assert [kept for _, _, kept in before["prod"]] == [True]
+        ok(bench, "state", "copy", old, url, "--stack", "test")
+        for source, target in ((old, url), (old, url), (url, old)):
+            ok(bench, "state", "copy", source, target)
+            assert {stack: runs(target, stack) for stack in before} == before
+        shown = ("history", "show", "last", "--stack", "test", "--json", "--state")
+        assert json.loads(ok(bench, *shown, url)) == json.loads(ok(bench, *shown, old))
+
     def test_a_newer_or_another_state_stays(self, bench: Bench, url: str, old: str) -> None:
         """It is refused (65), and nothing is copied; a newer one is copied over its older self."""
         ok(bench, "state", "copy", old, url, "--stack", "prod")
