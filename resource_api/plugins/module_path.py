@@ -113,15 +113,15 @@ class ModulePath:
         """The directories without those of installed distributions."""
         return self._directories
 
-    def providers(self, name: str, directory: str | None = None) -> dict[str, str]:
+    def providers(self, name: str, directory: str | None = None, *, installed: bool = True) -> dict[str, str]:
         """Return the files of a type's providers by their names, in the order of the module path, or of one directory.
 
         They are ``providers/TYPE.py``, which has the name of the type, and ``providers/TYPE/NAME.py``; an executable
-        has no suffix. Distributions are searched only if nothing else has any.
+        has no suffix. Distributions are searched only if nothing else has any, and not without ``installed``.
         """
         if directory is not None:
             return _providers([directory], name)
-        return _providers(self._directories, name) or _providers(self._all(), name)
+        return _providers(self._directories, name) or (_providers(self._all(), name) if installed else {})
 
     def directories_of(self, name: str) -> list[str]:
         """Return the directories up to the last one that holds a type or one of its providers."""

@@ -108,13 +108,19 @@ class Registry:
         return self._module_path.directories
 
     def register_type(self, definition: TypeDefinition) -> None:
-        """Add a type. Raise ``DefinitionError`` when its name is taken."""
+        """Add a type. Raise ``DefinitionError`` when its name is taken, also by a file of the module path."""
         if not isinstance(definition, TypeDefinition):
             msg = f"expected a TypeDefinition, got {type(definition).__name__}"
             raise DefinitionError(msg)
         if definition.name in self._types:
             msg = f"type '{definition.name}' is registered already"
             raise DefinitionError(msg)
+        if path := self._module_path.find("types", definition.name, installed=False):
+            msg = f"type '{definition.name}' is registered already, by {path}"
+            raise DefinitionError(msg)
+        self._add_type(definition)
+
+    def _add_type(self, definition: TypeDefinition) -> None:
         self._types[definition.name] = definition
         for warning in definition.warnings:
             self._warn(warning)
@@ -132,9 +138,10 @@ class Registry:
         Raise ``DefinitionError`` where it does not fit the type, or has the name of another.
         """
         key, registered = implementation or name, self._providers.get(name, {})
-        if key in registered:
+        path = self._module_path.providers(name, installed=False).get(key)
+        if path or key in registered:
             msg = f"a provider of '{name}' is registered already" + (f" as '{key}'" if implementation else "")
-            raise DefinitionError(msg)
+            raise DefinitionError(msg + (f", by {path}" if path else ""))
         if not isinstance(provider, type):
             msg = f"the provider of '{name}' must be a class, not {type(provider).__name__}"
             raise DefinitionError(msg)
@@ -206,9 +213,9 @@ class Registry:
         if versions:
             return self._version(name, versions).definition
         if name not in self._types and (family := self._family(name)) is not None:
-            self.register_type(family.definition(name))
+            self._add_type(family.definition(name))
         if name not in self._types:
-            self.register_type(self._load("types", name, lambda: self._files.type(self._type_file(name))))
+            self._add_type(self._load("types", name, lambda: self._files.type(self._type_file(name))))
         return self._types[name]
 
     def provider(self, name: str, versions: str = "", implementation: str = "") -> builtins.type[object]:

@@ -100,6 +100,20 @@ def test_a_mapping_is_planned_and_applied(runtime: Runtime, coins: dict[str, dic
     assert runtime.apply(expected).summary.unchanged == 1
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_name_of_the_module_path_cannot_be_registered_again(*, loaded: bool) -> None:
+    """Whether the file was loaded before or not."""
+    registry = Registry.from_path()
+    if loaded:
+        registry.provider("file")
+    attributes = {"path": Attribute("String", "p", kind="namevar")}
+    with pytest.raises(DefinitionError, match="type 'file' is registered already"):
+        registry.register_type(TypeDefinition(name="file", docs="Files.", attributes=attributes))
+    with pytest.raises(DefinitionError, match="a provider of 'file' is registered already, by .*providers/file.py"):
+        registry.register_provider("file", Mint)
+    assert "content" in registry.type("file").attributes
+
+
 def test_a_step_has_the_fields_of_its_document(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
     """The changes, reasons and error of a step are typed values."""
     (step,) = runtime.plan(manifest(a={"worth": 5})).steps

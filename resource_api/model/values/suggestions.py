@@ -14,7 +14,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 #: How alike two words are at least, as difflib counts; below it, unrelated words of one length are alike.
 _ALIKE: Final = 0.72
@@ -78,10 +78,21 @@ def closest(word: str, words: Collection[str]) -> str:
         if len(spelt) <= _COMPARED
         else nlargest(_COMPARED, spelt, key=lambda candidate: _common_ends(plain, candidate))
     )
-    if matches := get_close_matches(plain, near, n=1, cutoff=_ALIKE if len(plain) > _SHORT else _ALIKE_SHORT):
+    if matches := [match for match in _alike(plain, near) if _have_alike_titles(plain, match)]:
         return spelt[matches[0]]
     longer = [candidate for candidate in spelt if len(plain) >= _SHORTEST_BEGINNING and candidate.startswith(plain)]
     return spelt[longer[0]] if len(longer) == 1 else ""
+
+
+def _alike(word: str, words: Iterable[str]) -> Sequence[str]:
+    """Return the words that are like ``word``, the nearest first."""
+    return get_close_matches(word, list(words), cutoff=_ALIKE if len(word) > _SHORT else _ALIKE_SHORT)
+
+
+def _have_alike_titles(reference: str, other: str) -> bool:
+    """Whether the titles of two references are alike: their types alone can make ``File[a]`` like ``File[x]``."""
+    title, other_title = reference.partition("[")[2], other.partition("[")[2]
+    return not title or not other_title or bool(_alike(title[:-1], [other_title[:-1]]))
 
 
 def _common_ends(word: str, candidate: str) -> int:

@@ -36,6 +36,20 @@ def test_only_a_word_that_is_near_is_suggested(word: str, hint: str) -> None:
     assert nearest(word, ATTRIBUTES) == hint
 
 
+@pytest.mark.parametrize(
+    ("reference", "suggested"),
+    [
+        ("File[/etc/mtd]", "did you mean 'File[/etc/motd]'?"),
+        ("Fil[/etc/motd]", "did you mean 'File[/etc/motd]'?"),
+        ("Ssh_authorized_key[bo]", ""),
+        ("File", "did you mean 'File[/etc/motd]'?"),
+    ],
+)
+def test_a_reference_is_suggested_only_where_the_titles_are_alike(reference: str, suggested: str) -> None:
+    """One type in common makes any two references alike."""
+    assert nearest(reference, ["File[/etc/motd]", "Ssh_authorized_key[alice]"]) == suggested
+
+
 def test_one_of_many_names_is_suggested() -> None:
     """Of thousands of names only those with the same beginning and end are compared."""
     assert nearest("File[/srv/flie-77.conf]", [f"File[/srv/file-{n}.conf]" for n in range(5000)]) == (
