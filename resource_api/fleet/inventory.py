@@ -374,7 +374,8 @@ class Selection:
                 raise document.manifest_error(path, (0, 0), "inventory", message)
             raw = interactive.output([os.path.abspath(path)], ".", document.MAX_BYTES)
         except (OSError, ValueError) as error:
-            message = f"cannot be executed: {getattr(error, 'strerror', None) or error}"
+            verb = "read" if isinstance(error, FileNotFoundError) else "executed"
+            message = f"cannot be {verb}: {getattr(error, 'strerror', None) or error}"
             raise document.manifest_error(path, (0, 0), "inventory", message) from error
         return build(READERS[".json"](raw, path))
 

@@ -294,3 +294,10 @@ def test_what_a_program_declares_is_left_to_it() -> None:
     inputs = read.of_all([("a", result)])["a"]
     assert inputs == {"password": "hunter22", "workers": 3, "role": "front"}
     assert type(inputs["password"]) is FileInput
+
+
+@pytest.mark.parametrize("name", ["hosts", "hosts.yaml"])
+def test_a_missing_inventory_cannot_be_read(tmp_path: Path, name: str) -> None:
+    """Also one whose name has no suffix, which could be a program."""
+    with pytest.raises(ManifestError, match="cannot be read: No such file or directory"):
+        inventory.Selection(None, CodeTrust(), READER).find([f"@{tmp_path / name}"])
