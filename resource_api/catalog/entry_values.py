@@ -95,6 +95,17 @@ def _item(written: Any, key: str) -> Any:
     return written[int(key)] if key.lstrip("-").isdecimal() and -len(written) <= int(key) < len(written) else None
 
 
+def _key_problem(path: ExpressionPath, attribute: Attribute) -> str:
+    """Return the error of a path to a key that no value of an attribute can have, or an empty string."""
+    if expression.has_choices(path) or not (
+        missing := referred_values.missing_key(attribute.datatype.leaves, path.keys[1:])
+    ):
+        return ""
+    key, kinds = missing
+    near = hint(key, [member for kind in kinds if kind.kind == "Struct" for member in kind.members])
+    return f"{path}: there is no '{key}'{near or f'; it is {messages.alternatives(kinds)}'}"
+
+
 def _within(kinds: Kinds, keys: tuple[str, ...]) -> Kinds:
     for key in keys:
         kinds = referred_values.part_kinds(kinds, key)
@@ -358,7 +369,7 @@ class Evaluator:
         if path.keys[0] not in target.definition.attributes:
             attributes = target.definition.attributes
             return f"{path}: unknown attribute '{path.keys[0]}'{hint(path.keys[0], attributes)}"
-        return ""
+        return "" if len(path.keys) == 1 else _key_problem(path, target.definition.attributes[path.keys[0]])
 
     def _evaluate(self, entry: Entry) -> None:
         """Evaluate the expressions of an entry; values that only a state yields become unknown and pending."""

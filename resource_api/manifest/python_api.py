@@ -70,6 +70,7 @@ class PendingValue:
     __iter__ = __len__ = _refusing("{0!r} is not known yet: its items cannot be counted or iterated over")
     #: A manifest cannot branch on it; equality would be false, whatever the value will be.
     __bool__ = __contains__ = __eq__ = _refusing("{0!r} is not known yet and cannot be tested")
+    __int__ = __float__ = __index__ = _refusing("{0!r} is not known yet and is no number")
     __hash__ = object.__hash__
 
 
@@ -117,6 +118,8 @@ class DeclaredResource:
         return PendingValue(
             Expression((ExpressionPath(Reference(type_name, escape_expressions(title)), (attribute,)),))
         )
+
+    __getitem__ = _refusing("{0} is a resource; write .NAME for an attribute of it, not ['NAME']")
 
     def __str__(self) -> str:
         """Return ``Type[title]``."""

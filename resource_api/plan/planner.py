@@ -441,14 +441,13 @@ class _Planner:
             try:
                 value_now = self.catalog.scope.attribute_value(entry, name, value, self._resolve)
             except ValueError as error:
-                return entry.should, (), unknowns.with_location(self.catalog, entry, str(error))
+                return entry.should, (), str(error)
             values[name] = value_now
         without_provider = entry.instance in self.catalog.missing
         functions = (
             ProviderFunctions(entry.definition, {}) if without_provider else self.queries.functions(entry.instance)
         )
         should, problem = unknowns.complete_should(entry, values, functions)
-        problem = problem and unknowns.with_location(self.catalog, entry, problem)
         return should, tuple(name for name, value in values.items() if is_unknown(value)), problem
 
     def _excluded(

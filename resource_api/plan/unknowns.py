@@ -84,12 +84,6 @@ def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple
     return values, problems
 
 
-def with_location(catalog: Catalog, entry: Entry, text: str) -> str:
-    """Return a problem with the file and line in which the resource is declared."""
-    position = catalog.manifest.place(entry.declaration)
-    return f"{text}; at {position.file}:{position.line}" if position.line else text
-
-
 def complete_should(entry: Entry, values: Resource, functions: ProviderFunctions) -> tuple[Resource, str]:
     """Return ``should`` with ``values`` that became known, checked and canonical, and an error or ""."""
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}

@@ -249,11 +249,10 @@ class Reevaluation:
             try:
                 values[name] = catalog.scope.attribute_value(entry, name, value, self.resolve)
             except ValueError as error:
-                return should, unknowns.with_location(catalog, entry, str(error))
+                return should, str(error)
             if is_unknown(values[name]) and not step.noop:
-                return should, unknowns.with_location(catalog, entry, f"'{name}' is still not known: {value}")
-        complete, problem = unknowns.complete_should(entry, values, self._providers.functions(entry.instance))
-        return complete, problem and unknowns.with_location(catalog, entry, problem)
+                return should, f"'{name}' is still not known: {value}"
+        return unknowns.complete_should(entry, values, self._providers.functions(entry.instance))
 
     def _of_resource(self, path: ExpressionPath) -> Any:
         """Return the value at a path into a resource. Raises ``ValueError`` if there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -140,3 +141,32 @@ def test_what_may_fit_is_left_to_the_run(source: Bench, body: dict[str, Any]) ->
     assert source.run("validate", source.write("site.json", site(body))).code == 0
     result = source.apply(site(body))
     assert result.code == 0, result.err
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("word.x", "there is no 'x'; it is a string"),
+        ("number[0]", "there is no '0'; it is an integer"),
+        ("map.a.b", "there is no 'b'; it is an integer"),
+        ("list.a", "there is no 'a'; it is a list"),
+        ("part.ids", "there is no 'ids'; did you mean 'id'?"),
+        ("part.tags[0].x", "there is no 'x'; it is a string"),
+    ],
+)
+def test_a_key_that_no_value_can_have_is_an_error_before_anything_is_read(
+    source: Bench, path: str, words: str
+) -> None:
+    """In a value, in text and in an output."""
+    for value in (f"${{Source[s].{path}}}", f"x ${{Source[s].{path}}}"):
+        result = source.validate(site({"colour": value}))
+        assert (result.code, f"Widget[w]: ${{Source[s].{path}}}: {words}" in result.err) == (65, True), result.err
+
+
+def test_a_missing_key_found_at_the_turn_has_one_place(source: Bench) -> None:
+    """In the plan of what exists, and in the first apply."""
+    body = {"colour": "${Source[s].map.zz}"}
+    for result in (source.apply(site(body)), source.plan(site(body))):
+        assert result.code == 1
+        [line] = [line for line in result.err.splitlines() if line.startswith("Error")]
+        assert re.sub(r"\(/.*/", "(", line) == "Error: Widget[w]: ${Source[s].map.zz}: there is no 'zz' (site.yaml:1)"

@@ -395,6 +395,8 @@ def test_a_file_that_is_no_manifest_is_refused_with_its_position(bench: Bench, t
         ),
         ("return [m.widget('a')]", "manifest(m) returns a value of the type list, which declares nothing; call m.res"),
         ("m.output('a', ','.join(m.widget('a').serial))", "can only join an iterable"),
+        ("m.output('a', m.widget('a')['serial'])", "Widget[a] is a resource; write .NAME for an attribute of it, not"),
+        ("m.widget('b', size=int(m.widget('a').serial))", "${Widget[a].serial} is not known yet and is no number"),
         ("m.output('a', 'at ' + m.widget('a').serial)", "${Widget[a].serial} is not known yet; write m.text('"),
         ("m.output('a', m.widget('a').serial + '!')", "${Widget[a].serial} is not known yet; write m.text('"),
     ],

@@ -22,7 +22,7 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from resource_api.model.datatypes.datatype import DataType
 
@@ -111,6 +111,23 @@ def part_kinds(kinds: Kinds, key: object) -> Kinds:
         elif kind.kind not in _VALUES:
             return ()
     return parts
+
+
+def missing_key(kinds: Kinds, keys: Iterable[str]) -> tuple[str, Kinds] | None:
+    """Return the first of ``keys`` that no value can have, with the data types of the values; None without one."""
+    for key in keys:
+        if kinds and not any(_may_have(kind, key) for kind in kinds):
+            return key, kinds
+        kinds = part_kinds(kinds, key)
+    return None
+
+
+def _may_have(kind: DataType, key: str) -> bool:
+    """Return whether a value of a data type without alternatives may have a key, or an index."""
+    if kind.kind == "Struct":
+        return key in kind.members
+    types = _VALUES.get(kind.kind)
+    return types is None or dict in types or (list in types and key.lstrip("-").isdecimal())
 
 
 class Misfit(NamedTuple):

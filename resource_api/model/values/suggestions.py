@@ -91,8 +91,8 @@ def _alike(word: str, words: Iterable[str]) -> Sequence[str]:
 
 def _have_alike_titles(reference: str, other: str) -> bool:
     """Whether the titles of two references are alike: their types alone can make ``File[a]`` like ``File[x]``."""
-    title, other_title = reference.partition("[")[2], other.partition("[")[2]
-    return not title or not other_title or bool(_alike(title[:-1], [other_title[:-1]]))
+    title, other_title = (text.partition("[")[2].removesuffix("]") for text in (reference, other))
+    return len(title) <= 1 or not other_title or bool(_alike(title, [other_title]))
 
 
 def _common_ends(word: str, candidate: str) -> int:
