@@ -154,9 +154,7 @@ def test_what_may_fit_is_left_to_the_run(source: Bench, body: dict[str, Any]) ->
         ("part.tags[0].x", "there is no 'x'; it is a string"),
     ],
 )
-def test_a_key_that_no_value_can_have_is_an_error_before_anything_is_read(
-    source: Bench, path: str, words: str
-) -> None:
+def test_a_key_that_no_value_can_have_is_an_error_before_anything_is_read(source: Bench, path: str, words: str) -> None:
     """In a value, in text and in an output."""
     for value in (f"${{Source[s].{path}}}", f"x ${{Source[s].{path}}}"):
         result = source.validate(site({"colour": value}))
