@@ -15,6 +15,7 @@ from resource_api.convert.variables import Names
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import from_documents
 from resource_api.model.values.errors import ManifestError
+from resource_api.model.values.expression import literal
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape
@@ -166,15 +167,7 @@ def _parts(value: object) -> Iterable[Any]:
 
 def _escaped_default(declaration: dict[str, Any]) -> dict[str, Any]:
     """Return an input whose default, which is no template, holds no reference."""
-    return {**declaration, "default": _escaped(declaration["default"])} if "default" in declaration else declaration
-
-
-def _escaped(value: object) -> Any:
-    if isinstance(value, dict):
-        return {key: _escaped(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return list(map(_escaped, value))
-    return value.replace("${", "$${") if isinstance(value, str) else value
+    return {**declaration, "default": literal(declaration["default"])} if "default" in declaration else declaration
 
 
 def _source(lines: Sequence[str], start: int, column: int) -> Iterable[str]:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol
 from jinja2 import Environment, TemplateSyntaxError, meta, nodes
 
 from resource_api.convert.ansible_yaml import Raw, Vault
+from resource_api.model.values import expression
 from resource_api.model.values.start_up import regex
+from resource_api.model.values.values import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -100,23 +102,21 @@ def written(value: object) -> Any:
 
 def literal(value: object) -> Any:
     """Return plain data as a manifest writes it, each ``${`` escaped. Raise ``Unconvertible`` for encrypted values."""
-    if isinstance(value, str):
-        return str(value).replace("${", "$${")
-    if isinstance(value, Vault):
+    if has_vault(value):
         msg = "a value in it is encrypted by ansible-vault"
         raise Unconvertible(msg)
-    if isinstance(value, dict):
-        return {key: literal(part) for key, part in value.items()}
-    return [literal(part) for part in value] if isinstance(value, list) else value
+    return expression.literal(value)
+
+
+def has_vault(value: object) -> bool:
+    """Return whether there is an encrypted value anywhere in a value."""
+    return any(isinstance(leaf, Vault) for _, leaf in leaves(value))
 
 
 def is_template(value: object) -> bool:
     """Return whether there is an expression anywhere in a value."""
-    if isinstance(value, dict):
-        return any(map(is_template, value.values()))
-    if isinstance(value, list):
-        return any(map(is_template, value))
-    return isinstance(value, str) and not isinstance(value, Raw) and ("{{" in value or "{%" in value)
+    texts = (leaf for _, leaf in leaves(value) if isinstance(leaf, str) and not isinstance(leaf, Raw))
+    return any("{{" in text or "{%" in text for text in texts)
 
 
 def follow(value: Any, keys: tuple[str | int, ...]) -> Any:
@@ -204,7 +204,7 @@ class Expressions:
         if isinstance(value, str) and not isinstance(value, Raw):
             return self._text(value)
         if isinstance(value, dict):
-            return {key: self.value(part) for key, part in value.items()}
+            return {literal(key): self.value(part) for key, part in value.items()}
         if isinstance(value, ValueReference):
             return value
         return [self.value(part) for part in value] if isinstance(value, list) else literal(value)

@@ -24,6 +24,7 @@ from resource_api.convert.expressions import (
 from resource_api.convert.module_task import ModuleTask
 from resource_api.convert.playbook import Loop, as_list
 from resource_api.convert.variables import LoopNames, Result, TaskScope
+from resource_api.model.values.values import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -516,23 +517,13 @@ def _usage(name: str, play: Play, registering: Task) -> str:
             continue
         in_conditions = [match for raw in task.conditions for match in pattern.finditer(str(raw))]
         rest = (task.arguments, task.variables, task.loop and task.loop.collection, task.keywords.get("environment"))
-        if any(pattern.search(text) for part in rest for text in _texts(part) if is_template(text)):
+        if any(is_template(text) and pattern.search(text) for _, text in leaves(rest)):
             return "result"
         for match in in_conditions:
             member, test = match[1].replace("['", ".").replace("']", ""), (match[2] or "").split()[-1:]
             if member in {".rc", ".failed", ".stat.exists"} or test in (["failed"], ["succeeded"], ["success"]):
                 usage = "check"
     return usage
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _texts(part)
-    elif isinstance(value, str):
-        yield value
 
 
 def _is_items(collection: object) -> bool:

@@ -13,11 +13,13 @@ from resource_api.convert.expressions import (
     Unconvertible,
     ValueReference,
     follow,
+    has_vault,
     is_template,
     refuse,
     written,
 )
 from resource_api.model.values.start_up import regex
+from resource_api.model.values.values import leaves, map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -162,7 +164,7 @@ class Names:
 
     def _declare(self, name: str, variable: Variable) -> ValueReference:
         value, comment = variable.value, str(variable.location)
-        if _has_vault(value):
+        if has_vault(value):
             comment = f"{comment}: encrypted by ansible-vault"
             kind = "String" if isinstance(value, Vault) else _ANY
             return self._input(name, ConvertedInput(_MISSING, sensitive=True, comment=comment, type=kind))
@@ -262,12 +264,6 @@ class Names:
             number += 1
             candidate = f"{name}_{number}"
         return candidate
-
-
-def _has_vault(value: object) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_vault, value.values()))
-    return any(map(_has_vault, value)) if isinstance(value, list) else isinstance(value, Vault)
 
 
 class LoopNames:
@@ -448,13 +444,11 @@ class TaskScope:
 
 def _unescaped(value: object) -> Any:
     """Return the plain data of a value, as the default of an input is."""
-    if isinstance(value, str):
-        return value.replace("$${", "${")
-    if isinstance(value, dict):
-        return {key: _unescaped(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return list(map(_unescaped, value))
-    if isinstance(value, ValueReference):
+
+    def unescaped(part: object) -> object:
+        return part.replace("$${", "${") if isinstance(part, str) else part
+
+    if any(isinstance(leaf, ValueReference) for _, leaf in leaves(value)):
         msg = "a default that is a reference within a list"
         raise Unconvertible(msg)
-    return value
+    return map_leaves(value, unescaped, unescaped)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.values import reference
 from resource_api.model.values.assets import Content
 from resource_api.model.values.document import character_problem
+from resource_api.model.values.expression import literal
 from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape
@@ -86,7 +87,7 @@ def _resource(
     if provider := split_instance(definition.instance)[1]:
         lines.insert(0, f"    provider: {key_text(provider)}")
     bare = not lines or lines[0].startswith("    #")  # comments come last
-    yield f"  {key_text(str(_literal(str(Reference(definition.name, text)))))}:{' {}' if bare else ''}"
+    yield f"  {key_text(str(literal(str(Reference(definition.name, text)))))}:{' {}' if bare else ''}"
     yield from lines
 
 
@@ -115,7 +116,7 @@ def _attributes(
                 undeclared = {key: member for key, member in value.items() if key not in declared[name]}
                 comments += [f"    # {name}.{escape(key)}: {_comment(member)}" for key, member in undeclared.items()]
                 value = {key: member for key, member in value.items() if key not in undeclared}
-            yield from entry(spelling(name), _literal(value), "    ")
+            yield from entry(spelling(name), literal(value), "    ")
     yield from comments
 
 
@@ -152,17 +153,8 @@ def _comment(value: object) -> str:
     return escape(
         json.dumps(value, ensure_ascii=False, default=str)
         if isinstance(value, (dict, list))
-        else _scalar(_literal(value))
+        else _scalar(literal(value))
     )
-
-
-def _literal(value: object) -> object:
-    """Return a value as a manifest writes it, each ``${`` escaped."""
-    if isinstance(value, dict):
-        return {_literal(key): _literal(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return list(map(_literal, value))
-    return value.replace("${", "$${") if isinstance(value, str) else value
 
 
 def entry(key: str, value: object, indent: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from resource_api.model.provider_functions import Planned
-from resource_api.model.sealed_secrets import Sealed, conceal_like
+from resource_api.model.sealed_secrets import conceal_like, has_sealed
 from resource_api.model.values.errors import CannotList, Problem, ResourceError
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
 from resource_api.terraform import cty, schema
@@ -356,16 +356,10 @@ class Resources(ProgramSession):
 
 def _revealed(state: object) -> object:
     """Return a recorded state with its secrets. Raise ``ResourceError`` where only a digest of one is recorded."""
-    if isinstance(state, dict):
-        return {name: _revealed(value) for name, value in state.items()}
-    if isinstance(state, list):
-        return [_revealed(value) for value in state]
-    if isinstance(state, Sensitive):
-        return state.reveal()
-    if isinstance(state, Sealed):
+    if has_sealed(state):
         msg = "its state has a secret of which only a digest is recorded; use --key"
         raise ResourceError(msg)
-    return state
+    return reveal(state)
 
 
 class Functions(ProgramSession):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.manifest.read import read_file
 from resource_api.model.values.expression import escape_expressions
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import Sensitive, map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -158,18 +158,12 @@ def _declared_value(field: SchemaField, value: Any) -> Any:
     return declared_values(field.members, value)
 
 
-def referring(value: Any, known: Mapping[str, str]) -> Any:
+def referring(value: object, expressions: Mapping[str, str]) -> Any:
     """Return a declared value in which each text that is a value of another resource is an ``Interpolation``.
 
-    ``known``: such a text → the expression.
+    ``expressions``: such a text → the expression.
     """
-    if isinstance(value, str):
-        return Interpolation(known[value]) if value in known else value
-    if isinstance(value, list):
-        return [referring(item, known) for item in value]
-    if isinstance(value, dict):
-        return {key: referring(item, known) for key, item in value.items()}
-    return value
+    return map_leaves(value, lambda leaf: Interpolation(expressions[leaf]) if leaf in expressions else leaf)
 
 
 def known_values(

@@ -454,6 +454,19 @@ def test_the_same_resource_twice_is_one(tmp_path: Path) -> None:
     ]
 
 
+def test_an_expression_of_manifests_in_a_key_is_a_text(tmp_path: Path) -> None:
+    """In a variable and in an argument, as in any text."""
+    playbook = tmp_path / "p.yml"
+    text = """- acme.tools.thing: {name: "{{ limits }}", body: {"${b}": "${c}"}}"""
+    playbook.write_text(task(text, "  vars: {limits: {'${a}': 1}}\n"))
+    conversion = converted(playbook)
+    check_conversion(playbook.read_text())
+    manifest = manifest_of(conversion)
+    assert manifest["inputs"] == {"limits": {"default": {"$${a}": 1}}}
+    (resource,) = manifest["resources"].values()
+    assert resource["args"] == {"name": "${inputs.limits}", "body": {"$${b}": "$${c}"}}
+
+
 def test_encrypted_values_become_inputs(tmp_path: Path) -> None:
     """They are never decrypted, and their text is nowhere."""
     text = """
@@ -604,7 +617,9 @@ VALUES: Final = st.recursive(
     | st.booleans()
     | st.integers(-1, 700)
     | st.sampled_from(["a", "{{ x }}", "/etc/a", "{{ item.b }}", "r.rc == 0"]),
-    lambda part: st.lists(part, max_size=2) | st.dictionaries(st.sampled_from(["a", "name", "path"]), part, max_size=2),
+    lambda part: (
+        st.lists(part, max_size=2) | st.dictionaries(st.sampled_from(["a", "name", "path", "${a}"]), part, max_size=2)
+    ),
     max_leaves=4,
 )
 KEYWORDS: Final = """

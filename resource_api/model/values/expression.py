@@ -134,10 +134,12 @@ def escape_expressions(text: str) -> str:
 
 
 def literal(value: object) -> Any:
-    """Return a value in which ``evaluate`` finds no path."""
-    return map_leaves(
-        value, lambda leaf: escape_expressions(leaf) if isinstance(leaf, str) else leaf, escape_expressions
-    )
+    """Return a value in which ``evaluate`` finds no path, neither in its texts nor in its keys."""
+
+    def escaped(part: object) -> object:
+        return escape_expressions(part) if isinstance(part, str) else part
+
+    return map_leaves(value, escaped, escaped)
 
 
 def parse(text: str) -> str | Expression:

@@ -6,8 +6,9 @@ A report is a JSON value, which the server can search; it is no part of the stat
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from resource_api.model.values.values import map_leaves
 from resource_api.state.postgresql.schema import SCHEMA
 
 if TYPE_CHECKING:
@@ -48,16 +49,15 @@ def to_json(value: object) -> str:
     """Return the text of a JSON value that the server stores: it has no place for NUL and half of a surrogate pair."""
     text = json.dumps(value, separators=(",", ":"))
     if "\\u0000" in text or "\\ud" in text:
-        text = json.dumps(_storable(value), separators=(",", ":"))
+        text = json.dumps(map_leaves(value, _storable, _storable), separators=(",", ":"))
     return text
 
 
-def _storable(value: object) -> Any:
-    if isinstance(value, str):
-        return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_storable(key): _storable(item) for key, item in value.items()}
-    return [_storable(item) for item in value] if isinstance(value, list) else value
+def _storable(part: object) -> object:
+    """Return a key or a scalar without the characters that the server cannot store."""
+    if isinstance(part, str):
+        return part.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return part
 
 
 def history(connection: Connection, name: StackName | None) -> list[Mapping[str, object]]:
