@@ -19,11 +19,12 @@ from resource_api.manifest.sections import project_name
 from resource_api.model.declaration import Manifest
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, hint, nearest
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.plugins.module_path import BUNDLED
 from resource_api.runtime import saved_plan
 from resource_api.runtime.environment import read_saved_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.cli.session import Session
     from resource_api.fleet.inventory import Inventory
@@ -59,12 +60,8 @@ class Work(NamedTuple):
     is_program: bool = False
     #: Host → the identity of its plan that the user has confirmed.
     confirmed: Mapping[str, Mapping[str, object]] = {}
-
-    @property
-    def libraries(self) -> list[str]:
-        """The libraries that the manifest's functions and types need."""
-        plans = [plan.get("manifest") for plan in islice(self.plans.values(), 1)]
-        return archives.needed_libraries([*(document.data for document in self.documents), *plans])
+    #: The libraries that the functions and types of the manifest need.
+    libraries: Sequence[str] = ()
 
     @property
     def shown_project(self) -> str | None:
@@ -109,7 +106,9 @@ def prepare(
         return work
     if command == "apply" and manifest != "-" and (plans := _saved_plans(session, manifest, hosts)) is not None:
         project = str(next(iter(plans.values())).get("project"))
-        return work._replace(plans=plans, project=project, options={**work.options, "file": manifest})
+        libraries = _libraries(session, (), plans.values())
+        job_options = {**work.options, "file": manifest}
+        return work._replace(plans=plans, project=project, options=job_options, libraries=libraries)
     documents = _documents(session, manifest)
     is_program = any(document.file.endswith(".py") for document in documents)
     declared = None if is_program else job_inputs.declared_manifest(documents)
@@ -126,7 +125,18 @@ def prepare(
         inputs=host_inputs,
         project=_project(session, declared, documents),
         is_program=is_program,
+        libraries=_libraries(session, documents),
     )
+
+
+def _libraries(
+    session: Session, documents: Sequence[Document], plans: Iterable[Mapping[str, object]] = ()
+) -> Sequence[str]:
+    """Return the libraries that the functions and types need that a manifest or saved plans use."""
+    data = [*(document.data for document in documents), *plans]
+    programs = [document.raw for document in documents if document.file.endswith(".py")]
+    directories = [directory for directory in session.registry.directories if directory != BUNDLED]
+    return archives.needed_libraries(data, programs, directories, session.registry.trust.read)
 
 
 def _check_declarations(session: Session, declared: Manifest) -> None:

@@ -20,6 +20,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from resource_api.fleet import libraries
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.module_path import BUNDLED, PACKAGE
@@ -59,15 +60,11 @@ LEFT_OUT: Final = frozenset(
     }
 )
 #: The modules of ``fleet`` that a host needs.
-_FLEET: Final = frozenset({"__init__", "job"})
+_FLEET: Final = frozenset({"__init__", "job", "libraries"})
 #: Libraries in pure Python that are sent along.
 LIBRARIES: Final = ("packaging", "sh", "structlog")
-#: Function or type → the libraries in pure Python that it needs, which are sent if a manifest uses it.
-_NEEDED: Final[Mapping[str, Sequence[str]]] = {
-    "template": ("jinja2", "markupsafe"),
-    "toml_setting": ("tomlkit",),
-    **dict.fromkeys(("mysql_database", "mysql_grant", "mysql_user"), ("pymysql",)),
-}
+#: The types in the reference of a resource, of which the last one may be that of a component's member.
+_TYPE_NAMES: Final = re.compile(r"(?:^|\]/)(\w+)\[")
 #: The directories and files of a module path that a host needs.
 _KINDS: Final = ("components", "lib", "policies", "providers", "types")
 _DATA: Final = ("providers.json", "providers.yaml", "providers.yml")
@@ -102,32 +99,71 @@ class Archives:
         return self._archives[digest]
 
 
-def needed_libraries(manifest: object) -> list[str]:
-    """Return the libraries that the functions and types need that a manifest, as JSON data, uses."""
-    names = {name for definition in _used_names(manifest) for name in _NEEDED.get(definition, ())}
-    return sorted(names)
+def needed_libraries(
+    data: object,
+    programs: Sequence[bytes],
+    directories: Sequence[str],
+    read: Callable[[str], tuple[bytes, os.stat_result]],
+) -> list[str]:
+    """Return the libraries that the functions and types need that a manifest uses, itself or by its components.
+
+    ``data``: its files and plans as JSON data. ``programs``: its files in Python, of which every name and every text
+    counts that may be a function, a type or a component: a library too many costs little. ``directories`` of the module
+    path and ``read`` as for ``modules_archive``.
+    """
+    names = {*_used_names(data), *_names_in_code(programs)}
+    components: dict[str, str] = {}
+    helpers: list[str] = []
+    for directory in directories:
+        for name in _modules_in(directory):
+            kind, _, file = name.partition("/")
+            if kind == "components":
+                components.setdefault(file.removesuffix(".py"), f"{directory}/{name}")
+            elif kind == "lib" and file.endswith(".py"):
+                helpers.append(f"{directory}/{name}")
+    if programs or not names.isdisjoint(components):
+        names |= set(_names_in_code(read(path)[0] for path in helpers))
+    pending = names & components.keys()
+    while pending:
+        more = set(_names_in_code(read(components[name])[0] for name in pending))
+        pending = (more - names) & components.keys()
+        names |= more
+    return libraries.needed(names)
+
+
+def _names_in_code(programs: Iterable[bytes]) -> Iterator[str]:
+    """Yield the names of attributes in programs, and the lower-case texts, without titles."""
+    for raw in programs:
+        with suppress(SyntaxError, ValueError):
+            for node in ast.walk(ast.parse(raw)):
+                if isinstance(node, ast.Attribute):
+                    yield node.attr
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value.partition("[")[0].lower()
 
 
 def _used_names(data: object) -> Iterator[str]:
-    """Yield the lower-case types of references that are keys, and the names of functions."""
+    """Yield the lower-case types of references, which are keys in manifests, and the names of functions."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield str(key).partition("[")[0].lower()
             if key == "invoke" and isinstance(value, str):
                 yield value
+            elif key == "reference" and isinstance(value, str):
+                yield from (name.lower() for name in _TYPE_NAMES.findall(value))
             yield from _used_names(value)
     elif isinstance(data, list):
         for item in data:
             yield from _used_names(item)
 
 
-def package_archive(directory: str, libraries: Sequence[str] = ()) -> SentArchive:
+def package_archive(directory: str, needed: Sequence[str] = ()) -> SentArchive:
     """Return the archive of this package with the bundled types and the required libraries.
 
-    ``libraries`` are added as far as they are installed here. Compression takes seconds: the archive is cached in
-    ``directory``, which only this user can open, until a file changes.
+    The ``needed`` libraries are added as far as they are installed here. Compression takes seconds: the archive is
+    cached in ``directory``, which only this user can open, until a file changes.
     """
-    more = [name for name in libraries if PathFinder.find_spec(name) is not None]
+    more = [name for name in needed if PathFinder.find_spec(name) is not None]
     files = _package_files(more)
     listed = [(name, path, os.stat(path)) for name, path in sorted({**files, "": __file__}.items())]
     text = repr([(name, path, status.st_size, status.st_mtime_ns) for name, path, status in listed])
@@ -142,13 +178,13 @@ def package_archive(directory: str, libraries: Sequence[str] = ()) -> SentArchiv
     return archive
 
 
-def _package_files(libraries: Sequence[str] = ()) -> dict[str, str]:
+def _package_files(needed: Sequence[str] = ()) -> dict[str, str]:
     """Return the path of each file in the archive of this package."""
     files = dict(_tree(PACKAGE, "resource_api"))
     if BUNDLED != PACKAGE:
         for kind in _KINDS:
             files |= _tree(f"{BUNDLED}/{kind}", f"resource_api/{kind}")
-    for library in (*LIBRARIES, *libraries):
+    for library in (*LIBRARIES, *needed):
         files |= _library(library)
     return files
 

@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.fleet import job as jobs
+from resource_api.fleet import libraries
 from resource_api.manifest.sections import project_name
 from resource_api.model.options import EXECUTION, RUN_OPTIONS, run_option_names
 from resource_api.model.report import StepStart
@@ -66,7 +67,7 @@ from resource_api.system.log import ForwardedLog
 from resource_api.system.process import core_dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.fleet.job import HostJob
     from resource_api.model.declaration import Manifest
@@ -371,7 +372,7 @@ def run_job(run: HostRun) -> int:
 
     Raise as ``Runtime`` does, ``Superseded`` for an earlier job, ``StateLocked`` while another job runs.
     """
-    _check_libraries(run.options.get("libraries", ()))
+    libraries.check(run.options.get("libraries", ()))
     command = _COMMANDS.get(run.job.command, _read)
     if (journal := run.journal()) is None:
         return command(run)
@@ -388,20 +389,18 @@ def run_job(run: HostRun) -> int:
         return code
 
 
-def _check_libraries(names: Iterable[str]) -> None:
-    """Raise ``ManifestError`` for libraries that the manifest needs, and neither this host nor the sender has."""
-    if missing := [name for name in names if find_spec(name) is None]:
-        advice = "install it there, or beside the program that sends the manifest"
-        message = f"the manifest needs the Python library {', '.join(missing)}, which this host lacks; {advice}"
-        raise ManifestError([Problem(None, message, code="library")])
+def _check_libraries(plan: Plan) -> None:
+    """Raise ``ManifestError`` for libraries of the plan's types that this host lacks."""
+    libraries.check(libraries.needed(step.entry.type for step in plan.steps))
 
 
 def _apply(run: HostRun) -> int:
     """Apply the manifest, or the saved plan in the job's options."""
     if (document := run.options.get("saved_plan")) is not None:
         plan = saved_plan.SavedPlan(document, str(run.options["file"]), run.runtime.key)
-        return run.report(run.runtime.apply_saved(plan, run.selected(*EXECUTION)))
-    return run.report(run.runtime.apply(run.manifest, run.inputs, **run.selected(*RUN_OPTIONS)))
+        return run.report(run.runtime.apply_saved(plan, run.selected(*EXECUTION), _check_libraries))
+    options = run.selected(*RUN_OPTIONS)
+    return run.report(run.runtime.apply(run.manifest, run.inputs, on_plan=_check_libraries, **options))
 
 
 def _destroy(run: HostRun) -> int:
@@ -409,6 +408,7 @@ def _destroy(run: HostRun) -> int:
     confirmed = run.options.get("confirmed")
 
     def on_plan(plan: Plan) -> None:
+        _check_libraries(plan)
         if confirmed is not None:
             saved_plan.check_confirmation(confirmed, run.log.mask.document(plan.to_dict()), run.manifest.file)
 
@@ -422,6 +422,7 @@ def _plan(run: HostRun) -> int:
         plan = run.runtime.plan_destroy(run.manifest, run.inputs, **run.selected(*_DESTROYING))
     else:
         plan = run.runtime.plan(run.manifest, run.inputs, **run.selected(*RUN_OPTIONS))
+    _check_libraries(plan)
     run.result(saved_plan.document(plan, run.runtime.key) if run.options.get("save") else plan.to_dict())
     for problem in plan.problems:
         run.emit(documents.line("diagnostic", documents.problem(problem)))
