@@ -60,13 +60,23 @@ def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str],
 def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Iterator[tuple[Name, Problem]]:
     """Yield a note for each name whose file cannot be replaced, so that readers may see a part of its new content.
 
+    Yield a problem too for one that cannot be changed at all.
+
     ``follow``: a link at the end of a path is followed, as by the functions that edit files.
     """
     reasons = files.why_not_replaced(paths.values(), follow=follow)
     for name, path in paths.items():
+        yield from ((name, problem) for problem in locked(os.path.realpath(path) if follow else path))
         if path in reasons:
             message = f"{reasons[path]}, so it is overwritten where it is, which is not atomic"
             yield name, Problem(None, message, severity="warning")
+
+
+def locked(path: str, *, removed: bool = False) -> Iterator[Problem]:
+    """Yield a problem if an attribute of a file or its directory forbids writing it, or that it is ``removed``."""
+    if attributed := files.locked_path(path, removed=removed):
+        message = f"'{attributed}' is immutable: remove the attribute before, with chattr -i or -a"
+        yield Problem(None, message, brought_by=("exec",))
 
 
 def present(changes: Mapping[Name, Mapping[str, Any]]) -> dict[Name, Mapping[str, Any]]:
@@ -81,6 +91,7 @@ def kept_by_mounts(
     paths = {name: path_of(name) for name, should in changes.items() if should.get("ensure") == "absent"}
     mounted = sorted(files.mount_points()) if any(map(os.path.lexists, paths.values())) else []
     for name, path in paths.items():
+        yield from ((name, problem) for problem in locked(path, removed=True))
         directory, _, last = path.rpartition("/")
         real = f"{os.path.realpath(directory or '/').rstrip('/')}/{last}"
         for mount in mounted:

@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
-from resource_api import BaseProvider, Command, SideEffect, change_accounts
+from resource_api import BaseProvider, Command, Problem, SideEffect, change_accounts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from resource_api import Change, Context, Problem, Resource
+    from resource_api import Change, Context, Resource
 
 
 #: The fields of a line of group(5).
@@ -45,7 +45,12 @@ class Provider(BaseProvider):
         return list(context.accepted(rows))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of a group: its members."""
+        """Yield the missing prerequisites of a group, its members, and the users who keep one from being removed."""
+        removed = {name: should for name, should in changes.items() if should["ensure"] == "absent"}
+        for group in _entries(removed):
+            if users := [user.pw_name for user in pwd.getpwall() if user.pw_gid == group.gr_gid]:
+                message = f"it is the primary group of {', '.join(users)}, so groupdel refuses to remove it"
+                yield group.gr_name, Problem("ensure", message)
         for name, should in prerequisites.present(changes).items():
             for member in should.get("members") or ():
                 yield from ((name, problem) for problem in prerequisites.missing_user("members", member))

@@ -110,6 +110,11 @@ class Provider(BaseProvider):
         removed = {name: should for name, should in changes.items() if should.get("managehome")}
         homes = {user.pw_name: user.pw_dir.rstrip("/") for user in _entries(removed) if user.pw_dir.strip("/")}
         yield from prerequisites.kept_by_mounts({name: removed[name] for name in homes}, homes.__getitem__)
+        for user in _entries(name for name, should in changes.items() if should.get("ensure") == "absent"):
+            try:
+                _check_unused(user.pw_name, user.pw_uid)
+            except ResourceError as error:
+                yield user.pw_name, Problem("ensure", str(error))
         for name, should in prerequisites.present(changes).items():
             missing = [
                 *prerequisites.missing_group("gid", should.get("gid")),

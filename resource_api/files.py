@@ -28,7 +28,7 @@ from resource_api.system.filesystem.files import (
     stat_and_read,
     stat_attributes,
 )
-from resource_api.system.filesystem.in_place import why_not_replaced
+from resource_api.system.filesystem.in_place import locked_path, why_not_replaced
 from resource_api.system.filesystem.permissions import (
     directory_mode,
     group_id,
@@ -65,6 +65,7 @@ __all__ = [
     "fetch",
     "group_id",
     "group_name",
+    "locked_path",
     "mount_id",
     "mount_points",
     "mounts_beneath",

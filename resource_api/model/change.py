@@ -415,4 +415,5 @@ def describe_side_effects(effects: Sequence[SideEffect]) -> Iterator[str]:
     for action, same in by_action.items():
         listed = same if any(effect.removes for effect in same) else same[:_MOST_SIDE_EFFECTS]
         more = f" and {len(same) - len(listed)} more" if len(same) > len(listed) else ""
-        yield f"also {action}s {', '.join(map(str, listed))}{more}"
+        verb = f"{action}es" if action.endswith(("ch", "sh", "s", "x")) else f"{action}s"
+        yield f"also {verb} {', '.join(map(str, listed))}{more}"

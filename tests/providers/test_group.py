@@ -190,6 +190,9 @@ def test_a_plan_names_the_users_whose_primary_group_is_removed() -> None:
         declared = {**group, "User[ra-test-c]": {"gid": NAME}}
         reason = {str(step.reference): step.error for step in Runtime(REGISTRY).plan({"resources": declared}).steps}
         assert "would also detach User[ra-test-c], which User[ra-test-c] declares otherwise" in reason[f"Group[{NAME}]"]
+        message = "it is the primary group of ra-test-c, so groupdel refuses to remove it"
+        assert warned(group) == [message]
+        assert warned({"User[ra-test-c]": {"ensure": "absent"}, **group}) == []
         report = Runtime(REGISTRY, log=Log("off")).apply({"resources": group})
         assert "cannot remove the primary group of user 'ra-test-c'" in str(report.steps[0].error)
     finally:

@@ -89,6 +89,38 @@ def test_a_mounted_file_is_written(kind: str, tmp_path: Path) -> None:
     assert warned(resources) == []
 
 
+@pytest.mark.parametrize("locked", [True, False])
+@pytest.mark.parametrize("kind", CASES)
+def test_a_file_that_an_attribute_locks_is_named_in_plan_and_error(kind: str, *, locked: bool, tmp_path: Path) -> None:
+    """Administrators keep other programs from resolv.conf by ``chattr +i``; in a locked directory it can be written."""
+    title, declared, before, after = CASES[kind]
+    (tmp_path / "etc").mkdir()
+    path = tmp_path / "etc" / "mounted"
+    path.write_bytes(before)
+    Path(f"{path}.part").write_bytes(b"x\n")
+    resources = {
+        title.replace("{}", str(path)): {
+            name: str(path) if value == "{}" else [f"{path}.part"] if name == "source" else value
+            for name, value in declared.items()
+        }
+    }
+    attributed = path if locked else path.parent
+    if subprocess.run(["chattr", "+i", attributed], check=False, capture_output=True).returncode:
+        pytest.skip("this filesystem or this container has no such attribute")
+    try:
+        if not locked:
+            assert any("where it is, which is not atomic" in line for line in warned(resources))
+            converge(resources)
+            assert path.read_bytes() == after
+            return
+        message = f"'{attributed}' is immutable: remove the attribute before, with chattr -i or -a"
+        assert message in warned(resources)
+        assert f"'{attributed}' is immutable, by an attribute of chattr(1)" in reason(run(resources)[0])
+        assert path.read_bytes() == before
+    finally:
+        subprocess.run(["chattr", "-i", attributed], check=True)
+
+
 @pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize(
     ("path", "resource", "declared", "line"),

@@ -298,6 +298,8 @@ def test_a_user_with_a_running_process_is_not_deleted() -> None:
     apply(managehome=True)
     with subprocess.Popen(["sleep", "60"], user=int(ids("-u")), cwd="/") as process:
         try:
+            message = f"user {NAME} is currently used by process {process.pid}"
+            assert message in warned({f"User[{NAME}]": {"ensure": "absent"}})
             assert f"currently used by process {process.pid}" in failure(ensure="absent", managehome=True)
         finally:
             process.kill()

@@ -304,7 +304,10 @@ def describe_error(error: Exception, path: str) -> str:
         return str(error)
     text = error.strerror[:1].lower() + error.strerror[1:]
     name = error.filename
-    return f"{text}: {name}" if isinstance(name, str) and name.startswith("/") and name != path else text
+    whole = isinstance(name, str) and name.startswith("/")
+    if error.errno == errno.EPERM and (locked := in_place.locked_path(name if whole else path, removed=True)):
+        return f"'{locked}' is immutable, by an attribute of chattr(1)"
+    return f"{text}: {name}" if whole and name != path else text
 
 
 def parts(opener: Callable[[], BinaryIO]) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import stat
+import struct
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 #: Errors of creating a file in a directory that cannot be written to.
 UNWRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+#: ``FS_IOC_GETFLAGS``, and the attributes ``i`` and ``a`` (ioctl_iflags(2)).
+_GET_ATTRIBUTES: Final = 0x80086601
+_LOCKING: Final = 0x30
 #: Seconds to wait for the lock, which other runs hold for milliseconds.
 _PATIENCE: Final = 15
 
@@ -47,9 +51,36 @@ def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str,
             continue
         if target in mounted or os.path.realpath(target) in mounted:
             reasons[path] = f"'{path}' is a mount point"
-        elif not os.access(os.path.dirname(target), os.W_OK) and os.access(target, os.W_OK):
+        elif os.access(target, os.W_OK) and not _can_replace_in(os.path.dirname(target)):
             reasons[path] = f"'{path}' can be written to, and its directory cannot"
     return reasons
+
+
+def locked_path(path: str, *, removed: bool = False) -> str:
+    """Return ``path`` or its directory where an attribute of chattr(1) forbids writing it, or an empty text.
+
+    In a directory with such an attribute no file is created or, if it is to be ``removed``, removed.
+    """
+    if _is_locked(path):
+        return path
+    directory = os.path.dirname(path)
+    return directory if (removed or not os.path.lexists(path)) and _is_locked(directory) else ""
+
+
+def _can_replace_in(directory: str) -> bool:
+    return os.access(directory, os.W_OK) and not _is_locked(directory)
+
+
+def _is_locked(path: str) -> bool:
+    """Return whether a file or directory has such an attribute; most filesystems of the kernel have none."""
+    attributes = bytearray(struct.calcsize("l"))
+    with suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(fd, _GET_ATTRIBUTES, attributes)
+        finally:
+            os.close(fd)
+    return bool(attributes[0] & _LOCKING)
 
 
 def can_overwrite(directory: Directory, name: str, old: os.stat_result | None) -> bool:
