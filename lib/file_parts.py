@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +34,15 @@ def at(path: str, error: OSError | ResourceError) -> str:
     """Return the message of an error about a file, with the path first: the title of a resource may be another."""
     text = files.describe_error(error, path)
     return text if text.startswith(path) else f"{path}: {text}"
+
+
+@contextmanager
+def described(path: str = "") -> Iterator[None]:
+    """Raise ``ResourceError`` for an error of the system in the block, with its path unless that is ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise ResourceError(files.describe_error(error, path)) from error
 
 
 def read_files(

@@ -248,7 +248,8 @@ class WorkingCopy(NamedTuple):
         elsewhere = ("--not", "--remotes", "--tags", "--glob=refs/resource-api")
         count = self.ask("rev-list", "--count", *commits, *elsewhere).stdout.strip()
         if count not in {"", "0"}:
-            msg = f"has {count} commits that the source does not have, which are lost with force"
+            commits_lost, verb = ("a commit", "is") if count == "1" else (f"{count} commits", "are")
+            msg = f"has {commits_lost} that the source does not have, which {verb} lost with force"
             raise ResourceError(msg)
 
     def fetch(self, should: Mapping[str, Any], target: Target) -> None:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from lib import listing, prerequisites
+from lib import file_parts, listing, prerequisites
 from lib.whole_directory import WholeDirectory
 from resource_api import Command, CommandError, Problem, ResourceError, SimpleProvider, files
 
@@ -104,7 +104,8 @@ class Provider(SimpleProvider):
             context.warning("Anybody can create a key with such a short ID; use its fingerprint as the title")
         file_name, key = self._keyring(name, should)
         self._directory.verify({file_name: key})
-        files.replace(str(TRUSTED / file_name), key, mode=0o644, uid=0, gid=0)
+        with file_parts.described():
+            files.replace(str(TRUSTED / file_name), key, mode=0o644, uid=0, gid=0)
 
     @property
     def _directory(self) -> WholeDirectory:
@@ -138,7 +139,7 @@ class Provider(SimpleProvider):
 
     def delete(self, _context: Context, name: str) -> None:
         """Remove the key from every file that contains it; a file without any other key is removed."""
-        with files.Batch() as batch, _home() as home:
+        with file_parts.described(), files.Batch() as batch, _home() as home:
             for path in _files():
                 present = [key.fingerprint for key in self._list(home, path)]
                 rest = [fingerprint for fingerprint in present if not fingerprint.endswith(name)]

@@ -83,7 +83,7 @@ class Provider(BaseProvider):
             contents = {path: deb822.edited(path, edit) for path, edit in edits.items()} | dict.fromkeys(removed)
             by_name = {Path(path).name: content for path, content in contents.items()}
             self._directory.verify(by_name)
-        with files.Batch() as batch:
+        with file_parts.described(), files.Batch() as batch:
             for path, edit in edits.items():
                 file_parts.edit_file(path, partial(deb822.edit, declared=edit), new_mode(present[path].should))
             for path in removed:

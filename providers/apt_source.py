@@ -119,7 +119,7 @@ class Provider(BaseProvider):
         self._fetch({name: content for name, content in contents.items() if declared[name]["update"]})
         for name, edit in edits.items():
             file_parts.edit_file(_path(name), partial(deb822.edit, declared=edit), new_mode(declared[name]))
-        with files.Batch() as batch:
+        with file_parts.described(), files.Batch() as batch:
             for name in declared.keys() - edits.keys():
                 batch.remove(_path(name))
 

@@ -87,8 +87,8 @@ class Provider(BaseProvider):
                     yield row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of a checkout: git, the directory above, the user, the private key."""
-        return prerequisites.of_files(
+        """Yield the missing prerequisites: git, the directory above, the user, the private key; and a loss of work."""
+        yield from prerequisites.of_files(
             changes,
             lambda path, should: [
                 *prerequisites.missing_program(None, "git", "Package[git]"),
@@ -98,6 +98,8 @@ class Provider(BaseProvider):
             ],
             replaced=False,
         )
+        for path, should in changes.items():
+            yield from ((path, problem) for problem in _loss(path, should))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the content of checkouts that are removed."""
@@ -202,6 +204,18 @@ class Provider(BaseProvider):
             for remains in (_aside(path, NEW), old):
                 with suppress(FileNotFoundError):
                     batch.remove(remains, recursive=True)
+
+
+def _loss(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the work in a checkout that a change would lose, for which it is refused."""
+    git_directory = f"{path}/.git"
+    if should.get("force") or not os.path.lexists(git_directory) or os.path.lexists(f"{git_directory}/{CHECKING_OUT}"):
+        return
+    try:
+        removed = should.get("ensure") == "absent"
+        _working_copy(path).refuse_loss("--all" if removed else "HEAD", untracked=removed)
+    except (OSError, ResourceError) as error:
+        yield Problem(None, _message(error, path))
 
 
 def _read(path: str) -> Resource | None:

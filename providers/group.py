@@ -7,7 +7,7 @@ import pwd
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from lib import prerequisites
+from lib import file_parts, prerequisites
 from resource_api import BaseProvider, Command, Problem, SideEffect, change_accounts
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def _change(tool: Command, name: str, *options: str | int) -> None:
             _clean_members(prefix / "etc/group", name)
         tool("--prefix", prefix, *options, "--", name)
 
-    change_accounts(edit)
+    with file_parts.described():
+        change_accounts(edit)
 
 
 def _clean_members(file: Path, name: str) -> None:

@@ -49,7 +49,7 @@ class Provider(BaseProvider):
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Set both names; the kernel comes first, as it may refuse one."""
         for name, (_, should) in changes.items():
-            with context.updating(name):
+            with context.updating(name), file_parts.described():
                 if socket.gethostname() != should["hostname"]:
                     socket.sethostname(should["hostname"])
                 file_parts.edit_file(FILE, partial(_edit, name=should["hostname"]))

@@ -75,7 +75,7 @@ class Provider(BaseProvider):
         """Mount or unmount each, then write its entry; have systemd read the entries once."""
         written = False
         for name, (is_, should) in changes.items():
-            with context.processing(name, is_, should):
+            with context.processing(name, is_, should), file_parts.described(name):
                 present = is_ if is_ is not None and is_["entry"] else None
                 if should["ensure"] == "absent":
                     self._unmount(name)

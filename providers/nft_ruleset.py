@@ -96,7 +96,7 @@ class Provider(BaseProvider):
         """Load the rules of each file, then write it."""
         for path, (is_, should) in changes.items():
             content = reveal(should.get("content"))
-            with context.processing(path, is_, should):
+            with context.processing(path, is_, should), file_parts.described(path):
                 old = is_["content"] if is_ is not None else ""
                 if should["ensure"] == "absent":
                     self._verify_directory(path, None)

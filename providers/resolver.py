@@ -71,7 +71,7 @@ class Provider(BaseProvider):
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Edit or remove each file."""
         for path, change in changes.items():
-            with context.processing(path, change.is_, change.should):
+            with context.processing(path, change.is_, change.should), file_parts.described(path):
                 if change.should["ensure"] == "absent":
                     with files.Batch() as batch:
                         batch.remove(path)

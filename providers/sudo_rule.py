@@ -122,7 +122,7 @@ class Provider(BaseProvider):
         contents = _encoded(texts)
         if any(contents.values()):
             self._directory.verify(contents)
-        with files.Batch() as batch:
+        with file_parts.described(), files.Batch() as batch:
             for name, content in contents.items():
                 if content is None:
                     batch.remove(str(DIRECTORY / name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from lib import file_parts
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Provider(BaseProvider):
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Replace the link and the file. Raise ``ResourceError`` for a zone that does not exist."""
         for name, (_, should) in changes.items():
-            with context.updating(name):
+            with context.updating(name), file_parts.described():
                 if reason := _missing(should["zone"]):
                     raise ResourceError(reason)
                 with files.Batch() as batch:

@@ -143,15 +143,17 @@ class Provider(BaseProvider):
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one user after another."""
+        from lib.file_parts import described
+
         for name, (is_, should) in changes.items():
             if should["ensure"] == "absent":
-                with context.deleting(name):
+                with context.deleting(name), described():
                     self._delete(context, name, is_, managehome=should.get("managehome", False))
             elif is_ is None:
-                with context.creating(name):
+                with context.creating(name), described():
                     self._create(name, should)
             else:
-                with context.updating(name):
+                with context.updating(name), described():
                     self._update(name, is_, should)
 
     def _create(self, name: str, should: Mapping[str, Any]) -> None:

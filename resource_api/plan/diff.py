@@ -15,7 +15,7 @@ from resource_api.catalog.canonicalize import check_values
 from resource_api.model.change import Difference, compared_value, diff, ensure_of, exists
 from resource_api.model.provider_functions import Planned
 from resource_api.model.sealed_secrets import conceal_like, digest_secret, holds_secret, mark_secrets, seal_secrets
-from resource_api.model.values.errors import reason
+from resource_api.model.values.errors import ResourceError, reason
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show, show_attribute
 from resource_api.model.values.values import (
@@ -204,7 +204,8 @@ def _call_insync(
     assert functions.insync is not None
     (answers,) = functions.insync([(entry.name, (attribute,), *states)])
     if isinstance(answers, Exception):
-        msg = f"insync of '{attribute}' failed: {reason(answers)}"
+        text = reason(answers)
+        msg = text if isinstance(answers, ResourceError) else f"insync of '{attribute}' failed: {text}"
         raise ComparisonError(msg) from answers
     (answer,) = answers
     if answer is None or answer is True or answer is False:

@@ -22,7 +22,7 @@ from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 from tests.bundled import directory_of_nobody
 from tests.http_server import serving
-from tests.providers.applied import REGISTRY, reason, run
+from tests.providers.applied import REGISTRY, reason, run, warned
 from tests.providers.parts_of_files import WholeFiles
 
 if TYPE_CHECKING:
@@ -166,11 +166,11 @@ def test_local_work_is_not_lost(tmp_path: Path, source: Path) -> None:
     (app / "mine").write_text("mine")
     (app / "same").write_text("changed")
     for expected in (declared, {"ensure": "absent"}):
+        assert warned({reference: expected}) == ["has local changes, which are lost with force: same"]
         assert "has local changes, which are lost with force: same" in reason(run({reference: expected})[0])
     git(app, "commit", "-q", "-a", "-m", "mine")
     assert (
-        reason(run({reference: declared})[0])
-        == "has 1 commits that the source does not have, which are lost with force"
+        reason(run({reference: declared})[0]) == "has a commit that the source does not have, which is lost with force"
     )
     assert run({reference: {**declared, "force": True}})[0].summary.updated == 1
     assert [(app / name).read_text() for name in ("name", "same", "mine")] == ["one\n", "same\n", "mine"]

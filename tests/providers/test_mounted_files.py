@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 from pathlib import Path
@@ -200,6 +201,45 @@ def test_a_mounted_file_of_a_directory_is_written(kind: str, tmp_path: Path) -> 
         assert part in (tmp_path / "outside").read_text(encoding="utf-8")
     finally:
         unmount(location)
+
+
+#: Further files whose place their types know: the resource, what it declares, and its file.
+MORE_PLACES: dict[str, tuple[str, dict[str, Any], str]] = {
+    **{kind: case[:3] for kind, case in PLACES.items()},
+    "group": ("Group[ra-locked]", {}, "/etc/group"),
+    "user": ("User[ra-locked]", {"home": "/srv"}, "/etc/passwd"),
+    "host": ("Host[ra-mounted]", {"ip": "192.0.2.1"}, "/etc/hosts"),
+    "hostname": ("Hostname[system]", {"hostname": "ra-mounted"}, "/etc/hostname"),
+    "mount": ("Mount[/ra-mounted]", {"ensure": "present", "device": "x"}, "/etc/fstab"),
+    "nft_ruleset": ("Nft_ruleset[/etc/ra.nft]", {"content": "table inet ra-test { }\n"}, "/etc/ra.nft"),
+    "timezone": ("Timezone[system]", {"zone": "Europe/Berlin"}, "/etc/timezone"),
+    "resolver": ("Resolver[/etc/ra-resolv.conf]", {"nameservers": ["192.0.2.1"]}, "/etc/ra-resolv.conf"),
+    "resolver absent": ("Resolver[/etc/ra-resolv.conf]", {"ensure": "absent"}, "/etc/ra-resolv.conf"),
+    "apt_source absent": ("Apt_source[ra]", {"ensure": "absent"}, "/etc/apt/sources.list.d/ra.sources"),
+    "apt_pin absent": ("Apt_pin[ra]", {"ensure": "absent"}, "/etc/apt/preferences.d/ra"),
+    "sudo_rule absent": ("Sudo_rule[ra]", {"ensure": "absent"}, "/etc/sudoers.d/ra"),
+}
+
+
+@pytest.mark.usefixtures("private_system")
+@pytest.mark.parametrize("kind", MORE_PLACES)
+def test_a_locked_file_of_the_machine_is_an_error_in_words(kind: str) -> None:
+    """The error has neither an error number nor a line of the provider."""
+    title, declared, location = MORE_PLACES[kind]
+    path = Path(location)
+    text = path.read_bytes() if path.exists() else b""
+    path.write_bytes(text or b"# x\nTypes: deb\nURIs: http://a.example/\nSuites: ./\nPackage: a\nPin: version 1\n")
+    if "ra.nft" in location:
+        path.write_bytes(b"# x\n")
+    if subprocess.run(["chattr", "+i", path], check=False, capture_output=True).returncode:
+        pytest.skip("this filesystem or this container has no such attribute")
+    try:
+        error = reason(run({title: declared})[0])
+    finally:
+        subprocess.run(["chattr", "-i", path], check=True)
+        path.write_bytes(text) if text else path.unlink()
+    assert f"'{path}' is immutable, by an attribute of chattr(1)" in error
+    assert not re.search(r"Errno|\.py:", error)
 
 
 @pytest.mark.usefixtures("machine")

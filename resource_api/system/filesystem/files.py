@@ -633,6 +633,8 @@ class Batch:
                 self._appear(staged)
             except OSError as error:
                 self._discard([staged])
+                # The call had names in open directories.
+                error.filename, error.filename2 = staged.path, None
                 failed.append((staged.path, error))
         self._pending.flush_directories()
         return failed
@@ -689,11 +691,12 @@ def _check_not_moved(status: os.stat_result, path: str) -> None:
 
 @contextmanager
 def _naming_a_mount_point(path: str) -> Iterator[None]:
-    """Explain EBUSY of a name in use, as "device or resource busy" gives no reason."""
+    """Name the whole path in an error, and explain EBUSY, as "device or resource busy" gives no reason."""
     try:
         yield
     except OSError as error:
         if error.errno != errno.EBUSY:
+            error.filename, error.filename2 = path, None
             raise
         raise OSError(errno.EBUSY, "it is a mount point, and can be neither removed nor replaced", path) from None
 
