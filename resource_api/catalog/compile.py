@@ -283,7 +283,7 @@ class _EdgeBuilder:
         self._resolved: dict[str, Sequence[Entry]] = {}
         #: The same for automatic relationships: (type, titles) → resources.
         self._titled: dict[tuple[str, tuple[str, ...]], Sequence[Entry]] = {}
-        self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, Any]]] = {}
+        self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, object]]] = {}
 
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
         """Yield every edge, by the entries' indices; ``references``: entry → the entries that its values use."""

@@ -243,7 +243,7 @@ class EntryBuilder:
         add_namevars(entry, values, self._diagnostics)
         return values
 
-    def _check_attribute(self, entry: Entry, name: str, values: dict[str, Any]) -> None:
+    def _check_attribute(self, entry: Entry, name: str, values: dict[str, object]) -> None:
         """Report and remove an invalid attribute; replace references to resources in a valid one."""
         definition, value, hint = entry.definition, values[name], ""
         attribute = definition.attributes.get(name)

@@ -53,7 +53,7 @@ class _Expansion:
     def __init__(self) -> None:
         self.lookups = self.characters = 0
         #: Name → its value, and the lookups and characters of evaluating it, which count for each use.
-        self.evaluated: dict[str, tuple[Any, int, int]] = {}
+        self.evaluated: dict[str, tuple[object, int, int]] = {}
 
     def add(self, path: ExpressionPath, lookups: int, characters: int) -> None:
         """Count the lookups and characters of a named value or an output. Raise ``ValueError`` beyond the limits."""
@@ -83,7 +83,7 @@ class Scope:
     def __init__(
         self,
         manifest: Manifest,
-        inputs: Mapping[str, Any],
+        inputs: Mapping[str, object],
         facts: Any,
         contents: Contents | None = None,
         stacks: StackOutputs | None = None,
@@ -102,7 +102,7 @@ class Scope:
         self._stacks = stacks
         self._pure = pure
         #: The results of pure functions of known inputs, by the name of the value.
-        self.constants: dict[str, Any] = {}
+        self.constants: dict[str, object] = {}
         #: The outputs of other stacks that were looked up, as ``(stack, output)``, in this order.
         self.stack_outputs: dict[tuple[str, str], None] = {}
         #: Components by reference and alias, as far as they have been built.
@@ -169,7 +169,7 @@ class Scope:
         return reference.parse(name)
 
     def known_value(
-        self, written: Any, noun: str, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
+        self, written: object, noun: str, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> Any:
         """Return a value that is known before anything is read; ``UNKNOWN`` if it uses an invalid input or value.
 
@@ -185,7 +185,7 @@ class Scope:
         """Mark a named value as invalid: wherever it is used it is ``UNKNOWN``, and not reported again."""
         self.calls = {**self.calls, name: None}
 
-    def uses_invalid(self, value: Any) -> bool:
+    def uses_invalid(self, value: object) -> bool:
         """Whether a value uses an invalid input or named value, which is reported already."""
         return any(
             self.inputs.get(path.keys[0]) is UNKNOWN
@@ -194,7 +194,7 @@ class Scope:
             for path in self.paths(value)
         )
 
-    def paths(self, value: Any, *, of_configurations: bool = True) -> Iterator[ExpressionPath]:
+    def paths(self, value: object, *, of_configurations: bool = True) -> Iterator[ExpressionPath]:
         """Yield every path in a value, and those in the named values and outputs that it uses.
 
         ``of_configurations``: also those in the configurations of the providers that are called for it.
@@ -219,7 +219,7 @@ class Scope:
         """Return a named value as written, or None."""
         return self._manifest.values.get(name)
 
-    def ephemeral_input(self, value: Any) -> str:
+    def ephemeral_input(self, value: object) -> str:
         """Return the name of an ephemeral input that a value is made from, or an empty string.
 
         A function's result is not made from its provider's configuration. Raises ``ValueError`` with a message for
@@ -241,7 +241,9 @@ class Scope:
         component = self.components.get(path.root) if isinstance(path.root, tuple) else None
         return component.outputs.get(path.keys[0]) if component is not None else None
 
-    def attribute_value(self, entry: Entry, name: str, written: Any, resolve: Callable[[ExpressionPath], Any]) -> Any:
+    def attribute_value(
+        self, entry: Entry, name: str, written: object, resolve: Callable[[ExpressionPath], Any]
+    ) -> Any:
         """Return an attribute's value: expressions evaluated, assets and archives made from their descriptions.
 
         A text asset becomes its text if the attribute accepts text. Raises ``ValueError`` with a message for users.
@@ -258,7 +260,7 @@ class Scope:
             return content if text is None else text
         return value
 
-    def _make_contents(self, value: Any, file: str) -> Any:
+    def _make_contents(self, value: object, file: str) -> Any:
         contents, root = self._contents, self._manifest.root
         location = f"{root}/{file}" if root and not file.startswith("/") else file
         return value if contents is None else assets.build_contents(value, lambda spec: contents(spec, location))
@@ -369,7 +371,7 @@ class Scope:
         answer = UNKNOWN if is_unknown(arguments) else function(call, self._with_contents(name, call, arguments))
         return expression.follow_keys(answer, path, path.keys[1:])
 
-    def _with_contents(self, name: str, call: FunctionCall, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _with_contents(self, name: str, call: FunctionCall, arguments: Mapping[str, object]) -> Mapping[str, Any]:
         """Return the inputs of a call, with assets and archives made from their descriptions."""
         contents = call.function.inputs.content_attributes
         if contents.isdisjoint(arguments):
@@ -384,7 +386,7 @@ class Scope:
             raise _unknown_name(path, "output", outputs)
         return self._evaluate(f"{path.root}.{name}", outputs[name], path, lookup)
 
-    def _evaluate(self, name: str, value: Any, path: ExpressionPath, lookup: _Lookup) -> Any:
+    def _evaluate(self, name: str, value: object, path: ExpressionPath, lookup: _Lookup) -> Any:
         inside = (*lookup.inside, name)
         if name in lookup.inside:
             msg = f"{path}: values refer to each other in a circle: {' → '.join(inside)}"
@@ -406,14 +408,14 @@ class Scope:
         return expression.follow_keys(result, path, path.keys[1:])
 
 
-def _value_at(values: Mapping[str, Any], path: ExpressionPath, kind: str) -> Any:
+def _value_at(values: Mapping[str, object], path: ExpressionPath, kind: str) -> Any:
     """Return the value of a path into named ``values``. Raise ``ValueError`` for an unknown name."""
     if path.keys[0] not in values:
         raise _unknown_name(path, kind, values)
     return expression.follow_keys(values[path.keys[0]], path, path.keys[1:])
 
 
-def _refuse_function(noun: str, call: FunctionCall, _given: Mapping[str, Any]) -> Any:
+def _refuse_function(noun: str, call: FunctionCall, _given: Mapping[str, object]) -> Any:
     msg = f"{noun} cannot depend on a function, such as {call}, unless it is pure"
     raise ValueError(msg)
 
@@ -502,7 +504,7 @@ class NameEvaluator:
                 meta[key] = self._references(declared, key, meta[key])
         return declared._replace(meta={key: value for key, value in meta.items() if value is not None})
 
-    def _metaparameter(self, declared: Declaration, key: str, written: Any) -> Any:
+    def _metaparameter(self, declared: Declaration, key: str, written: object) -> Any:
         """Return the evaluated value of a metaparameter, or None for an invalid one, which is reported."""
         before = len(self._diagnostics.problems)
         value = self._part(declared, (key,), written)
@@ -513,7 +515,7 @@ class NameEvaluator:
             self._report(declared, violation.path, f"{violation.message}{is_}", violation.hint)
         return value if value is not _INVALID and len(self._diagnostics.problems) == before else None
 
-    def _part(self, declared: Declaration, path: tuple[str | int, ...], written: Any) -> Any:
+    def _part(self, declared: Declaration, path: tuple[str | int, ...], written: object) -> Any:
         """Return the part at a path of a metaparameter evaluated, without invalid parts, which are reported."""
         if isinstance(written, dict):
             parts = {key: self._part(declared, (*path, key), item) for key, item in written.items()}
@@ -550,7 +552,7 @@ class NameEvaluator:
             problem = Problem(attribute, message, "error", subject, *position, code="metaparameter", hint=hint)
             self._diagnostics.problems.append(problem)
 
-    def _references(self, declared: Declaration, attribute: str, value: Any, label: str = "") -> Any:
+    def _references(self, declared: Declaration, attribute: str, value: object, label: str = "") -> Any:
         """Return a reference or a list of references evaluated, without invalid ones."""
         if isinstance(value, list):
             references = [self._references(declared, attribute, text, label) for text in value]
@@ -609,7 +611,7 @@ def named_value(name: str) -> Expression:
     return Expression((ExpressionPath("values", (name,)),))
 
 
-def _used_names(value: Any) -> list[str]:
+def _used_names(value: object) -> list[str]:
     """Return the named values that a value uses; none for an invalid value, which is reported on evaluation."""
     try:
         return [path.keys[0] for path in expression.find_paths(value) if path.root == "values"]

@@ -136,8 +136,8 @@ def default_config(provider: ProviderFunctions, values: Mapping[str, object]) ->
 def reduce_to_providers(manifest: Manifest) -> Manifest:
     """Return a manifest with only the inputs and named values of its providers' configurations."""
     inputs: dict[str, Input] = {}
-    values: dict[str, Any] = {}
-    waiting: list[Any] = [declared.config for declared in manifest.providers.values()]
+    values: dict[str, object] = {}
+    waiting: list[object] = [declared.config for declared in manifest.providers.values()]
     while waiting:
         for path in expression.find_paths(waiting.pop()):
             name = path.keys[0]
@@ -229,8 +229,8 @@ class _InstanceBuilder:
 
         The keys are those of values made from ephemeral inputs.
         """
-        values: dict[str, Any] = {}
-        pending: dict[str, Any] = {}
+        values: dict[str, object] = {}
+        pending: dict[str, object] = {}
         ephemeral: list[str] = []
         for key, value in config.items():
             try:

@@ -184,7 +184,7 @@ class ResourceTable:
         return (self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})).setdefault(title, entry)
 
 
-def add_namevars(entry: Entry, values: dict[str, Any], diagnostics: Diagnostics) -> None:
+def add_namevars(entry: Entry, values: dict[str, object], diagnostics: Diagnostics) -> None:
     """Add missing namevars from the title (Puppet Resource API, "Composite namevars").
 
     ``values``: the declared attributes of ``entry``. Reports a title that matches no pattern, and a namevar that is in

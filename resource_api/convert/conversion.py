@@ -136,7 +136,7 @@ def _needed(
     names: Names, declarations: Sequence[ConvertedResource]
 ) -> tuple[dict[str, ConvertedInput], dict[str, Any]]:
     """Return the inputs and values that declarations use, also by other values."""
-    waiting: list[Any] = [(row.title, row.attributes) for row in declarations]
+    waiting: list[object] = [(row.title, row.attributes) for row in declarations]
     names_in_use: set[str] = set()
     while waiting:
         for name in map("".join, _NAME_USE.findall(repr(waiting.pop()))):
@@ -165,7 +165,7 @@ def _parts(value: object) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _escaped_default(declaration: dict[str, Any]) -> dict[str, Any]:
+def _escaped_default(declaration: dict[str, object]) -> dict[str, Any]:
     """Return an input whose default, which is no template, holds no reference."""
     return {**declaration, "default": literal(declaration["default"])} if "default" in declaration else declaration
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.convert.playbook import as_list
 from resource_api.model.values.reference import Reference
@@ -18,7 +18,7 @@ _LISTS: Final = ("notify", "tag")
 class ConvertedResource:
     """A resource of the manifest, with the task that declares it."""
 
-    def __init__(self, type_name: str, title: str, attributes: dict[str, Any], task: Task) -> None:
+    def __init__(self, type_name: str, title: str, attributes: dict[str, object], task: Task) -> None:
         """Keep the attributes as a manifest writes them."""
         self.type = type_name
         self.title = title

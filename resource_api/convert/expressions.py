@@ -193,7 +193,7 @@ class Expressions:
         self._scope = scope
         self._read_file = read_file
 
-    def call(self, function: str, arguments: dict[str, Any], name: str) -> ValueReference:
+    def call(self, function: str, arguments: dict[str, object], name: str) -> ValueReference:
         """Return the reference to the result of a function, which is a named value."""
         return self._scope.call(function, arguments, name)
 
@@ -245,7 +245,7 @@ class Expressions:
     def template_variables(self, template: nodes.Template) -> dict[str, Any]:
         """Return the variables that a template needs, by name. Raise ``Unconvertible``."""
         _check_template(template)
-        variables: dict[str, Any] = {}
+        variables: dict[str, object] = {}
         free, optional = meta.find_undeclared_variables(template), set(_optional_names(template))
         for name, keys in sorted(set(_chains(template))):
             is_missing = name in optional and not self._scope.has_value(name)
@@ -522,7 +522,7 @@ def all_of(conditions: list[Condition]) -> Condition:
         return False
     if len(conditions) < 2:  # noqa: PLR2004 - a pair
         return conditions[0] if conditions else True
-    joined: dict[str, Any] = {}
+    joined: dict[str, object] = {}
     for condition in conditions:
         if not isinstance(condition, dict) or joined.keys() & condition.keys():
             return {"not": {"any": list(map(negated, conditions))}}

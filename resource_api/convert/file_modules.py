@@ -30,7 +30,7 @@ def copy(task: ModuleTask) -> None:
     """Convert `copy`."""
     task.ignore("decrypt", "checksum")
     destination, content = task.need("dest"), task.take("content")
-    attributes: dict[str, Any] = {"ensure": "file"}
+    attributes: dict[str, object] = {"ensure": "file"}
     if content is not None:
         attributes["content"] = content if isinstance(content, (str, ValueReference)) else _scalar_text(content)
     else:
@@ -61,7 +61,7 @@ def _into(destination: object, name: object) -> Any:
     return destination + os.path.basename(str(name))
 
 
-def _declare_file(task: ModuleTask, path: object, attributes: dict[str, Any]) -> None:
+def _declare_file(task: ModuleTask, path: object, attributes: dict[str, object]) -> None:
     """Declare a file with the arguments that all modules for whole files have."""
     backup, force = task.flag("backup"), task.flag("force", default=True)
     attributes |= task.permissions() | task.check_command() | ({"backup": backup} if backup is not None else {})
@@ -83,7 +83,7 @@ def template(task: ModuleTask) -> None:
         refuse("a template whose name is an expression")
     file = task.plain_file(name, "templates")
     tree = parse_template(task.read_text(file))
-    call: dict[str, Any] = {"source": {"asset": {"file": file}}}
+    call: dict[str, object] = {"source": {"asset": {"file": file}}}
     if variables := task.expressions.template_variables(tree):
         call["variables"] = variables
     for option, default in (("trim_blocks", True), ("lstrip_blocks", False)):
@@ -101,7 +101,7 @@ def file_state(task: ModuleTask) -> None:
     path = task.path("path", "dest", "name")
     if task.switch("recurse"):
         refuse("'recurse'")
-    attributes: dict[str, Any] = {"ensure": _KINDS[state]}
+    attributes: dict[str, object] = {"ensure": _KINDS[state]}
     task.ignore("modification_time", "access_time", "follow", "access_time_format", "modification_time_format")
     if state == "link":
         attributes |= {"target": task.need("src"), "force": task.flag("force")}

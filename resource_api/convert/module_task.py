@@ -33,7 +33,7 @@ class ModuleTask:
         self.in_loop = in_loop
         expressions = Expressions(scope, lambda name: self.read_text(self.plain_file(name, "files")))
         self.expressions = expressions
-        self._arguments: dict[str, Any] = {}
+        self._arguments: dict[str, object] = {}
         self._refused: dict[str, Unconvertible] = {}
         for name, raw in task.arguments.items():
             try:
@@ -187,7 +187,7 @@ class ModuleTask:
 
     # Resources
 
-    def declare(self, type_name: str, title: object, attributes: dict[str, Any]) -> ConvertedResource:
+    def declare(self, type_name: str, title: object, attributes: dict[str, object]) -> ConvertedResource:
         """Declare a resource; attributes that are None are left out."""
         declared = {name: value for name, value in attributes.items() if value is not None}
         title = written(title)
@@ -195,7 +195,7 @@ class ModuleTask:
         self.declarations.append(declaration)
         return declaration
 
-    def named(self, type_name: str, name: str, attributes: dict[str, Any]) -> ConvertedResource:
+    def named(self, type_name: str, name: str, attributes: dict[str, object]) -> ConvertedResource:
         """Declare a resource whose title is no part of its identity: the task's name, or else ``name``."""
         title = self.task.name or name
         title = str(written(self.expressions.value(title))) if "{{" in title else title

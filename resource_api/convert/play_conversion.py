@@ -486,7 +486,7 @@ class _Conditions:
         if result is None or (result.command is None and result.path is None):
             msg = f"the result '{name}' is no check"
             raise Unconvertible(msg)
-        command: Any = ["test", "-e", result.path] if result.path is not None else result.command
+        command: object = ["test", "-e", result.path] if result.path is not None else result.command
         key = "onlyif" if is_success else "unless"
         if result.path is not None and not is_success and "creates" not in attributes:
             attributes["creates"] = result.path

@@ -67,15 +67,15 @@ class Task(NamedTuple):
 
     number: int
     module: str
-    arguments: dict[str, Any]
+    arguments: dict[str, object]
     name: str
     location: Location
-    keywords: dict[str, Any]
-    conditions: tuple[Any, ...] = ()
+    keywords: dict[str, object]
+    conditions: tuple[object, ...] = ()
     tags: tuple[str, ...] = ()
     loop: Loop | None = None
     #: Mappings of variables, the innermost first.
-    variables: tuple[dict[str, Any], ...] = ()
+    variables: tuple[dict[str, object], ...] = ()
     #: Directories in which its files are searched.
     directories: tuple[str, ...] = ()
     #: The numbers of the tasks after whose failure it runs.
@@ -97,7 +97,7 @@ class Task(NamedTuple):
 class Variable(NamedTuple):
     """A variable of a play, as written."""
 
-    value: Any
+    value: object
     location: Location
 
 
@@ -107,7 +107,7 @@ class Play(NamedTuple):
     location: Location
     hosts: str
     name: str
-    keywords: dict[str, Any]
+    keywords: dict[str, object]
     tasks: list[Task]
     handlers: list[Task]
     variables: dict[str, Variable]
@@ -121,9 +121,9 @@ class _Context(NamedTuple):
     file: str
     directories: tuple[str, ...]
     keywords: dict[str, Any]
-    conditions: tuple[Any, ...] = ()
+    conditions: tuple[object, ...] = ()
     tags: tuple[str, ...] = ()
-    variables: tuple[dict[str, Any], ...] = ()
+    variables: tuple[dict[str, object], ...] = ()
     rescues: tuple[int, ...] = ()
     files: tuple[str, ...] = ()
 
@@ -366,7 +366,7 @@ class _Reader:
             raise document.manifest_error(file, entry.position, "limit", f"more than {MOST_TASKS} tasks")
 
     def _follow(
-        self, short: str, arguments: dict[str, Any], context: _Context, location: Location, title: str
+        self, short: str, arguments: dict[str, object], context: _Context, location: Location, title: str
     ) -> Iterator[Task]:
         """Yield the tasks that a task includes, or one with the reason that it cannot be followed."""
         if short in _ROLES:
@@ -483,7 +483,7 @@ def _unquoted(text: str) -> str:
 
 def _free_form(text: str) -> dict[str, Any]:
     """Return the arguments of ``key=value`` words; the rest is ``_raw_params``."""
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, object] = {}
     rest = []
     for word in _WORD.findall(text):
         if match := _ASSIGNED.match(word):
@@ -495,7 +495,7 @@ def _free_form(text: str) -> dict[str, Any]:
 
 def _command_form(text: str) -> dict[str, Any]:
     """Return a command with the options among its words."""
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, object] = {}
     for word in _WORD.findall(text):
         match = _ASSIGNED.match(word)
         if match and match[1] in _COMMAND_OPTIONS:

@@ -55,7 +55,9 @@ def package(task: ModuleTask) -> None:
     _each(task, "package", names, attributes)
 
 
-def _each(task: ModuleTask, type_name: str, names: list[Any] | ValueReference, attributes: dict[str, Any]) -> None:
+def _each(
+    task: ModuleTask, type_name: str, names: list[object] | ValueReference, attributes: dict[str, object]
+) -> None:
     """Declare a resource for each name, with its version if it has one."""
     if isinstance(names, ValueReference) and names.path.startswith("each."):
         names = [names]
@@ -78,7 +80,7 @@ def _update_lists(task: ModuleTask) -> None:
     updates = task.switch("update_cache", default=age is not None)
     if not updates or task.task.short not in {"apt", "package"}:
         return
-    attributes: dict[str, Any] = {"command": "apt-get update"}
+    attributes: dict[str, object] = {"command": "apt-get update"}
     if age is not None:
         minutes = max(int(age) // 60, 1) if isinstance(age, int) or str(age).isdigit() else refuse("'cache_valid_time'")
         attributes |= {"unless": f"find /var/lib/apt/lists -maxdepth 0 -mmin -{minutes} | grep -q .", "shell": True}
@@ -117,7 +119,7 @@ def pip(task: ModuleTask) -> None:
 
 def deb822_repository(task: ModuleTask) -> None:
     """Convert `deb822_repository`."""
-    attributes: dict[str, Any] = {"ensure": task.word("state", default="present", among=_PRESENT)}
+    attributes: dict[str, object] = {"ensure": task.word("state", default="present", among=_PRESENT)}
     for name in ("types", "uris", "suites", "components", "architectures"):
         attributes[name] = task.items(name)
     attributes |= {"signed_by": task.take("signed_by"), "enabled": task.flag("enabled")}
@@ -135,7 +137,7 @@ def user(task: ModuleTask) -> None:
         task.declare("user", name, {"ensure": "absent", "managehome": task.flag("remove")})
         return
     groups = task.items("groups")
-    attributes: dict[str, Any] = {"ensure": "present", "uid": task.take("uid"), "gid": task.take("group")}
+    attributes: dict[str, object] = {"ensure": "present", "uid": task.take("uid"), "gid": task.take("group")}
     attributes |= {"groups": groups, "comment": task.take("comment"), "home": task.take("home")}
     attributes |= {"shell": task.take("shell"), "password": task.take("password"), "system": task.flag("system")}
     if groups is not None and task.switch("append"):
@@ -152,7 +154,7 @@ def user(task: ModuleTask) -> None:
 
 def group(task: ModuleTask) -> None:
     """Convert `group`."""
-    attributes: dict[str, Any] = {"ensure": task.word("state", default="present", among=_PRESENT)}
+    attributes: dict[str, object] = {"ensure": task.word("state", default="present", among=_PRESENT)}
     attributes |= {"gid": task.take("gid"), "system": task.flag("system")}
     task.declare("group", task.need("name"), attributes)
 
@@ -216,7 +218,7 @@ def cron(task: ModuleTask) -> None:
         refuse("'cron_file', 'env' or 'disabled'")
     task.ignore("backup")
     state = task.word("state", default="present", among=_PRESENT)
-    attributes: dict[str, Any] = {"ensure": state, "user": task.take("user", default=task.user)}
+    attributes: dict[str, object] = {"ensure": state, "user": task.take("user", default=task.user)}
     if state == "present":
         attributes["command"] = task.need("job", "value")
         fields = {"minute": "minute", "hour": "hour", "day": "monthday", "dom": "monthday", "month": "month"}
@@ -232,7 +234,7 @@ def cron(task: ModuleTask) -> None:
 
 def git(task: ModuleTask) -> None:
     """Convert `git`."""
-    attributes: dict[str, Any] = {"source": task.need("repo", "name"), "revision": task.take("version")}
+    attributes: dict[str, object] = {"source": task.need("repo", "name"), "revision": task.take("version")}
     if attributes["revision"] == "HEAD":
         attributes["revision"] = None
     attributes |= {"user": task.user, "depth": task.take("depth"), "force": task.flag("force") or None}
@@ -312,7 +314,7 @@ def wait_for(task: ModuleTask) -> None:
     path, port = task.take("path"), task.take("port")
     if state == "absent" and port is not None:
         refuse("a port that is closed")
-    attributes: dict[str, Any] = {"missing" if state == "absent" else "path": path, "port": _number(port)}
+    attributes: dict[str, object] = {"missing" if state == "absent" else "path": path, "port": _number(port)}
     attributes |= {
         "host": task.take("host"),
         "pattern": task.take("search_regex"),

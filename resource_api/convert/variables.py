@@ -76,7 +76,7 @@ _DEEPEST: Final = 20
 class ConvertedInput(NamedTuple):
     """An input of the manifest; without a default it is mandatory."""
 
-    default: Any = _MISSING
+    default: object = _MISSING
     sensitive: bool = False
     #: Whether it is sensitive for its name alone.
     guessed: bool = False
@@ -87,7 +87,7 @@ class ConvertedInput(NamedTuple):
     @property
     def declaration(self) -> dict[str, Any]:
         """The entry of `inputs`."""
-        entry: dict[str, Any] = {}
+        entry: dict[str, object] = {}
         if self.default is _MISSING:
             entry["type"] = self.type
         else:
@@ -113,8 +113,8 @@ class Result(NamedTuple):
     #: The resources themselves.
     declarations: Sequence[ConvertedResource] = ()
     #: The command or the path of a check.
-    command: Any = None
-    path: Any = None
+    command: object = None
+    path: object = None
 
 
 class Names:
@@ -123,7 +123,7 @@ class Names:
     def __init__(self) -> None:
         """Begin without names."""
         self.inputs: dict[str, ConvertedInput] = {}
-        self.values: dict[str, Any] = {}
+        self.values: dict[str, object] = {}
         self.comments: dict[str, str] = {}
         self._variables: dict[str, Variable] = {}
         self._results: dict[str, Result] = {}
@@ -319,7 +319,9 @@ class LoopNames:
 class TaskScope:
     """The names that one task can use."""
 
-    def __init__(self, names: Names, variables: tuple[dict[str, Any], ...] = (), loop: LoopNames | None = None) -> None:
+    def __init__(
+        self, names: Names, variables: tuple[dict[str, object], ...] = (), loop: LoopNames | None = None
+    ) -> None:
         """``variables``: mappings of variables of the task and the blocks around it, the innermost first."""
         self._names = names
         self._variables = variables

@@ -62,7 +62,7 @@ class HostJob(NamedTuple):
     #: ``name``, ``groups`` and ``address``, for ``${host.…}``.
     host: Mapping[str, object] = {}
     #: The fields of ``Options`` and the other options of the command, by name.
-    options: Mapping[str, Any] = {}
+    options: Mapping[str, object] = {}
     #: The trace of this run (W3C Trace Context), or None.
     traceparent: str | None = None
     #: The user and the machine of the controller, for messages on the host.

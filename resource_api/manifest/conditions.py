@@ -71,7 +71,7 @@ class _MissingValueError(Exception):
 class Equal(NamedTuple):
     """The value equals a scalar; numbers and Booleans are different kinds."""
 
-    expected: Any
+    expected: object
 
     def failure(self, value: object, name: str) -> str:
         """Return the reason that the value differs, or an empty string."""
@@ -81,7 +81,7 @@ class Equal(NamedTuple):
 class OneOf(NamedTuple):
     """The value equals one of these scalars."""
 
-    expected: tuple[Any, ...]
+    expected: tuple[object, ...]
 
     def failure(self, value: object, name: str) -> str:
         """Return the reason that the value is none of these, or an empty string."""
@@ -111,7 +111,7 @@ class Ordered(NamedTuple):
     """A number, or a text of dotted numbers, is less or more than another."""
 
     operator: str
-    bound: Any
+    bound: object
 
     def failure(self, value: object, name: str) -> str:
         """Return the reason that the order is another, or an empty string."""

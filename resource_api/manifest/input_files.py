@@ -127,7 +127,7 @@ class ValueSource(NamedTuple):
         return interactive.output(words, directory, MAX_BYTES, quiet=not sys.stderr.isatty())
 
 
-def kind_of(value: Any) -> str | None:
+def kind_of(value: object) -> str | None:
     """Return the kind of source that a value names, or None for a literal value."""
     if type(value) is not dict or len(value) != 1:
         return None
@@ -139,20 +139,20 @@ def source_problem(value: Any) -> str:
     """Return the reason why a value can be no source although it has the form of one, or an empty text."""
     if (kind := kind_of(value)) is None:
         return ""
-    words: Sequence[Any] = value[kind] if type(value[kind]) is list and kind == "command" else [value[kind]]
+    words: Sequence[object] = value[kind] if type(value[kind]) is list and kind == "command" else [value[kind]]
     if words and words[0] and all(type(word) is str for word in words):
         return ""
     return f"{kind} must be {_KINDS[kind]}; a literal mapping is written {{value: {{{kind}: ...}}}}"
 
 
-def source_advice(value: Any) -> str:
+def source_advice(value: object) -> str:
     """Return advice about a value that may be meant as a source and is none, or an empty text."""
     if type(value) is dict and len(value) > 1 and value.keys() <= _KINDS.keys():
         return f"a source has exactly one of {', '.join(_KINDS)}"
     return "a source is the whole value of an input, and no part of it" if _has_source(value) else ""
 
 
-def _has_source(value: Any) -> bool:
+def _has_source(value: object) -> bool:
     """Whether a part of a value has the form of a source."""
     parts = value.values() if type(value) is dict else value if type(value) is list else ()
     return any(kind_of(part) or _has_source(part) for part in parts)

@@ -57,7 +57,7 @@ def _parse(decoded: str) -> tuple[Any, bool]:
     """Return the data, and whether the tokens must be checked too. Raises ``ValueError``, ``RecursionError``."""
     keys: set[str] = set()
 
-    def unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    def unique(items: list[tuple[str, object]]) -> dict[str, Any]:
         data = dict(items)
         if len(data) != len(items):
             msg = "duplicate key"

@@ -94,7 +94,7 @@ class SecretInput(Sensitive[Any]):
     )
 
 
-def _viewed(value: Any) -> Any:
+def _viewed(value: object) -> Any:
     """Return an input or a fact with its mappings as ``View`` and its secrets as ``SecretInput``."""
     if isinstance(value, dict):
         return View({key: _viewed(item) for key, item in value.items()})
@@ -192,7 +192,7 @@ class ManifestFacts(Mapping[str, Any]):
 class ManifestApi:
     """The ``m`` of ``def manifest(m)``: declares resources, values and outputs; holds inputs and facts."""
 
-    def __init__(self, file: str, inputs: Mapping[str, Any], facts: Any, values: Iterable[str] = ()) -> None:
+    def __init__(self, file: str, inputs: Mapping[str, object], facts: object, values: Iterable[str] = ()) -> None:
         """Begin with no declarations; ``file`` is the author's, for line numbers. ``values``: names of ``VALUES``."""
         self.inputs = Inputs(_viewed(inputs))
         #: The values that ``VALUES`` names, pending: ``m.values.address``.
@@ -201,11 +201,11 @@ class ManifestApi:
         #: The name, groups and address of the host, as ``${host.name}`` has them.
         self.host = View(_viewed(getattr(facts, "host", {})))
         self._file = file
-        self._sections: dict[str, dict[str, Any]] = {"resources": {}, "outputs": {}, "values": {}}
+        self._sections: dict[str, dict[str, object]] = {"resources": {}, "outputs": {}, "values": {}}
         self._calls: dict[str, dict[str, CallSite]] = {"resources": {}, "outputs": {}, "values": {}}
 
     def resource(
-        self, type_name: str, title: str, attributes: Mapping[str, Any] | None = None, **more: Any
+        self, type_name: str, title: str, attributes: Mapping[str, object] | None = None, **more: object
     ) -> DeclaredResource:
         """Declare a resource; keywords are attributes or metaparameters.
 
@@ -226,15 +226,15 @@ class ManifestApi:
         """Return the name that a resource declared here has in the whole manifest."""
         return reference
 
-    def asset(self, **origin: Any) -> dict[str, Any]:
+    def asset(self, **origin: object) -> dict[str, Any]:
         """Return an asset: of ``text=``, of ``file=`` relative to the manifest, or of ``url=`` with ``sha256=``."""
         return {"asset": origin}
 
-    def archive(self, **origin: Any) -> dict[str, Any]:
+    def archive(self, **origin: object) -> dict[str, Any]:
         """Return an archive: of ``file=``, of ``url=`` with ``sha256=``, of ``directory=``, or of ``files=``."""
         return {"archive": origin}
 
-    def output(self, name: str, value: Any, *, sensitive: bool = False) -> None:
+    def output(self, name: str, value: object, *, sensitive: bool = False) -> None:
         """Declare an output of the stack; ``sensitive``: it is a secret, whatever its value.
 
         Raises ``TypeError`` for a name that is no text.
@@ -250,7 +250,7 @@ class ManifestApi:
         return PendingValue(Expression((ExpressionPath("stacks", (stack, name)),)))
 
     def invoke(
-        self, function: str, given: Mapping[str, Any] | None = None, *, provider: str | None = None, **more: Any
+        self, function: str, given: Mapping[str, object] | None = None, *, provider: str | None = None, **more: object
     ) -> PendingValue:
         """Call a provider's function; keywords are inputs.
 
@@ -263,7 +263,7 @@ class ManifestApi:
         self._declare("values", name, call if provider is None else {**call, "provider": provider})
         return PendingValue(Expression((ExpressionPath("values", (name,)),)))
 
-    def text(self, template: str, *values: Any) -> PendingValue | Sensitive[PendingValue]:
+    def text(self, template: str, *values: object) -> PendingValue | Sensitive[PendingValue]:
         """Return ``template`` with ``{0}``, ``{1}``, ... replaced by values, pending or not.
 
         The result is sensitive if one of the values is. Raises ``ValueError`` for other fields.
@@ -287,12 +287,12 @@ class ManifestApi:
         if type_name.startswith("_"):
             raise AttributeError(type_name)
 
-        def declare(title: str, attributes: Mapping[str, Any] | None = None, **more: Any) -> DeclaredResource:
+        def declare(title: str, attributes: Mapping[str, object] | None = None, **more: object) -> DeclaredResource:
             return self.resource(type_name, title, attributes, **more)
 
         return declare
 
-    def _declare(self, section: str, key: str, value: Any) -> None:
+    def _declare(self, section: str, key: str, value: object) -> None:
         call = current_call(self._file)
         first = self._calls[section].setdefault(key, call)
         if key in self._sections[section]:
@@ -309,7 +309,7 @@ class ManifestApi:
 class ComponentApi(ManifestApi):
     """The ``m`` of ``def build(m)``: declares resources and outputs; holds its inputs, its title, and facts."""
 
-    def __init__(self, file: str, parent: str, title: str, inputs: Mapping[str, Any], facts: Any) -> None:
+    def __init__(self, file: str, parent: str, title: str, inputs: Mapping[str, object], facts: object) -> None:
         """Begin with no declarations; ``parent`` is the reference of this use of the component."""
         super().__init__(file, {name: _as_pending(value) for name, value in inputs.items()}, facts)
         self._parent = parent
@@ -318,7 +318,7 @@ class ComponentApi(ManifestApi):
     def _qualified(self, reference: Reference) -> Reference:
         return child_reference(self._parent, *reference)
 
-    def invoke(self, function: str, *_given: Any, **_more: Any) -> NoReturn:
+    def invoke(self, function: str, *_given: object, **_more: object) -> NoReturn:
         """Raise ``TypeError``: a manifest calls functions and passes the answer as an input."""
         msg = f"a component cannot call '{function}'; call it in the manifest and pass the answer as an input"
         raise TypeError(msg)
@@ -333,12 +333,12 @@ class ComponentApi(ManifestApi):
                 self._qualify(lifecycle, ("replace_triggered_by", "deleted_with"), declared)
         return data, calls
 
-    def _qualify(self, body: dict[str, Any], keys: Collection[str], declared: Mapping[str, Any]) -> None:
+    def _qualify(self, body: dict[str, object], keys: Collection[str], declared: Mapping[str, object]) -> None:
         for key in keys:
             if body.get(key) is not None:
                 body[key] = self._resolved(body[key], declared)
 
-    def _resolved(self, value: Any, declared: Mapping[str, Any]) -> Any:
+    def _resolved(self, value: object, declared: Mapping[str, object]) -> Any:
         """Return references with their names in the whole manifest; invalid ones stay, compiling reports them."""
         if isinstance(value, list):
             return [self._resolved(item, declared) for item in value]
@@ -353,7 +353,7 @@ class ComponentApi(ManifestApi):
         )
 
 
-def _check_type_name(type_name: Any) -> None:
+def _check_type_name(type_name: object) -> None:
     if not isinstance(type_name, str):
         msg = f"the type must be text such as 'file', not {type_name!r:.80}"
         raise TypeError(msg)
@@ -363,7 +363,7 @@ def _check_type_name(type_name: Any) -> None:
         raise TypeError(msg)
 
 
-def _title(type_name: str, title: Any) -> str:
+def _title(type_name: str, title: object) -> str:
     """Return a title as text. Raise ``TypeError``."""
     if isinstance(title, str):
         return title
@@ -373,12 +373,12 @@ def _title(type_name: str, title: Any) -> str:
     raise TypeError(msg)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return a value as manifests write it: pending ones as ``${...}``, literal text escaped."""
     return map_leaves(value, _plain_leaf, _plain_key)
 
 
-def _plain_key(key: Any) -> Any:
+def _plain_key(key: object) -> Any:
     """Return the key of a mapping as manifests write it. Raise ``TypeError`` for a pending value and a secret."""
     if isinstance(key, str):
         return escape_expressions(key)
@@ -391,7 +391,7 @@ def _plain_key(key: Any) -> Any:
     return key
 
 
-def _plain_leaf(leaf: Any) -> Any:
+def _plain_leaf(leaf: object) -> Any:
     if isinstance(leaf, PendingValue):
         return str(leaf.expression)
     _check_method(leaf)
@@ -406,14 +406,14 @@ def _check_method(value: Any) -> None:
         raise TypeError(msg)
 
 
-def _relation(value: Any) -> Any:
+def _relation(value: object) -> Any:
     """Return a metaparameter's value with declared resources as references."""
     return map_leaves(
         value, lambda leaf: escape_expressions(str(leaf)) if isinstance(leaf, (str, DeclaredResource)) else leaf
     )
 
 
-def _parts(value: Any) -> tuple[str | ExpressionPath, ...]:
+def _parts(value: object) -> tuple[str | ExpressionPath, ...]:
     _check_method(value)
     if callable(value):
         msg = f"a manifest cannot hold a value of the type {type(value).__name__}"
@@ -435,7 +435,7 @@ def _fields(template: str) -> list[tuple[str, int | None]]:
     return fields
 
 
-def _as_pending(value: Any) -> Any:
+def _as_pending(value: object) -> Any:
     """Return an input as authors see it: expressions as pending values."""
     if isinstance(value, Expression):
         return PendingValue(value)

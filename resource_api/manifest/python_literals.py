@@ -9,7 +9,7 @@ from typing import Any
 
 def constant(raw: bytes, name: str) -> Any:
     """Return a constant of a module whose value is a literal, without executing the module; otherwise None."""
-    value: Any = None
+    value: object = None
     with suppress(SyntaxError, ValueError):
         for statement in ast.parse(raw).body:
             targets = statement.targets if isinstance(statement, ast.Assign) else []

@@ -42,7 +42,7 @@ def read(
     raw: bytes,
     file: str,
     inputs: Mapping[str, object],
-    facts: Any,
+    facts: object,
     on_inputs: Callable[[Any], None] = lambda _inputs: None,
     *,
     builtin_names: Mapping[str, object] = vars(builtins),
@@ -106,7 +106,7 @@ def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
 
 
 def _execute(raw: bytes, file: str, builtin_names: Mapping[str, object]) -> dict[str, Any]:
-    module: dict[str, Any] = {"__name__": "__manifest__", "__file__": file, "__builtins__": builtin_names}
+    module: dict[str, object] = {"__name__": "__manifest__", "__file__": file, "__builtins__": builtin_names}
 
     def run() -> None:
         code: CodeType = compile(raw, file, "exec", dont_inherit=True)

@@ -51,7 +51,7 @@ _SHOWN: Final = 5
 
 
 def read(
-    source: str | os.PathLike[str] | Mapping[str, Any],
+    source: str | os.PathLike[str] | Mapping[str, object],
     python: Reader | None = None,
     open_code: Callable[[str], int] | None = None,
 ) -> Manifest:
@@ -237,7 +237,7 @@ class _PendingInclude(NamedTuple):
     source: Document
     number: int
     name: str
-    when: Any
+    when: object
     root: str
     depth: int
     files: list[_File]
@@ -345,7 +345,7 @@ class _Loader:
             else:
                 self.pending.append(pending)
 
-    def _conditional(self, read: Document, number: int, entry: dict[str, Any]) -> tuple[Any, Any] | None:
+    def _conditional(self, read: Document, number: int, entry: dict[str, object]) -> tuple[Any, Any] | None:
         """Return the file and the condition of an entry that is a mapping, or None for an invalid one."""
         path: tuple[str | int, ...] = ("include", number)
         before = len(self.problems)
@@ -375,7 +375,7 @@ class _Loader:
         self.problems.append(document.problem(read.file, read.position(path), "include", message, hint))
 
 
-def _refusal(root: str, name: Any, depth: int) -> tuple[str, str]:
+def _refusal(root: str, name: object, depth: int) -> tuple[str, str]:
     """Return the reason that a file in ``root`` may not include ``name``, and a hint; or two empty strings."""
     if type(name) is not str or not name:
         return "an included file must be a name", ""
@@ -396,7 +396,7 @@ def _refusal(root: str, name: Any, depth: int) -> tuple[str, str]:
 
 
 def read_mapping(
-    data: Mapping[Any, Any],
+    data: Mapping[Any, object],
     file: str,
     index: Callable[[], Node] | None = None,
     heads: Mapping[str, Mapping[str, Position]] | None = None,
@@ -422,7 +422,7 @@ class _Copier:
         self._weight = 0
         self.problems: list[Problem] = []
 
-    def copy(self, value: Any, path: tuple[str, ...]) -> Any:
+    def copy(self, value: object, path: tuple[str, ...]) -> Any:
         """Return plain data; ``path`` holds the keys above ``value``."""
         self._weight += document.NODE_WEIGHT
         if not isinstance(value, (list, tuple, Mapping)):
@@ -438,7 +438,7 @@ class _Copier:
             return {(text := self._key(key, path)): self.copy(value[key], (*path, text)) for key in value}
         return [self.copy(item, (*path, str(number))) for number, item in enumerate(value)]
 
-    def _key(self, key: Any, path: tuple[str, ...]) -> str:
+    def _key(self, key: object, path: tuple[str, ...]) -> str:
         """Return a key as text, another value as its representation; report an invalid key."""
         if isinstance(key, str):
             text, message = str(key), document.character_problem(key, key=True)
@@ -448,7 +448,7 @@ class _Copier:
             self._add(path, "encoding", message, text)
         return text
 
-    def _scalar(self, value: Any, path: tuple[str, ...]) -> Any:
+    def _scalar(self, value: object, path: tuple[str, ...]) -> Any:
         message = ""
         if isinstance(value, str):
             value = str(value)

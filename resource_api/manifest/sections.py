@@ -150,11 +150,11 @@ class ManifestBuilder:
         self.incomplete: set[str] = set()
         self.project: str | None = None
         self.inputs: dict[str, Input] = {}
-        self.defaults: dict[str, dict[str, dict[str, Any]]] = {}
+        self.defaults: dict[str, dict[str, dict[str, object]]] = {}
         self.providers: dict[str, ConfiguredProvider] = {}
-        self.values: dict[str, Any] = {}
-        self.outputs: dict[str, Any] = {}
-        self.output_conditions: dict[str, Any] = {}
+        self.values: dict[str, object] = {}
+        self.outputs: dict[str, object] = {}
+        self.output_conditions: dict[str, object] = {}
         self.resources: list[Declaration] = []
         self.moved: list[Moved] = []
         self.removed: list[Removed] = []
@@ -228,11 +228,11 @@ class ManifestBuilder:
     def _duplicate(self, path: Path, message: str, first: DocumentPath | Declaration) -> None:
         self._report(Violation(path, message, f"first at {first.place()}"), code="duplicate")
 
-    def _check_keys(self, path: Path, mapping: dict[str, Any], allowed: tuple[str, ...], context: str) -> None:
+    def _check_keys(self, path: Path, mapping: dict[str, object], allowed: tuple[str, ...], context: str) -> None:
         for violation in unknown_keys(path, mapping, allowed, context):
             self._report(violation, code="unknown_key")
 
-    def _sections(self, data: dict[str, Any]) -> dict[str, Any]:
+    def _sections(self, data: dict[str, object]) -> dict[str, Any]:
         """Return the sections, a misspelt one under its name; report unknown ones.
 
         Of resources that stand beside the sections only the first is reported.
@@ -251,10 +251,10 @@ class ManifestBuilder:
         missing = [name for name in SECTIONS if name not in data]
         corrections = {key: closest(key, missing) for key in unknown if key not in _SECTION_NAMES}
         self._source = self._source.renamed({key: name for key, name in corrections.items() if name})
-        renamed: dict[str, Any] = self._source.data
+        renamed: dict[str, object] = self._source.data
         return renamed
 
-    def _section(self, section: str, data: dict[str, Any]) -> dict[str, Any]:
+    def _section(self, section: str, data: dict[str, object]) -> dict[str, Any]:
         """Return a section; an empty mapping when it is missing, empty, or of another kind."""
         body = data.get(section)
         if body is None or type(body) is dict:
@@ -282,7 +282,7 @@ class ManifestBuilder:
             return True
         return False
 
-    def _add_project(self, value: Any, *, first: bool) -> None:
+    def _add_project(self, value: object, *, first: bool) -> None:
         if value is None:
             return
         if not first:
@@ -293,7 +293,7 @@ class ManifestBuilder:
         else:
             self.project = value
 
-    def _add_input(self, name: str, body: Any) -> None:
+    def _add_input(self, name: str, body: object) -> None:
         path: Path = ("inputs", name)
         body = {} if body is None else body
         if type(body) is not dict:
@@ -310,13 +310,13 @@ class ManifestBuilder:
         origin = DocumentPath(self._source, path)
         self.inputs[name] = Input(texts.get("type", "Any"), default, texts.get("docs", ""), origin, *flags)
 
-    def _flag(self, path: Path, body: dict[str, Any], key: str, owner: str) -> bool:
+    def _flag(self, path: Path, body: dict[str, object], key: str, owner: str) -> bool:
         """Return a Boolean key, by default False; report another value."""
         if type(value := body.get(key)) is not bool and value is not None:
             self._error((*path, key), f"{key} of {owner} must be true or false", "write it without quotes")
         return value is True
 
-    def _output(self, name: str, body: Any) -> Any:
+    def _output(self, name: str, body: object) -> Any:
         """Return the value of an output, which is secret if its declaration says so."""
         if type(body) is not dict or "value" not in body or not {"value"} < body.keys() <= _OUTPUT_KEYS | {"value"}:
             return body
@@ -328,7 +328,7 @@ class ManifestBuilder:
                 self._report(violation)
         return Sensitive(body["value"]) if secret else body["value"]
 
-    def _add_provider(self, name: str, body: Any) -> None:
+    def _add_provider(self, name: str, body: object) -> None:
         """Add a configured provider; without ``type``, its name is the type, and it is the default one of that type."""
         path: Path = ("providers", name)
         if type(body) is not dict:
@@ -356,10 +356,10 @@ class ManifestBuilder:
             words = fields["version"], config, origin, fields["implementation"], fields["path"], fields["source"]
             self.providers[name] = ConfiguredProvider(name, type_name, *words)
 
-    def _add_defaults(self, section: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    def _add_defaults(self, section: dict[str, object]) -> dict[str, dict[str, Any]]:
         """Add the defaults of attributes; return the metaparameters' defaults by type."""
-        defaults: dict[str, dict[str, Any]] = {}
-        meta_defaults: dict[str, dict[str, Any]] = {}
+        defaults: dict[str, dict[str, object]] = {}
+        meta_defaults: dict[str, dict[str, object]] = {}
         for written, body in section.items():
             path: Path = ("defaults", written)
             name = written[:1].lower() + written[1:]
@@ -384,7 +384,7 @@ class ManifestBuilder:
             self.defaults[self._source.file] = defaults
         return meta_defaults
 
-    def _meta(self, path: Path, body: dict[str, Any], subject: Reference | str) -> dict[str, Any]:
+    def _meta(self, path: Path, body: dict[str, object], subject: Reference | str) -> dict[str, Any]:
         """Return the metaparameters that ``body`` declares; report those that are invalid, and leave them out."""
         meta = body
         if not METAPARAMETERS.issuperset(body) or None in body.values():
@@ -455,7 +455,7 @@ class ManifestBuilder:
         self._report(violation._replace(hint=advice.message), str(resource))
         self.problems[-1] = self.problems[-1]._replace(line=number, column=advice.position[1], paste=advice.paste)
 
-    def _reference(self, path: Path, key: Any, body: Any = None) -> Reference | None:
+    def _reference(self, path: Path, key: object, body: object = None) -> Reference | None:
         """Return a reference; report an invalid one. ``body`` is the value under it: the hint may need it."""
         head, _, rest = key.partition("[") if type(key) is str else ("", "", "")
         name = self._types.get(head)
@@ -477,13 +477,13 @@ class ManifestBuilder:
         self._types[head] = parsed.type
         return parsed
 
-    def _list(self, section: str, value: Any) -> list[Any]:
+    def _list(self, section: str, value: object) -> list[Any]:
         if value is None or type(value) is list:
             return value or []
         self._error((section,), f"{section} must be a list")
         return []
 
-    def _add_moved(self, section: Any) -> None:
+    def _add_moved(self, section: object) -> None:
         for number, pair in enumerate(self._list("moved", section)):
             path: Path = ("moved", number)
             if type(pair) is not dict or not {"from", "to"} <= pair.keys():
@@ -496,13 +496,13 @@ class ManifestBuilder:
             if origin and target:
                 self.moved.append(Moved(origin, target, DocumentPath(self._source, path)))
 
-    def _add_removed(self, section: Any) -> None:
+    def _add_removed(self, section: object) -> None:
         for number, item in enumerate(self._list("removed", section)):
             target = self._reference(("removed", number), item)
             if target:
                 self.removed.append(Removed(target, DocumentPath(self._source, ("removed", number))))
 
-    def _add_purges(self, section: Any) -> None:
+    def _add_purges(self, section: object) -> None:
         for number, item in enumerate(self._list("purge", section)):
             path: Path = ("purge", number)
             if wrong := list(purge_violations(path, item)):
@@ -538,7 +538,7 @@ _TAG: Final = regex(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
 _CUT_REFERENCE: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
 
 
-def document_violation(data: Any) -> Violation | None:
+def document_violation(data: object) -> Violation | None:
     """Return the error of a document that cannot be a manifest, or None."""
     if type(data) is not dict:
         return Violation((), "a manifest is a mapping", "begin with a line such as resources:")
@@ -548,17 +548,17 @@ def document_violation(data: Any) -> Violation | None:
     return None
 
 
-def violations(name: str, value: Any) -> Iterator[Violation]:
+def violations(name: str, value: object) -> Iterator[Violation]:
     """Yield everything that is wrong with the value of the metaparameter ``name``."""
     return _METAPARAMETERS[name]((name,), value)
 
 
-def is_valid_reference(name: str, value: Any) -> bool:
+def is_valid_reference(name: str, value: object) -> bool:
     """Whether a value is certainly valid: one reference in a relationship, the most frequent metaparameter."""
     return type(value) is str and value[-1:] == "]" and name in RELATIONSHIPS
 
 
-def purge_violations(path: Path, item: Any) -> Iterator[Violation]:
+def purge_violations(path: Path, item: object) -> Iterator[Violation]:
     """Yield everything that is wrong with an entry of ``purge``, whatever its type has (contract §10.7)."""
     if type(item) is not dict:
         yield Violation(path, "an item of purge must be a mapping", "as in {type: Cron, at_most: 10}")
@@ -581,12 +581,12 @@ def purge_violations(path: Path, item: Any) -> Iterator[Violation]:
             yield from check((*path, key), item[key])
 
 
-def lacks_bracket(value: Any) -> bool:
+def lacks_bracket(value: object) -> bool:
     """Whether a value is a reference without its end, as YAML reads one with `` #`` in its title."""
     return type(value) is str and _CUT_REFERENCE.match(value) is not None
 
 
-def _value_quoting_hint(value: Any) -> str:
+def _value_quoting_hint(value: object) -> str:
     """Return the hint for a reference without quotes that YAML has read as a mapping, or as a list in a list."""
     if type(value) is dict and len(value) == 1:
         key, rest = next(iter(value.items()))
@@ -594,7 +594,7 @@ def _value_quoting_hint(value: Any) -> str:
     return QUOTING if type(value) is list else ""
 
 
-def _references(path: Path, value: Any) -> Iterator[Violation]:
+def _references(path: Path, value: object) -> Iterator[Violation]:
     """Check one reference or a list of them. They are not parsed: a title may still hold ``${...}``."""
     if type(value) is list:
         for number, item in enumerate(value):
@@ -603,14 +603,14 @@ def _references(path: Path, value: Any) -> Iterator[Violation]:
         yield from _reference(path, value)
 
 
-def _reference_list(path: Path, value: Any) -> Iterator[Violation]:
+def _reference_list(path: Path, value: object) -> Iterator[Violation]:
     if type(value) is list:
         yield from _references(path, value)
     else:
         yield Violation(path, f"{path[-1]} must be a list of references")
 
 
-def _reference(path: Path, value: Any) -> Iterator[Violation]:
+def _reference(path: Path, value: object) -> Iterator[Violation]:
     if type(value) is not str:
         yield Violation(path, f"{_name(path)} must be a reference such as Package[nginx]", _value_quoting_hint(value))
     elif not value:
@@ -625,12 +625,12 @@ def _name(path: Path) -> str:
     return f"each item of {name}" if isinstance(path[-1], int) else name
 
 
-def _boolean(path: Path, value: Any) -> Iterator[Violation]:
+def _boolean(path: Path, value: object) -> Iterator[Violation]:
     if type(value) is not bool:
         yield Violation(path, f"{_name(path)} must be true or false")
 
 
-def _string(path: Path, value: Any) -> Iterator[Violation]:
+def _string(path: Path, value: object) -> Iterator[Violation]:
     if type(value) is not str or not value:
         hint = "write it in quotes" if type(value) in (int, float, bool) else ""
         yield Violation(path, f"{_name(path)} must be a string that is not empty", hint)
@@ -638,7 +638,7 @@ def _string(path: Path, value: Any) -> Iterator[Violation]:
         yield Violation(path, f"{_name(path)} cannot hold ${{...}}", _ONLY_THESE)
 
 
-def _strings(path: Path, value: Any) -> Iterator[Violation]:
+def _strings(path: Path, value: object) -> Iterator[Violation]:
     if type(value) is not list:
         yield Violation(path, f"{_name(path)} must be a list of strings")
         return
@@ -646,11 +646,11 @@ def _strings(path: Path, value: Any) -> Iterator[Violation]:
         yield from _string((*path, number), item)
 
 
-def _string_or_list(path: Path, value: Any) -> Iterator[Violation]:
+def _string_or_list(path: Path, value: object) -> Iterator[Violation]:
     return (_strings if type(value) is list else _string)(path, value)
 
 
-def _tag(path: Path, value: Any) -> Iterator[Violation]:
+def _tag(path: Path, value: object) -> Iterator[Violation]:
     wrong = list(_string_or_list(path, value))
     yield from wrong
     for number, item in enumerate([] if wrong else value if type(value) is list else [value]):
@@ -660,7 +660,7 @@ def _tag(path: Path, value: Any) -> Iterator[Violation]:
 
 
 def _one_of(words: tuple[str, ...]) -> Check:
-    def check(path: Path, value: Any) -> Iterator[Violation]:
+    def check(path: Path, value: object) -> Iterator[Violation]:
         if value not in words:
             hint = nearest(value, words, "value") if type(value) is str else ""
             yield Violation(path, f"{_name(path)} must be one of {', '.join(words)}", hint)
@@ -673,7 +673,7 @@ def _seconds(path: Path, value: Any) -> Iterator[Violation]:
         yield Violation(path, f"{_name(path)} must be a number of seconds, or 0 for no limit")
 
 
-def _retry(path: Path, value: Any) -> Iterator[Violation]:
+def _retry(path: Path, value: object) -> Iterator[Violation]:
     """Check ``retry: {tries: N, delay: SECONDS}`` (contract §10.8)."""
     if type(value) is not dict:
         yield Violation(path, "retry must be a mapping", "as in retry: {tries: 3, delay: 5}")
@@ -688,11 +688,11 @@ def _retry(path: Path, value: Any) -> Iterator[Violation]:
         yield Violation((*path, "delay"), "delay must be a number of seconds, 0 or more", _number_hint(delay))
 
 
-def _number_hint(value: Any) -> str:
+def _number_hint(value: object) -> str:
     return "write it without quotes" if type(value) is str and value.strip().isdigit() else ""
 
 
-def _timeout(path: Path, value: Any) -> Iterator[Violation]:
+def _timeout(path: Path, value: object) -> Iterator[Violation]:
     if type(value) is not dict:
         yield from _seconds(path, value)
         return
@@ -702,7 +702,7 @@ def _timeout(path: Path, value: Any) -> Iterator[Violation]:
             yield from _seconds((*path, name), value[name])
 
 
-def _lifecycle(path: Path, value: Any) -> Iterator[Violation]:
+def _lifecycle(path: Path, value: object) -> Iterator[Violation]:
     if type(value) is not dict:
         yield Violation(path, "lifecycle must be a mapping", "as in lifecycle: {protect: true}")
         return
@@ -712,18 +712,18 @@ def _lifecycle(path: Path, value: Any) -> Iterator[Violation]:
             yield from check((*path, name), value[name])
 
 
-def _for_each(path: Path, value: Any) -> Iterator[Violation]:
+def _for_each(path: Path, value: object) -> Iterator[Violation]:
     if type(value) in {dict, list} or expression.is_reference_at(value, ()):
         return
     message = "for_each must be a mapping, a list, or one reference to such a value"
     yield Violation(path, message, "write for_each: ${inputs.NAME}, or for_each: [a, b]")
 
 
-def _when(path: Path, value: Any) -> Iterator[Violation]:
+def _when(path: Path, value: object) -> Iterator[Violation]:
     yield from conditions.violations(path, value)
 
 
-def _where(path: Path, value: Any) -> Iterator[Violation]:
+def _where(path: Path, value: object) -> Iterator[Violation]:
     if type(value) is not dict:
         yield Violation(path, "where must be a mapping of attributes to tests", "as in where: {size: {lt: 10}}")
         return

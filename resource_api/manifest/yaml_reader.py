@@ -98,7 +98,7 @@ def _position(mark: Any) -> Position:
 def _scalar(event: Any) -> Any:
     text: str = event.value
     try:
-        value: Any = text
+        value: object = text
         if event.tag is not None:
             value = scalar.tagged(text, event.tag)
         elif not event.style:
@@ -117,7 +117,7 @@ class _Builder:
 
     def __init__(self, text: bytes) -> None:
         self._get: Callable[[], Any] = CParser(text).get_event
-        self._anchors: dict[str, Any] = {}
+        self._anchors: dict[str, object] = {}
         #: The anchors of scalars that no alias has used yet.
         self._unused: dict[str, Any] = {}
         self._keys: dict[str, str] = {}

@@ -211,7 +211,7 @@ def _parts(is_: Any, should: Any, path: tuple[str | int, ...]) -> Iterator[tuple
             yield from _parts(before, after, (*path, index))
 
 
-def _stretched(*lists: list[Any]) -> Iterator[list[Any]]:
+def _stretched(*lists: list[object]) -> Iterator[list[Any]]:
     longest = max(map(len, lists))
     return ([*items, *[_NOTHING] * (longest - len(items))] for items in lists)
 

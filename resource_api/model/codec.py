@@ -37,7 +37,7 @@ def encode(value: object) -> str:
 
 def encode_all(values: Sequence[object]) -> list[str]:
     """Return ``encode`` of each value; small values are encoded together, in half of the time."""
-    spaced: list[Any] = [_BETWEEN] * (2 * len(values) - 1)
+    spaced: list[object] = [_BETWEEN] * (2 * len(values) - 1)
     spaced[::2] = values
     # Quotes within a text are escaped, so only a value that equals the separator can be mistaken for it.
     texts = encode(spaced)[1:-1].split(_SPELLED_BETWEEN)

@@ -70,7 +70,7 @@ class Input(NamedTuple):
     """A declared input: data type as text, default or ``MISSING``, documentation, whether it is declared a secret."""
 
     type: str
-    default: Any
+    default: object
     docs: str
     origin: DocumentPath
     sensitive: bool = False
@@ -103,11 +103,11 @@ class Purge(NamedTuple):
     #: Titles, and patterns of titles, that it spares.
     exceptions: tuple[str, ...] = ()
     #: Attribute → the test of its value, as written.
-    where: Mapping[str, Any] = {}
+    where: Mapping[str, object] = {}
     #: The name of the configured provider; None: the default one of the type.
     provider: str | None = None
     #: The condition under which it holds, as written.
-    when: Any = True
+    when: object = True
 
 
 class ConfiguredProvider(NamedTuple):
@@ -121,7 +121,7 @@ class ConfiguredProvider(NamedTuple):
     name: str
     type: str
     version: str
-    config: dict[str, Any]
+    config: dict[str, object]
     origin: DocumentPath
     implementation: str = ""
     path: str = ""
@@ -143,7 +143,7 @@ class ConfiguredProvider(NamedTuple):
         return instance_name(self.type, self.name)
 
 
-def element_origin(key: Any, index: int) -> str:
+def element_origin(key: object, index: int) -> str:
     """Return the words that name an element in messages, by its index if its key is None."""
     return "from for_each, " + (f"index {index}" if key is None else f"key '{escape(str(key))}'")
 
@@ -155,7 +155,7 @@ class Element(NamedTuple):
     """
 
     key: Any
-    value: Any
+    value: object
     number: int
 
     @property
@@ -181,7 +181,7 @@ class Declaration(NamedTuple):
 
     type: str
     title: str
-    attributes: dict[str, Any]
+    attributes: dict[str, object]
     meta: dict[str, Any]
     document: Document | None = None
     key: str = ""
@@ -242,13 +242,13 @@ class Manifest(NamedTuple):
     project: str
     project_given: bool
     inputs: dict[str, Input]
-    defaults: dict[str, dict[str, dict[str, Any]]]
+    defaults: dict[str, dict[str, dict[str, object]]]
     providers: dict[str, ConfiguredProvider]
-    values: dict[str, Any]
+    values: dict[str, object]
     resources: tuple[Declaration, ...]
     moved: tuple[Moved, ...]
     removed: tuple[Removed, ...]
-    outputs: dict[str, Any]
+    outputs: dict[str, object]
     documents: tuple[Document, ...]
     purges: tuple[Purge, ...] = ()
     #: The directory of relative file names, if it is not the current one.
@@ -262,7 +262,7 @@ class Manifest(NamedTuple):
     #: The types of which a resource, or an alias of one, is left out.
     incomplete: frozenset[str] = frozenset()
     #: Output → its condition, of those that have one.
-    output_conditions: Mapping[str, Any] = {}
+    output_conditions: Mapping[str, object] = {}
     #: The files that are not included, as their conditions do not hold.
     skipped_includes: tuple[SkippedInclude, ...] = ()
     #: Returns the manifest with the files whose conditions hold, given a function that judges a condition of a
@@ -370,9 +370,9 @@ class ProviderInstance(NamedTuple):
     name: str
     position: FilePosition
     version: str = ""
-    config: Mapping[str, Any] = {}
+    config: Mapping[str, object] = {}
     #: Values that refer to resources: attribute → value with expressions in it.
-    pending: Mapping[str, Any] = {}
+    pending: Mapping[str, object] = {}
     #: One of the type's providers; empty means that the machine decides.
     implementation: str = ""
     #: The keys of ``config`` that are made from ephemeral inputs: they are not recorded.

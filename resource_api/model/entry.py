@@ -139,9 +139,9 @@ class Entry:
         #: Its index: first in the order of declaration, then in the order of execution.
         self.index = -1
         self.name: Name = declaration.title
-        self.should: dict[str, Any] = {}
+        self.should: dict[str, object] = {}
         #: Attribute → value as written; or a tuple of attributes, whose written values equal those in ``should``.
-        self.written: dict[str, Any] | tuple[str, ...] = ()
+        self.written: dict[str, object] | tuple[str, ...] = ()
         #: Attribute → value with expressions that refer to other resources.
         self.pending: Values = EMPTY
         #: Attribute → the resources from which its value is computed, known or not.

@@ -30,7 +30,7 @@ class Planned(NamedTuple):
     """The result of ``plan`` of a provider for one resource."""
 
     #: Values that the resource will have.
-    state: Mapping[str, Any] = {}
+    state: Mapping[str, object] = {}
     #: Attributes whose values are known only after the change.
     unknown: Collection[str] = ()
     #: Attributes whose change needs a replacement, or parts of them: ``body.region``, ``rules[*].port``.

@@ -98,7 +98,7 @@ class Record(NamedTuple):
     #: The time (ISO 8601) of its last change if a change may take time to become visible, or "".
     changed_at: str = ""
     #: The provider's private data, its secrets sealed; None: it has stored none.
-    private: Any = None
+    private: object = None
 
     @property
     def instance(self) -> str:
@@ -132,7 +132,7 @@ class Record(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as one flat mapping, as exported documents have them."""
-        document: dict[str, Any] = {}
+        document: dict[str, object] = {}
         for field, value in self._asdict().items():
             document |= value._asdict() if field == "lifecycle" else {field: value}
         return document
@@ -191,7 +191,7 @@ class StackState(NamedTuple):
     #: Refreshes that are due because of a change and have not succeeded yet: target → references of the sources.
     owed: Mapping[RecordKey, Sequence[str]] = {}
     intents: Mapping[RecordKey, Intent] = {}
-    outputs: Mapping[str, Any] = {}
+    outputs: Mapping[str, object] = {}
     #: Whether secrets are stored as ciphertext; otherwise only their digests are.
     encrypted: bool = False
 

@@ -211,7 +211,7 @@ def conceal_like(value: object, state: object) -> Any:
     return Sensitive(value)
 
 
-def _repeating(row: Mapping[str, object], names: Iterable[str], secrets: list[Any]) -> list[str]:
+def _repeating(row: Mapping[str, object], names: Iterable[str], secrets: list[object]) -> list[str]:
     """Return the ``names`` whose values contain one of the ``secrets`` in any spelling."""
     candidates = [name for name in names if isinstance(row[name], (str, list, dict))]
     if not candidates:

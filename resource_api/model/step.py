@@ -70,7 +70,7 @@ class Decision(NamedTuple):
     #: Attributes whose change needs a replacement.
     replaces_because: Sequence[str] = ()
     #: Values that are not declared and that the provider predicts; ``UNKNOWN``: they will change.
-    predicted: Mapping[str, Any] = {}
+    predicted: Mapping[str, object] = {}
     #: The reason of a replacement that the differences do not show; its text is also the first of ``reasons``.
     replacement: Replacement | None = None
     #: Whether it is not yet certain that a replacement is needed: only if an unknown value turns out to differ, or if

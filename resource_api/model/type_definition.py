@@ -155,10 +155,10 @@ class TypeDefinition(AttributeSet):
         docs: str = "",
         attributes: Mapping[str, Attribute] | None = None,
         features: Iterable[str] = (),
-        autorequires: Mapping[str, Any] | None = None,
-        autobefore: Mapping[str, Any] | None = None,
-        autosubscribe: Mapping[str, Any] | None = None,
-        autonotify: Mapping[str, Any] | None = None,
+        autorequires: Mapping[str, object] | None = None,
+        autobefore: Mapping[str, object] | None = None,
+        autosubscribe: Mapping[str, object] | None = None,
+        autonotify: Mapping[str, object] | None = None,
         title_patterns: Sequence[Mapping[str, str]] = (),
         schema_version: int = 1,
         isolation: Literal["process"] | None = None,
@@ -180,7 +180,7 @@ class TypeDefinition(AttributeSet):
         self.docs = docs
         names = () if isinstance(features, str) or not hasattr(features, "__iter__") else tuple(features)
         self.features: frozenset[str] = frozenset(name for name in names if isinstance(name, str))
-        self.automatic: Mapping[str, Mapping[str, Any]] = {
+        self.automatic: Mapping[str, Mapping[str, object]] = {
             "require": autorequires or {},
             "before": autobefore or {},
             "subscribe": autosubscribe or {},

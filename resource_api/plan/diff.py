@@ -282,7 +282,7 @@ def predicted_values(planned: Planned, should: Resource) -> Resource:
     """
     if not (planned.state or planned.unknown or planned.changes):
         return {}
-    values: dict[str, Any] = dict.fromkeys(planned.changes)
+    values: dict[str, object] = dict.fromkeys(planned.changes)
     values |= {name: UNKNOWN if is_unknown(value) else value for name, value in planned.state.items()}
     values |= dict.fromkeys(planned.unknown, UNKNOWN)
     return {name: value for name, value in values.items() if name not in should}

@@ -436,7 +436,7 @@ class _Planner:
 
     def _known_should(self, entry: Entry) -> tuple[Resource, Sequence[str], str]:
         """Return ``should`` with the known values, the attributes with unknown ones, and an error or ""."""
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         for name, value in entry.pending.items():
             try:
                 value_now = self.catalog.scope.attribute_value(entry, name, value, self._resolve)

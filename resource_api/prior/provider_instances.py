@@ -72,7 +72,7 @@ def unused_instances(records: Iterable[Record]) -> list[RecordKey]:
 
 def provider_record(instance: ProviderInstance, config: Mapping[str, object], salt: bytes) -> Record:
     """Return the record of an instance with the configuration ``config``; of ephemeral values only the names."""
-    inputs: dict[str, Any] = {"version": instance.version}
+    inputs: dict[str, object] = {"version": instance.version}
     if instance.implementation:
         inputs["implementation"] = instance.implementation
     if instance.ephemeral:
@@ -300,7 +300,7 @@ def deferred_configuration(
     Raises ``ConfigurationError``.
     """
     prefix = f"the configuration of its provider '{instance.name}'"
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name, value in instance.pending.items():
         try:
             result = expression.evaluate(value, resolve)

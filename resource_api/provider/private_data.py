@@ -32,9 +32,9 @@ class PrivateData:
 
     def __init__(self) -> None:
         """Begin without records, as for a run without state, which keeps nothing."""
-        self._recorded: dict[RecordKey, Any] = {}
+        self._recorded: dict[RecordKey, object] = {}
         #: What calls of this run have stored.
-        self.stored: dict[RecordKey, Any] = {}
+        self.stored: dict[RecordKey, object] = {}
         self.may_hold_secrets = True
 
     def begin(self, records: Mapping[RecordKey, Record], *, may_hold_secrets: bool) -> None:

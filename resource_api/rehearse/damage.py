@@ -114,7 +114,7 @@ def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) ->
         candidates += [peer.should.get(name) for peer in alike]
         plain, *plain_candidates = (literal(reveal(value)) for value in (should[name], *candidates))
         values = other_values(definition.attributes[name].datatype, plain, plain_candidates)
-        bodies: list[dict[str, Any]] = [{**should, name: value} for value in values]
+        bodies: list[dict[str, object]] = [{**should, name: value} for value in values]
         if name not in definition.mandatory:
             bodies.append({key: value for key, value in should.items() if key != name})
         yield Damage(step, name, bodies)
@@ -248,7 +248,7 @@ class Damager:
 
 def other_values(datatype: DataType, value: object, candidates: Iterable[object] = ()) -> list[Any]:
     """Return values other than ``value`` that the data type accepts, ``candidates`` first, then the likeliest."""
-    values: list[Any] = []
+    values: list[object] = []
     words = [word for leaf in datatype.leaves for word in leaf.words]
     for candidate in (*candidates, *words, *_near(value), *_COMMON):
         new = candidate is not None and not any(same_value(candidate, former) for former in (value, *values))

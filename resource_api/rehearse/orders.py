@@ -41,7 +41,7 @@ class FirstRun(NamedTuple):
     #: The references that are not rehearsed.
     left_out: Collection[str]
     #: As of ``once``: reference → error, and contents.
-    document: Mapping[str, Any]
+    document: Mapping[str, object]
     #: Path → the references of its writers, in their order.
     writers: Mapping[str, Sequence[str]]
 

@@ -60,7 +60,7 @@ class Request(NamedTuple):
     """A manifest to rehearse, and the options."""
 
     source: Source
-    inputs: Mapping[str, Any] = {}
+    inputs: Mapping[str, object] = {}
     #: The options of ``Runtime.apply``.
     options: Mapping[str, Any] = {}
     isolation: Isolation = Isolation()
@@ -271,13 +271,13 @@ class _Inside:
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
         runtime.run.progress = lambda: recorder
-        documents: list[Any] = []
+        documents: list[object] = []
         runtime.on_document = documents.append
         report = self._apply()
         runtime.on_document = None
         show(report)
         effects = len(recorder.calls)
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "run": _failed(report),
             "document": documents[0],
             "contents": contents.read(self._layers) if request.orders or request.kills or request.damage else {},

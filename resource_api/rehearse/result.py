@@ -84,7 +84,7 @@ class Rehearsal(NamedTuple):
     #: Resources that could not be damaged, and why.
     not_damaged: Sequence[Finding] = ()
     #: The document of the first run, as ``report --format json`` prints it, or None.
-    run: Mapping[str, Any] | None = None
+    run: Mapping[str, object] | None = None
 
     @property
     def ok(self) -> bool:

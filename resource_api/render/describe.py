@@ -495,7 +495,7 @@ def document(
     if isinstance(definition, ComponentDefinition):
         head = {"name": definition.name, "docs": cleandoc(definition.docs), "component": True, **origin_fields}
         return {**head, "inputs": _inputs(dict(ordered(definition))), "outputs": dict(definition.outputs)}
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "name": definition.name,
         "docs": cleandoc(definition.docs),
         **origin_fields,
@@ -560,7 +560,7 @@ def _inputs(attributes: Mapping[str, Attribute]) -> list[dict[str, Any]]:
 
 
 def _attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "name": name,
         "kind": attribute.kind or "property",
         "type": attribute.datatype.text,

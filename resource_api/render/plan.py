@@ -6,7 +6,7 @@ explanation of a step has the origin of each attribute's value, the relationship
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.targets import matching
 from resource_api.model.action import CREATING, Action
@@ -71,7 +71,7 @@ class StepDocument(NamedTuple):
     #: The changes and predictions, with secrets wrapped.
     changes: Sequence[Difference] = ()
     #: The declared parameters of an action that depends on them.
-    parameters: Mapping[str, Any] = {}
+    parameters: Mapping[str, object] = {}
     replaces_because: Sequence[str] = ()
     #: None: known at the step's turn.
     side_effects: Sequence[SideEffect] | None = ()

@@ -186,7 +186,7 @@ def _notifications(plan: ExecutionPlan, report: RunReport) -> list[list[str]]:
 
 def document(text: str | bytes) -> RunJson:
     """Return the documented form of a result of ``encode``. Raise ``ValueError`` for other text."""
-    document: Any = json.loads(text)
+    document: object = json.loads(text)
     if not isinstance(document, dict) or document.get("format_version") != FORMAT_VERSION:
         msg = "it was written by another version of this program"
         raise ValueError(msg)

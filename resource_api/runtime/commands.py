@@ -66,7 +66,7 @@ def facts(call: Call) -> Any:
     if name is None:
         return {root: machine[root] for root in machine.names()}
     root, *keys = name.split(".")
-    value: Any = machine[root] if root in machine.names() else None
+    value: object = machine[root] if root in machine.names() else None
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     if value is None:
@@ -120,7 +120,7 @@ def state_show(call: Call) -> dict[str, Any]:
     record = find_record(state, call.options["ref"])
     if not call.options.get("shows_private"):
         record = record._replace(private=None)
-    recorded: dict[str, Any] = plain(state_export.record_document(state, record))
+    recorded: dict[str, object] = plain(state_export.record_document(state, record))
     return recorded
 
 

@@ -64,7 +64,7 @@ class InputValue(NamedTuple):
 
     name: str
     type: str
-    value: Any
+    value: object
     place: str
     docs: str
 

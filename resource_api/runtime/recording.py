@@ -90,7 +90,7 @@ class Recording:
         """Add the run to the history, save its document if it did anything, and pass that to ``on_document``."""
         environment, plan = self._environment, self._plan
         code = 128 + environment.run.signal if environment.run.signal else report.exit_code
-        fields: dict[str, Any] = {
+        fields: dict[str, object] = {
             "run": report.run,
             "command": self._command,
             "started": started,

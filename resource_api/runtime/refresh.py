@@ -297,7 +297,7 @@ class Imported(NamedTuple):
 class KnownResource(NamedTuple):
     """The record of another tool about a resource that is imported."""
 
-    private: Any
+    private: object
     status: str = "ready"
 
 

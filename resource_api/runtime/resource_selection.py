@@ -359,7 +359,7 @@ def find_resources(call: ResourceCall) -> ShownResources:
     if selected is not None:
         definition = reader.registry.type(definition.name, selected.version).for_instance(selected.instance)
     _filtered(call, [(definition, ())])  # filters are checked before anything is read
-    attributes: Mapping[str, Any] = {}
+    attributes: Mapping[str, object] = {}
     if name is not None:
         name, attributes = parse_name(definition, name, changes or (), call.secret)
     strict = options.get("strict") or "error"

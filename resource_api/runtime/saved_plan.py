@@ -260,13 +260,13 @@ def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[
     Raise ``UsageError`` without the key, ``StateError`` for an altered plan, ``ManifestError`` for a plan that is not
     encrypted when a key is named.
     """
-    embedded: Mapping[str, Any] = saved["manifest"]
+    embedded: Mapping[str, object] = saved["manifest"]
     if "sealing" not in embedded:
         if key is not None:
             raise _refused(path, "the plan is not encrypted, and a key is named")
         return embedded
     rest = {name: value for name, value in saved.items() if name != "manifest"}
-    content: Mapping[str, Any] = DataKey.open(key, embedded["sealing"], path).decrypt(embedded.get("box"), rest)
+    content: Mapping[str, object] = DataKey.open(key, embedded["sealing"], path).decrypt(embedded.get("box"), rest)
     if missing := [name for name in ("directory", "files", "inputs", "options", "path") if name not in content]:
         raise _not_as_saved(path, f"manifest: {missing[0]} is missing")
     return content

@@ -35,7 +35,7 @@ class _Read(NamedTuple):
     resource: StateResource
     reference: str
     fields: Mapping[str, SchemaField]
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
 
 
 def take_over(runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str, object]) -> list[Imported]:

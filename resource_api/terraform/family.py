@@ -126,7 +126,7 @@ class Family:
             raise DefinitionError(str(error)) from error
         if errors := [diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == 1]:
             raise DefinitionError("; ".join(errors))
-        values: dict[str, Any] = cty.from_dynamic(kind, answer.get("upgraded_state")) or {}
+        values: dict[str, object] = cty.from_dynamic(kind, answer.get("upgraded_state")) or {}
         return values
 
     def provider(self, name: str) -> type[BaseProvider]:
@@ -135,7 +135,7 @@ class Family:
         if name != self.name:
             return type("Provider", (*configurable, Resources), {"family": self, "type_name": name})
         sources, called, ephemeral = map(self.schema.__getitem__, _CALLED)
-        methods: dict[str, Any] = {source: provider.data_source_method(source) for source in sources}
+        methods: dict[str, object] = {source: provider.data_source_method(source) for source in sources}
         methods |= {function: provider.function_method(function) for function in called}
         methods |= {types.ephemeral_function(kind): provider.ephemeral_method(kind) for kind in ephemeral}
         return type("Provider", (*configurable, provider.Functions), {"family": self, **methods})

@@ -29,7 +29,7 @@ class Block(NamedTuple):
 
     type: str
     labels: Sequence[str]
-    attributes: dict[str, Any]
+    attributes: dict[str, object]
     blocks: list[Block]
 
     def of_type(self, name: str) -> Iterator[Block]:

@@ -55,8 +55,8 @@ class _Plan(NamedTuple):
 
     #: The hash of the question, which is asked twice.
     question: int
-    prior: Mapping[str, Any] | None
-    planned: Mapping[str, Any]
+    prior: Mapping[str, object] | None
+    planned: Mapping[str, object]
     #: The attributes whose change needs a replacement.
     replace: Sequence[str]
     private: bytes
@@ -250,7 +250,7 @@ class Resources(ProgramSession):
             prior_private=state.private,
             client_capabilities=CAPABILITIES,
         )
-        planned: dict[str, Any] = cty.from_dynamic(self._kind, answer.get("planned_state")) or {}
+        planned: dict[str, object] = cty.from_dynamic(self._kind, answer.get("planned_state")) or {}
         planned = state.values if state.values == planned else planned
         paths = [path["steps"] for path in answer["requires_replace"] if path["steps"]]
         replace = sorted({attribute_name(steps[0]["attribute_name"]) for steps in paths})

@@ -36,7 +36,7 @@ class StateResource(NamedTuple):
     #: The alias of its provider's configuration; empty for the default one.
     alias: str
     version: int
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, object]
     #: Private bytes of the provider, in base64.
     private: str
     tainted: bool
@@ -53,7 +53,7 @@ class StateFile(NamedTuple):
     """The resources and outputs of a state file, and the addresses that are no resources for a manifest."""
 
     resources: Sequence[StateResource]
-    outputs: Mapping[str, Any]
+    outputs: Mapping[str, object]
     left_out: Sequence[str]
 
 

@@ -101,7 +101,7 @@ class OperationRun:
         #: The canonical name of the resource; the former one of a removal.
         self.name: Name = self.step.old_name if operation.removal else self.step.name
         self.decision = self.step.decision
-        self.should: Mapping[str, Any] = self.step.should
+        self.should: Mapping[str, object] = self.step.should
         #: The resource as it was last read, or None: it did not exist, or could not be read.
         self.is_ = self.step.is_
         self.result = NO_RESULT

@@ -238,7 +238,7 @@ def are_plain(runs: Sequence[OperationRun]) -> bool:
     """Return whether no value of any operation is secret, unknown or nested, as in nearly every run."""
     if any(definition.secret for definition in {run.step.definition for run in runs}):
         return False
-    states: list[Mapping[str, Any]] = []
+    states: list[Mapping[str, object]] = []
     for run in runs:
         entry = run.step.entry
         states.append(run.should)

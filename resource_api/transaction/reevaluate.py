@@ -241,7 +241,7 @@ class Reevaluation:
         The attributes ``lost`` stay unknown.
         """
         entry, catalog = step.entry, self._plan.catalog
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         for name, value in entry.pending.items():
             if name in lost:
                 values[name] = UNKNOWN

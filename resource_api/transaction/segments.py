@@ -33,7 +33,7 @@ class SegmentBuilder:
         self._plan = plan
         self._begins = begins
         self._numbers: set[int] = set()
-        self._names: set[Any] = set()
+        self._names: set[object] = set()
 
     def accepts(self, operation: Operation) -> bool:
         """Return whether an operation can share a call with those of the segment."""

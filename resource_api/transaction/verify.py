@@ -45,7 +45,7 @@ class Verification:
         self._definition = definition
         self._imperative = "imperative" in definition.features
         #: By number, the rows that were read after the call and certainly have the requested state.
-        self.rows: Mapping[int, Mapping[str, Any]] = {}
+        self.rows: Mapping[int, Mapping[str, object]] = {}
 
     @property
     def _functions(self) -> ProviderFunctions:

@@ -85,7 +85,7 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
     raise _Stopped(number)
 
 
-def _plan(settings: dict[str, Any], base: str, before: Signatures) -> Signatures:
+def _plan(settings: dict[str, object], base: str, before: Signatures) -> Signatures:
     """Make one plan in a new process; return the files that the next change may come from."""
     with open(os.memfd_create("watched files"), "r+", encoding="utf-8") as report:
         if (pid := os.fork()) == 0:

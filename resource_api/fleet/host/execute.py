@@ -221,7 +221,7 @@ class HostRun:
         #: Whether the host may have been changed.
         self.began = False
         #: The documents of the job's report.
-        self.report_documents: list[Mapping[str, Any]] = []
+        self.report_documents: list[Mapping[str, object]] = []
         self.log = ForwardedLog(str(self.options.get("log_level") or "notice"), self._log)
         self.log.mask.on_secret = lambda _secret, _declared: core_dumps.forbid()
         sys.stdout, sys.stderr = (line_stream(self._printed, number, self.log.mask) for number in (1, 2))

@@ -78,7 +78,7 @@ class DataType(NamedTuple):
         """Hash the canonical text."""
         return hash(self.text)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Return the same object, because it is immutable."""
         return self
 
@@ -104,7 +104,7 @@ class DataType(NamedTuple):
             return False
         return all(kind.accepts_known(item) for kind, item in self.elements(value))
 
-    def _types_of(self, value: dict[Any, Any]) -> dict[Any, DataType] | None:
+    def _types_of(self, value: dict[Any, object]) -> dict[Any, DataType] | None:
         """Return the data type of each member of a Struct or Hash; None if its keys do not fit."""
         if self.kind == "Hash":
             fits = self.has_size(value) and all(map(self.parts[0].accepts, value))
@@ -118,7 +118,7 @@ class DataType(NamedTuple):
         """The data types of the values of a Struct, by key."""
         return dict(zip(dict(self.fields), self.parts, strict=True))
 
-    def elements(self, value: list[Any]) -> Iterator[tuple[DataType, Any]]:
+    def elements(self, value: list[object]) -> Iterator[tuple[DataType, Any]]:
         """Return the elements of an Array or a Tuple, each with its data type: the last one repeats."""
         return zip(chain(self.parts, repeat(self.parts[-1])), value, strict=False)
 

@@ -93,7 +93,7 @@ def _json(text: str) -> Any:
         return _NOTHING
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
         _no_json("a key twice")

@@ -76,7 +76,7 @@ class Content:
         """Hash the digest."""
         return hash((self.word, self.sha256))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Content:
+    def __deepcopy__(self, memo: dict[int, object]) -> Content:
         """Return the same object, because it is immutable."""
         return self
 

@@ -225,7 +225,7 @@ class Violation(NamedTuple):
 
 
 def unknown_keys(
-    path: tuple[str | int, ...], mapping: dict[str, Any], allowed: tuple[str, ...], context: str
+    path: tuple[str | int, ...], mapping: dict[str, object], allowed: tuple[str, ...], context: str
 ) -> Iterator[Violation]:
     """Yield a violation with the nearest allowed key for each key not in ``allowed``; ``context`` as in ``suggest``."""
     for key, value in mapping.items():
@@ -234,6 +234,6 @@ def unknown_keys(
             yield Violation((*path, key), f"unknown key {quote_key(key)}", hint, "unknown_key")
 
 
-def module_hint(body: Any) -> str:
+def module_hint(body: object) -> str:
     """Return the hint for a body whose key is a Salt module, such as ``pkg.installed``, or an empty string."""
     return next(filter(None, (nearest(str(key), (), "module") for key in body)), "") if type(body) is dict else ""

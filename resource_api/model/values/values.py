@@ -62,7 +62,7 @@ class Sensitive(Generic[T]):
         """Return a wrapped value."""
         return Sensitive(self._value)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Sensitive[T]:
+    def __deepcopy__(self, memo: dict[int, object]) -> Sensitive[T]:
         """Return a wrapped copy."""
         return Sensitive(deepcopy(self._value, memo))
 
@@ -87,7 +87,7 @@ class Unknown:
         """Return the one instance."""
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Unknown:
+    def __deepcopy__(self, memo: dict[int, object]) -> Unknown:
         """Return the one instance."""
         return self
 
