@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from resource_api.plugins.registry import Registry
     from resource_api.state.sqlite.session import RecordedName
     from resource_api.state.store import StackName
+    from resource_api.terraform.type_names import TypeNames
 
     Items = list[CompletionItem[str]]
 
@@ -284,6 +285,8 @@ def _ansi_c(character: str) -> str:
     return f"\\{character}" if character in "'\\" else character
 
 
+#: The keys of a Terraform provider that its types are kept by.
+_DECLARED: Final = ("source", "path", "version")
 #: A larger manifest is not read for a completion.
 _MAX_BYTES: Final = 1 << 20
 #: A reference that is a key in YAML or JSON: in single or double quotes, or without.
@@ -324,11 +327,15 @@ def stacks(context: click.Context, incomplete: str) -> Items:
 def type_list(context: click.Context, incomplete: str) -> Items:
     """Return the types on the module path, for the last name in a list with commas."""
     *before, _ = incomplete.split(",")
-    return _items((",".join((*before, name)) for name in _registry(context).names()), incomplete)
+    names = (*_registry(context).names(), *_types_of_providers(context))
+    return _items((",".join((*before, name)) for name in names), incomplete)
 
 
 def types_and_components(context: click.Context, incomplete: str) -> Items:
-    """Return the types and components on the module path; behind ``TYPE.``, the functions of the type."""
+    """Return the types and components on the module path, and those of the manifest's Terraform providers.
+
+    Behind ``TYPE.`` the functions of the type.
+    """
     registry = _registry(context)
     type_name, dot, _ = incomplete.partition(".")
     if dot and type_name in registry.names():
@@ -338,7 +345,15 @@ def types_and_components(context: click.Context, incomplete: str) -> Items:
             for name, function in functions.items()
             if f"{type_name}.{name}".startswith(incomplete)
         ]
-    return _items((*registry.names(), *registry.component_names()), incomplete)
+    if dot:
+        names = dict(_names_of_providers(context)).get(type_name)
+        return _items((f"{type_name}.{name}" for name in (names.functions if names else ())), incomplete)
+    return _items((*registry.names(), *registry.component_names(), *_types_of_providers(context)), incomplete)
+
+
+def programs(context: click.Context, incomplete: str) -> Items:
+    """Return the Terraform providers that the manifest declares."""
+    return _items((name for name, _ in _programs(_first_argument(context, "manifest"))), incomplete)
 
 
 def resource_names(context: click.Context, incomplete: str) -> Items:
@@ -521,16 +536,41 @@ def _declared_references(manifest: str) -> list[str]:
 
 
 def _declared_inputs(manifest: str) -> Mapping[str, object]:
-    """Return the section ``inputs`` of a manifest in YAML or JSON; a Python manifest is not executed."""
+    return _section(manifest, "inputs")
+
+
+def _programs(manifest: str) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the Terraform providers that a manifest declares, by name."""
+    for name, declared in _section(manifest, "providers").items():
+        if isinstance(declared, dict) and not {"source", "path"}.isdisjoint(declared):
+            yield str(name), declared
+
+
+def _names_of_providers(context: click.Context) -> Iterator[tuple[str, TypeNames]]:
+    """Yield the names of the types of each Terraform provider, as the last run has kept them; no program is started."""
+    from resource_api.terraform.type_names import TypeNamesFile
+
+    manifest = str(context.params.get("manifest") or "")
+    for name, declared in _programs(manifest):
+        yield name, TypeNamesFile(manifest, name, [str(declared.get(key) or "") for key in _DECLARED]).read()
+
+
+def _types_of_providers(context: click.Context) -> Iterator[str]:
+    for _, names in _names_of_providers(context):
+        yield from names.types
+
+
+def _section(manifest: str, name: str) -> Mapping[str, object]:
+    """Return a section of a manifest in YAML or JSON; a Python manifest is not executed."""
     if manifest.endswith(".py"):
         return {}
     text = _text(manifest)
     if manifest.endswith(".json"):
-        section = json.loads(text).get("inputs")
+        section = json.loads(text).get(name)
     else:
         # Only this section is parsed: the rest can be long, and need not be complete yet.
-        cut = re.search(r"^inputs\s*:.*\n?(?:^(?:[ \t].*|#.*)?\n?)*", text, re.MULTILINE)
-        section = yaml_reader.read(cut[0].encode(), manifest).data.get("inputs") if cut else None
+        cut = re.search(rf"^{name}\s*:.*\n?(?:^(?:[ \t].*|#.*)?\n?)*", text, re.MULTILINE)
+        section = yaml_reader.read(cut[0].encode(), manifest).data.get(name) if cut else None
     return section if isinstance(section, dict) else {}
 
 

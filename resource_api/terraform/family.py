@@ -15,6 +15,7 @@ from resource_api.terraform.programs import find_all
 from resource_api.terraform.provider import Resources
 from resource_api.terraform.schema import fields_of_block, object_type
 from resource_api.terraform.session import Configurable, diagnostic_text
+from resource_api.terraform.type_names import TypeNames, TypeNamesFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,10 +36,17 @@ _CALLED: Final = ("data_source_schemas", "functions", "ephemeral_resource_schema
 class Family:
     """The types of one program, which share configurations. Each configuration has a process of its own."""
 
-    def __init__(self, name: str, path: str, log: Callable[[str, str], None], address: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        log: Callable[[str, str], None],
+        address: str = "",
+        names_file: TypeNamesFile | None = None,
+    ) -> None:
         """Use the program at ``path``, which is trusted, for types that begin with ``name``; start nothing yet.
 
-        ``address`` is the one of the provider, as a manifest declares it.
+        ``address`` is the one of the provider, as a manifest declares it; ``names_file`` keeps the names of its types.
         """
         self.name = name
         whole = address or f"hashicorp/{name}"
@@ -46,6 +54,7 @@ class Family:
         self.path = path
         self._identity = (name, path, *_stamp(path))
         self._log = log
+        self._names_file = names_file
         #: Digest of a configuration → its process; None: the one that only answers questions about types.
         self._running: dict[str | None, PluginProcess] = {}
         self._configured: set[str] = set()
@@ -70,6 +79,11 @@ class Family:
         if errors := [diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == 1]:
             msg = f"the Terraform provider {self.name} ({self.path}): {'; '.join(errors)}"
             raise DefinitionError(msg)
+        if self._names_file is not None:
+            try:
+                self._names_file.write(_type_names(self.name, answer))
+            except OSError as error:
+                self._log("debug", f"the names of its types are not kept for completion: {error}")
         return answer
 
     @cached_property
@@ -113,8 +127,7 @@ class Family:
 
     def names(self) -> list[str]:
         """Return the names of all types, with the one of data sources and functions. Raise ``DefinitionError``."""
-        called = [self.name] if any(map(self.schema.get, _CALLED)) else []
-        return sorted([*called, *self.schema["resource_schemas"]])
+        return list(_type_names(self.name, self.schema).types)
 
     def upgraded(self, name: str, version: int, attributes: Mapping[str, object]) -> dict[str, Any]:
         """Return the values of a recorded state in the form of the present schema. Raise ``DefinitionError``."""
@@ -166,6 +179,13 @@ class Family:
                 self._running.popitem()[1].close()
 
 
+def _type_names(name: str, schema: Message) -> TypeNames:
+    """Return the names of all types, with the one of data sources and functions."""
+    sources, called, ephemeral = map(schema.__getitem__, _CALLED)
+    functions = sorted([*sources, *called, *map(types.ephemeral_function, ephemeral)])
+    return TypeNames(sorted([*([name] if functions else []), *schema["resource_schemas"]]), functions)
+
+
 def _stamp(path: str) -> tuple[int, ...]:
     """Return numbers that differ where a file is another one or was written since; its status time cannot be set."""
     status = os.stat(path)
@@ -175,9 +195,10 @@ def _stamp(path: str) -> tuple[int, ...]:
 def register_families(registry: Registry, manifest: Manifest, log: Log) -> None:
     """Make the types of the Terraform providers of a manifest known. Raise ``ManifestError`` for a wrong program."""
     for program in find_all(manifest, registry.trust.open, os.environ):
-        registry.register_family(
-            program.name, Family(program.name, program.path, partial(_log_line, log, program.name))
-        )
+        declared = manifest.providers[program.name]
+        names_file = TypeNamesFile(manifest.file, program.name, (declared.source, declared.path, declared.version))
+        family = Family(program.name, program.path, partial(_log_line, log, program.name), names_file=names_file)
+        registry.register_family(program.name, family)
 
 
 def _log_line(log: Log, name: str, level: str, text: str) -> None:

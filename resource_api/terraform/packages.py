@@ -23,7 +23,7 @@ from resource_api.system.filesystem import archive_members, private_files
 from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from resource_api.model.values.assets import Member
 
@@ -157,14 +157,6 @@ def executable(directory: str, name: str) -> str:
         msg = f"{directory} has {len(programs) or 'no'} program{'s' if programs else ''} {start}"
         raise ResourceError(msg)
     return os.path.join(directory, programs[0])
-
-
-def cache_directory(environment: Mapping[str, str]) -> str:
-    """Return the directory for unpacked packages: below ``$XDG_CACHE_HOME``, or root's own, or the user's."""
-    home = environment.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(home):
-        home = "/var/cache" if os.geteuid() == 0 else os.path.expanduser("~/.cache")
-    return os.path.join(home, "resource-api", "providers")
 
 
 def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -> str:

@@ -15,6 +15,7 @@ from resource_api.model.values.errors import ResourceError, UntrustedCode
 from resource_api.terraform import hcl, lock_file, packages
 from resource_api.terraform.executable import ProgramError, ProviderProgram, check
 from resource_api.terraform.packages import DEFAULT_HOSTS, ProviderAddress
+from resource_api.terraform.type_names import cache_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -145,7 +146,7 @@ class PackageFinder:
 
     def _of_source(self, declared: ConfiguredProvider, *, locked: bool) -> ProviderProgram:
         address, package = self._package(declared, locked=locked)
-        directory = packages.unpacked(package, self._open_trusted, packages.cache_directory(self._environment))
+        directory = packages.unpacked(package, self._open_trusted, cache_directory(self._environment, "providers"))
         path = packages.executable(directory, address.name)
         check(path, "source", self._open_trusted)
         program = ProviderProgram(declared.name, path, address, str(package.version), directory)

@@ -57,7 +57,10 @@ class Account:
         program.write_text(f"#!/bin/sh\nPYTHONPATH={shlex.quote(str(command.ROOT))} exec {words}\n")
         program.chmod(0o755)
         self.environment = command.environment_of(
-            home, RESOURCE_API_STATE=f"sqlite:{home}/state.db", RESOURCE_API_KEY=f"file:{home}/key"
+            home,
+            RESOURCE_API_STATE=f"sqlite:{home}/state.db",
+            RESOURCE_API_KEY=f"file:{home}/key",
+            XDG_CACHE_HOME=f"{home}/cache",
         )
         assert self.run("new", "key", "key").code == 0
 
@@ -467,6 +470,54 @@ def test_types_of_a_provider_are_described_listed_and_in_the_schema_of_editors(a
     assert running_programs() == []
 
 
+def completed(account: Account, *words: str) -> list[str]:
+    """Return the candidates for the last word of a line."""
+    result = account.run(*words, _RESOURCE_API_COMPLETE="zsh_complete", ODD="logged")
+    assert (result.code, result.err) == (0, "")
+    return result.out.split("\0")[1:-1:2]
+
+
+def test_types_of_a_provider_are_completed_without_its_program(account: Account) -> None:
+    """As the last run has seen them; the file of a changed declaration is another one."""
+    account.write("  Odd_thing[a]: {name: a}\n")
+    words = ("describe", "--manifest", "site.yaml")
+    assert completed(account, *words, "odd_") == []
+    assert account.run("plan", "site.yaml").code == 0
+    (account.home / "calls").write_text("")
+    assert completed(account, *words, "odd_th") == ["odd_thing"]
+    assert "odd.add" in completed(account, *words, "odd.")
+    assert completed(account, "resource", "--manifest", "site.yaml", "user,odd_th") == ["user,odd_thing"]
+    assert completed(account, "providers", "schema", "site.yaml", "") == ["odd"]
+    assert completed(account, "describe", "odd_th") == []
+    assert ((account.home / "calls").read_text(), running_programs()) == ("", [])
+
+
+@pytest.mark.parametrize("damage", ["open", "link", "content"])
+def test_names_that_others_could_have_written_are_not_completed(account: Account, damage: str) -> None:
+    """Nor is anything written there; the run is the same."""
+    account.write("  Odd_thing[a]: {name: a}\n")
+    words = ("describe", "--manifest", "site.yaml", "odd_th")
+    assert account.run("plan", "site.yaml").code == 0
+    directory = account.home / "cache/resource-api/types"
+    (file,) = directory.iterdir()
+    if damage == "open":
+        directory.chmod(0o777)
+    elif damage == "link":
+        directory.rename(account.home / "elsewhere")
+        directory.symlink_to(account.home / "elsewhere")
+    else:
+        file.write_text('{"types": 1')
+    before = file.stat()
+    assert completed(account, *words) == []
+    result = account.run("plan", "site.yaml", "--debug")
+    assert result.code == 0
+    if damage == "content":
+        assert completed(account, *words) == ["odd_thing"]
+    else:
+        assert f"{directory} is not a directory that only you can change" in result.err
+        assert file.stat() == before
+
+
 def test_types_of_a_provider_work_beside_workers(account: Account) -> None:
     """With ``--isolate`` other types run in workers; the program is a process of its own anyway."""
     file = f"File[{account.home}/f]"
@@ -664,11 +715,11 @@ def test_a_packed_provider_is_unpacked_into_the_cache(account: Account) -> None:
         )
     shutil.rmtree(directory / "1.0.0")
     path.chmod(0o644)
-    assert account.run("apply", "site.yaml", XDG_CACHE_HOME=str(account.home / "cache")).code == 0
+    assert account.run("apply", "site.yaml").code == 0
     assert len(list((account.home / "cache/resource-api/providers").iterdir())) == 1
     if os.geteuid() == 0:
         path.chmod(0o666)
-        refused = account.run("plan", "site.yaml", XDG_CACHE_HOME=str(account.home / "cache"))
+        refused = account.run("plan", "site.yaml")
         assert (refused.code, "mode 0666" in refused.err) == (65, True)
 
 

@@ -102,7 +102,7 @@ def _locked_lines(path: str, locked: Mapping[ProviderAddress, LockedProvider]) -
 
 @providers.command("schema", examples=("resource-api providers schema site.yaml vsphere",))
 @options.manifest
-@click.argument("name")
+@click.argument("name", shell_complete=options.complete("programs"))
 @options.manifest_inputs
 @options.common
 @with_session()
