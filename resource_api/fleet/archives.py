@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 LEFT_OUT: Final = frozenset(
     {
         "packaging/licenses",
+        "packaging/dependency_groups.py",
+        "packaging/direct_url.py",
         "packaging/metadata.py",
         "packaging/pylock.py",
         "resource_api/agent",
@@ -50,6 +52,7 @@ LEFT_OUT: Final = frozenset(
         "resource_api/render/overview.py",
         "resource_api/runtime/provider_programs.py",
         "resource_api/runtime/terraform_takeover.py",
+        "resource_api/state/postgresql",
         "resource_api/system/otlp.py",
         "resource_api/system/overlay",
         "resource_api/system/telemetry.py",

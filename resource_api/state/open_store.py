@@ -59,10 +59,10 @@ def _invalid_url(url: str | None, scheme: str, colon: str) -> UsageError:
 
 def _postgresql(url: str, key: Key | None) -> Store:
     """Return the store in a PostgreSQL database. Raises ``UsageError``."""
-    from resource_api.state.postgresql.url import checked_url
-
-    url = checked_url(url)
     try:
+        from resource_api.state.postgresql.url import checked_url
+
+        url = checked_url(url)
         from resource_api.state.postgresql.store import PostgresqlStore
     except ImportError as error:
         msg = "state on PostgreSQL needs the library psycopg: pip install 'resource-api[postgres]'"
