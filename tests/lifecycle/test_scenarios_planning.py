@@ -10,7 +10,7 @@ import pytest
 from resource_api.model.record import Commit
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.values import UNKNOWN
-from resource_api.runtime.refresh import import_resource, refresh
+from resource_api.runtime.refresh import import_resources, refresh
 from resource_api.state.store import StackName
 from tests.lifecycle.world import PROJECT, acted, manifest, planned
 
@@ -120,7 +120,7 @@ def test_a_value_that_was_never_set_is_not_corrective(bench: Bench) -> None:
     """An adopted resource that differs has not drifted; nor has a value that a run failed to set."""
     bench.put("thing", a={"size": 5})
     site = {"Thing[a]": {"size": 1}, "Thing[b]": {"size": 1}}
-    import_resource(bench.runtime, manifest(site), "Thing[a]", None)
+    import_resources(bench.runtime, manifest(site), ["Thing[a]"], None)
     with bench.troubled(b="half"):
         bench.apply({"Thing[b]": {"size": 1}})
     assert [step.corrective for step in bench.apply(site).steps] == [False, False]
