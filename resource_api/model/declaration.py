@@ -190,9 +190,13 @@ class Declaration(NamedTuple):
 
     def located(self, text: str) -> str:
         """Return ``text (site.yaml:14, from for_each, key 'alice')``, as far as these are known."""
+        return f"{text} ({self.location})" if self.location else text
+
+    @property
+    def location(self) -> str:
+        """``site.yaml:14, from for_each, key 'alice'``, as far as these are known."""
         origin = self.element.origin if self.element is not None else ""
-        location = ", ".join(filter(None, (self.place().line_text, origin)))
-        return f"{text} ({location})" if location else text
+        return ", ".join(filter(None, (self.place().line_text, origin)))
 
     @property
     def element(self) -> Element | None:

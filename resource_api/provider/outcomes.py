@@ -163,7 +163,10 @@ class CallOutcomes(dict["Name", Outcome]):
     def _places(self, names: Sequence[Name]) -> str:
         """Return `` (site.yaml:14)``, where names are declared, of many the first; empty if unknown."""
         subjects = [subject for name in names[: _PLACES + 1] if (subject := self.subjects.get(name))]
-        texts = [subject.declaration.place().line_text for subject in subjects if subject.declaration is not None]
+        declarations = [subject.declaration for subject in subjects if subject.declaration is not None]
+        if len(names) == len(declarations) == 1:
+            return declarations[0].located("")
+        texts = [declaration.place().line_text for declaration in declarations]
         positions = list(dict.fromkeys(filter(None, texts)))
         return f" ({', '.join(positions[:_PLACES])}{', …' if len(positions) > _PLACES else ''})" if positions else ""
 

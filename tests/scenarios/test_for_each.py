@@ -74,9 +74,10 @@ def test_a_saved_plan_shows_and_makes_the_same(recorded: Bench) -> None:
     assert recorded.run("plan", "site.yaml").out == "Plan: nothing to do; 2 unchanged.\n"
 
 
-def test_an_error_of_a_run_names_the_element(bench: Bench) -> None:
+@pytest.mark.parametrize("failure", ["1 / 0", "context.failed('a', message='no')"], ids=["raised", "reported"])
+def test_an_error_of_a_run_names_the_element(bench: Bench, failure: str) -> None:
     """The place of a failed resource says which element it is."""
-    bench.probe("def get(self, context, names=None):\n    return []\ndef set(self, context, changes):\n    1 / 0")
+    bench.probe(f"def get(self, context, names=None):\n    return []\ndef set(self, context, changes):\n    {failure}")
     result = _run(bench, "apply", "resources: {'Probe[${each.key}]': {for_each: [a], size: 1}}")
     assert "(site.yaml:1, from for_each, key 'a')" in result.err
 
