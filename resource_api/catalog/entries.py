@@ -466,10 +466,12 @@ class Expander:
             component.outputs = {**component.outputs, name: UNKNOWN}
 
     def _inherit(self, component: ComponentInstance, declared: Declaration) -> Declaration:
-        """Return a declaration with its component's metaparameters; its own win, except that noop stays.
+        """Return a declaration with its component's element and metaparameters; its own win, except that noop stays.
 
         Relationships are not inherited: they hold for all resources of a component at once.
         """
+        if declared.element is None and component.declaration.element is not None:
+            declared = declared._replace(derivation=component.declaration.derivation)
         outer, inner = component.declaration.meta, declared.meta
         if not outer:
             return declared

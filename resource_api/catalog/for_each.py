@@ -334,7 +334,7 @@ class _Templates:
             declared.document,
             declared.key,
             declared.parent,
-            Derivation(element),
+            Derivation(element, declared.key),
         )
 
     def _attribute(self, name: str, value: object) -> Any:

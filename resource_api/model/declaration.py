@@ -165,9 +165,13 @@ class Element(NamedTuple):
 
 
 class Derivation(NamedTuple):
-    """How ``for_each`` and ``when`` derive a declaration from a written one: for an element, or by ``when`` alone."""
+    """How ``for_each`` and ``when`` derive a declaration from a written one: for an element, or by ``when`` alone.
+
+    ``written`` is the key of the declaration with ``for_each``: its own, or that of the component that declares it.
+    """
 
     element: Element | None = None
+    written: str = ""
 
 
 class Declaration(NamedTuple):

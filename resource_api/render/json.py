@@ -104,9 +104,10 @@ def left_out(catalog: Catalog) -> list[LeftOutJson]:
 
 def origin(declared: Declaration, element: Element) -> OriginJson:
     """Return the element of ``for_each`` that a declaration is made for (contract §10.12)."""
+    written = declared.derivation.written if declared.derivation is not None else ""
     if element.key is MISSING:
-        return {"for_each": declared.key, "key": None, "index": element.number}
-    return {"for_each": declared.key, "key": element.key}
+        return {"for_each": written, "key": None, "index": element.number}
+    return {"for_each": written, "key": element.key}
 
 
 def step(step: Step, *, may_change: bool = False) -> PlanStepJson:

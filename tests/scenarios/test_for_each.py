@@ -197,6 +197,9 @@ def test_components_are_made_for_each_element(bench: Bench) -> None:
         "Pair_of[a]/Widget[two]",
         "Pair_of[b]/Widget[one]",
     ]
+    nodes = _run(bench, "graph", manifest, "--json").document["nodes"]
+    assert [node["origin"] for node in nodes] == [{"for_each": "Pair_of[${each.key}]", "key": key} for key in "aab"]
+    assert "+ Pair_of[b]/Widget[one] (from for_each, key 'b')" in _run(bench, "plan", manifest).out
     result = _run(bench, "validate", manifest)
     assert "Left out: Pair_of[c]: each.key is c, none of a, b (site.yaml:2)\n" in result.out
     assert "Left out: Pair_of[b]/Widget[two]: inputs.big is false, not true (" in result.out
