@@ -217,12 +217,3 @@ class ThisMachine:
 def now() -> Moment:
     """Return the time by both clocks."""
     return Moment(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME))
-
-
-def machine_id() -> str:
-    """Return the machine id (machine-id(5)), or the host name without one."""
-    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
-        with suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
-            if identifier := file.read(64).strip():
-                return identifier
-    return os.uname().nodename

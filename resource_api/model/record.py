@@ -194,6 +194,8 @@ class StackState(NamedTuple):
     outputs: Mapping[str, object] = {}
     #: Whether secrets are stored as ciphertext; otherwise only their digests are.
     encrypted: bool = False
+    #: The machine whose run wrote it last, or "".
+    machine: str = ""
 
     def __repr__(self) -> str:
         """Show the name, the serial and the number of records."""
@@ -211,8 +213,10 @@ class Commit(NamedTuple):
     paid: Sequence[RecordKey] = ()
     outputs: Values | None = None
     manifest: str | None = None
+    machine: str | None = None
 
     @property
     def empty(self) -> bool:
         """Whether it writes nothing but resolved intents."""
-        return not (self.put or self.drop or self.owed or self.paid) and self.outputs is None and self.manifest is None
+        rest = self.outputs, self.manifest, self.machine
+        return not (self.put or self.drop or self.owed or self.paid) and rest == (None, None, None)

@@ -19,6 +19,7 @@ from resource_api.model.step import SAME
 from resource_api.model.values.errors import StateError, UsageError, nearest
 from resource_api.model.values.values import is_secret
 from resource_api.state.store import NoStore, StackName
+from resource_api.system.machine import machine_id
 from resource_api.transaction import parallel
 
 if TYPE_CHECKING:
@@ -188,10 +189,11 @@ def _log_shared(
 def is_same_place(definition: TypeDefinition, instances: ProviderInstances, state: StackState, record: Record) -> bool:
     """Return whether a record of another stack is about a resource of this one, as far as their configurations tell.
 
-    ``definition`` is of the provider instance that manages the resource here, one of ``instances``.
+    ``definition`` is of the provider instance that manages the resource here, one of ``instances``. Without a
+    configuration it is a resource of the machine that wrote the stack last.
     """
     if not definition.config.attributes:
-        return True
+        return state.machine in {"", machine_id()}
     ours = instances.recorded.get(definition.instance)
     own_config = ours.should if ours is not None else instances.configs.get(definition.instance)
     theirs = state.records.get((PROVIDER_TYPE, record.instance))

@@ -138,6 +138,7 @@ class Header(NamedTuple):
             *self.name,
             *self.version,
             manifest=self.content["manifest"],
+            machine=self.content.get("machine", ""),
             salt=self.salt(data_key),
             outputs=outputs if data_key is None else data_key.bind_outputs(self.name, outputs),
             encrypted=self.sealing is not None,
@@ -361,6 +362,7 @@ class StackRows:
             "lineage": state.lineage,
             "serial": state.serial,
             "manifest": state.manifest,
+            "machine": state.machine,
             "outputs": state.outputs,
             "tallies": {table: index.tally for table, index in self._indexes.items()},
         }

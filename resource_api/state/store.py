@@ -341,7 +341,7 @@ class NoStore(MemoryStore):
 
 
 def apply_commit(state: StackState, commit: Commit) -> StackState:
-    """Return a state with the records, owed refreshes, outputs and manifest of a commit applied."""
+    """Return a state with the records, owed refreshes, outputs, manifest and machine of a commit applied."""
     records: dict[RecordKey, Record] = dict(state.records)
     for key in commit.drop:
         records.pop(key, None)
@@ -360,4 +360,5 @@ def apply_commit(state: StackState, commit: Commit) -> StackState:
         owed=owed,
         outputs=state.outputs if commit.outputs is None else commit.outputs,
         manifest=state.manifest if commit.manifest is None else commit.manifest,
+        machine=state.machine if commit.machine is None else commit.machine,
     )

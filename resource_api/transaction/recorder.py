@@ -18,6 +18,7 @@ from resource_api.plan.replacement import replacement_dependents
 from resource_api.plan.unknowns import output_changes
 from resource_api.prior import former_names
 from resource_api.prior.provider_instances import unused_instances
+from resource_api.system.machine import machine_id
 from resource_api.transaction.operation_run import OperationRun, Status
 from resource_api.transaction.records import Records, are_plain
 
@@ -236,8 +237,11 @@ class Recorder:
         if plan.prior.undeclared or plan.prior.orphans or not plan.complete:
             commit = commit._replace(put=[*commit.put, *self._renamed(commit, self._store.load(self._name))])
         if not commit.empty or not state.serial:
-            manifest = plan.catalog.manifest.recorded_as
-            commit = commit._replace(manifest=manifest if manifest != state.manifest else None)
+            manifest, machine = plan.catalog.manifest.recorded_as, machine_id()
+            commit = commit._replace(
+                manifest=manifest if manifest != state.manifest else None,
+                machine=machine if machine != state.machine else None,
+            )
         self._commit(commit)
         if self._state is not None and (plan.prior.instances.recorded or plan.catalog.instances):
             self._commit(Commit(drop=unused_instances(self._state.records.values())))

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from resource_api.model.record import Commit
+from resource_api.state.open_store import open_store
+from resource_api.state.store import StackName
+from resource_api.system.machine import machine_id
 from tests import command
 
 if TYPE_CHECKING:
@@ -316,6 +320,19 @@ def test_what_another_stack_records_is_a_warning_where_it_is_changed(recorded: B
     assert recorded.apply(manifest, "-v").lines == [f"Info: {words}"]
     second = words.replace("base", "web")
     assert f"Warning: {second}" in recorded.run("destroy", "base.yaml", "--yes").lines
+
+
+def test_a_thing_of_another_machine_is_another_one(recorded: Bench) -> None:
+    """In a state that machines share, a record of another machine is no warning, and nothing that a purge leaves."""
+    store, name = open_store(recorded.environment["RESOURCE_API_STATE"]), StackName("base", "default")
+    assert store.load(name).machine == machine_id()
+    manifest = "project: web\nresources: {'Widget[a]': {size: 1}}"
+    assert "recorded by project base" in recorded.plan(manifest).err
+    with store.lock("test", 0):
+        store.commit(name, Commit(machine="another"))
+    assert recorded.plan(manifest).err == ""
+    purged = recorded.plan("project: web\nresources: {}\npurge: [{type: Widget, at_most: 1}]", "-v")
+    assert "- Widget[a] (purged)" in purged.out
 
 
 @pytest.mark.parametrize("body", ["noop: true, size: 5", "lifecycle: {external: true}"])

@@ -18,6 +18,7 @@ from resource_api.model.values.errors import Problem, ResourceAPIError, Resource
 from resource_api.model.values.text import escape, rough_duration
 from resource_api.runtime import agent_status
 from resource_api.state.open_store import default_path
+from resource_api.system.machine import machine_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -140,7 +141,7 @@ def run(context: click.Context, /, **settings: object) -> int:
 
 def _schedule(settings: Settings) -> AgentSchedule:
     subject = settings["project"] or os.path.basename(settings["manifest"]).partition(".")[0]
-    return loop.schedule(loop.machine_id(), subject, settings["every"], settings["splay"])
+    return loop.schedule(machine_id(), subject, settings["every"], settings["splay"])
 
 
 def _agent(settings: Settings) -> Agent:
