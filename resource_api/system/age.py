@@ -104,6 +104,7 @@ def _lines(data: bytes) -> list[str]:
 
 
 def _pyrage() -> ModuleType:
+    """Return the module ``pyrage``, an extra. Raise ``UsageError`` where it is not installed."""
     try:
         import pyrage  # type: ignore[import-untyped]
     except ImportError:

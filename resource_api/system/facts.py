@@ -38,6 +38,7 @@ def _release() -> Mapping[str, str]:
 
 
 def _os() -> dict[str, object]:
+    """Return the fact ``os`` in the form of Puppet's Facter: name, family, architecture, release, distro."""
     system, release = os.uname(), _release()
     identity = release.get("ID", "")
     full = _debian_version() if identity == "debian" else release.get("VERSION_ID", system.release)

@@ -311,6 +311,7 @@ class StreamLogger:
     debug = info = warning = error = msg
 
     def _flush(self) -> None:
+        """Write the queued lines; a stream that fails once is not tried again, since a log must not end a run."""
         # A signal handler may log while these are being written.
         lines, self._lines = self._lines, []
         if lines and self._stream is not None:

@@ -117,6 +117,7 @@ def contained() -> Iterator[None]:
 
 
 def _process_state() -> _ProcessState:
+    """Return the state of this process that code of an author may change by accident."""
     try:
         directory = os.getcwd()
     except OSError:
@@ -140,6 +141,7 @@ def _umask() -> int:
 
 
 def _restore(before: _ProcessState) -> None:
+    """Set the process back to an earlier state."""
     sys.setrecursionlimit(before.recursion)
     after = _process_state()
     if after == before:
@@ -235,6 +237,7 @@ def read_only(code: str) -> Iterator[None]:
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
+    """Refuse writes and programs of code that may only compute; a hook of Python's audit events."""
     if not _sandbox.code:
         return
     writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITE_FLAGS
@@ -262,6 +265,7 @@ def time_limit(deadline: float, declared: float) -> AbstractContextManager[None]
 
 @contextmanager
 def _alarm(seconds: float, message: str) -> Iterator[None]:
+    """Raise ``ResourceError`` in the block after some seconds, by a signal; for the main thread."""
     if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
@@ -284,6 +288,7 @@ def _alarm(seconds: float, message: str) -> Iterator[None]:
 
 @contextmanager
 def _asynchronous(seconds: float, message: str) -> Iterator[None]:
+    """Raise ``ResourceError`` in the block after some seconds, in a thread that gets no signals."""
     import ctypes
 
     class TimedOutError(ResourceError):

@@ -92,6 +92,7 @@ class ThreadPool:
         self._tasks.put(partial(copy_context().run, task))
 
     def _add_thread(self) -> None:
+        """Start a further thread, or go on with those there are where the system refuses more."""
         # A daemon thread: a call that never returns must not keep the process from exiting.
         thread = Thread(target=self._run_tasks, daemon=True, name=f"call-{len(self._threads) + 1}")
         self._threads.append(thread)
@@ -137,6 +138,7 @@ class ThreadPool:
         self._results.put(None)
 
     def _wait(self) -> _Result:
+        """Return the next result; give up the calls that are over their time."""
         while True:
             try:
                 result = self._results.get(timeout=self._seconds_left())
@@ -168,6 +170,7 @@ class ThreadPool:
         raise Abandoned
 
     def _run_tasks(self) -> None:
+        """Run tasks until the queue ends, with an exception as a result."""
         while (task := self._tasks.get()) is not None:
             with self._lock:
                 try:

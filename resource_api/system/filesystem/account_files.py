@@ -78,6 +78,7 @@ def _installed(before: dict[str, bytes | None], after: dict[str, bytes | None]) 
 
 @contextmanager
 def _locked(path: str, flags: int, lock: Callable[[int, int], object]) -> Iterator[None]:
+    """Lock a file of accounts for the block. Raise ``ResourceError`` if another program holds the lock too long."""
     fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         until = time.monotonic() + _PATIENCE

@@ -66,6 +66,7 @@ class _Bounded:
         self.last = b""
 
     def read(self, size: int = -1) -> bytes:
+        """Read as the archive's library asks, within the bounds of one read and of all headers."""
         self.last = self._file.read(min(size, self._largest_read + 1) if size >= 0 else self._largest_read + 1)
         if self.in_headers:
             self._headers_left -= len(self.last)
@@ -138,6 +139,7 @@ def _refuse_many(file: BinaryIO | gzip.GzipFile, most: int) -> None:
 
 
 def _from_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
+    """Return a member of a tar archive. Raise ``ResourceError`` for a kind that cannot be unpacked safely."""
     name = _name(info.name)
     if info.isdir():
         return Member(name, "directory", packed_directory_mode(info.mode))
@@ -169,6 +171,7 @@ def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
 
 
 def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
+    """Return a member of a zip archive, whose Unix mode is in its attributes. Raise ``ResourceError`` likewise."""
     mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
     name, kind = _name(info.filename), stat.S_IFMT(mode)
     if info.flag_bits & _ENCRYPTED:

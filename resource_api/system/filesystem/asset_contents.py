@@ -122,6 +122,7 @@ class SentReader(AssetReader):
         return sha256(raw).hexdigest(), read if spec.word == "asset" else partial(_file_members, read)
 
     def _find_directory(self, spec: ContentSpec, path: str) -> Source:
+        """Return a directory that the controller has sent as a listing and the contents of its files."""
         if path.startswith(self._beneath):
             return super()._find_directory(spec, path)
         listed = json.loads(self._content(spec, f"{path}/"))
@@ -215,6 +216,7 @@ def _mapping_members(contents: Sequence[tuple[str, Content]], limits: Limits) ->
 
 
 def _nested_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
+    """Yield the members of an archive that is declared as a mapping, archives in it as directories."""
     for name, content in contents:
         if isinstance(content, Archive):
             yield Member(name, "directory", permissions.DIRECTORY_MODE)

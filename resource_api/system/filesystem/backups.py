@@ -124,6 +124,7 @@ class BackupStore:
                 return
 
     def _keep(self, parent: int, name: str, path: str, depth: int) -> None:
+        """Copy a file, or all files beneath a directory; links and special files have no content to copy."""
         kind = stat.S_IFMT(os.lstat(name, dir_fd=parent).st_mode)
         if kind == stat.S_IFREG:
             with os.fdopen(os.open(name, files.READ_FLAGS, dir_fd=parent), "rb", buffering=0) as file:
@@ -137,6 +138,7 @@ class BackupStore:
                     self._keep(fd, member, f"{path}/{member}", depth + 1)
 
     def _copy(self, file: FileIO, path: str) -> None:
+        """Store a file's content by its digest, once for equal files, and queue its line of the index."""
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EAGAIN, "it has been replaced meanwhile", path)
@@ -176,6 +178,7 @@ class BackupStore:
         self._pending = []
 
     def _append(self, lines: bytes) -> None:
+        """Append lines to the index so that they survive a crash."""
         with open(f"{self.directory}/{_INDEX}", "ab+", opener=_opener) as index:
             if end := index.seek(0, os.SEEK_END):
                 index.seek(end - 1)

@@ -211,6 +211,7 @@ class Directories:
 
 
 def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
+    """Return an open directory with whether only root and the caller can change its entries."""
     status = os.fstat(fd)
     is_ours = status.st_uid in {*ROOT, os.geteuid()}
     trusted = is_ours and not status.st_mode & OTHERS_WRITE

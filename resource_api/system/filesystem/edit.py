@@ -97,6 +97,7 @@ def edit(
 
 
 def _read_version(path: str) -> _Version:
+    """Return a file's content with its identity, by which a change between reading and writing is detected."""
     with Directories() as directories:
         directory, name = directories.follow(path)
         path = directory.beneath(name)

@@ -126,6 +126,7 @@ def _is_own(status: os.stat_result, *, private: bool) -> bool:
 
 
 def _is_alive(pid: int) -> bool:
+    """Return whether a process exists, whoever owns it."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -485,6 +486,7 @@ class Batch:
         self._pending.entries(directory.path)
 
     def _create_directory_aside(self, directory: Directory, name: str, temporary: str, should: Permissions) -> None:
+        """Create a directory with its final rights under a temporary name, then rename it."""
         os.mkdir(temporary, 0o700, dir_fd=directory.fd)
         try:
             with opened(temporary, DIRECTORY_FLAGS, directory.fd) as aside:

@@ -98,6 +98,7 @@ def create_private_file(path: str, content: bytes) -> None:
 
 
 def _permission_error(status: os.stat_result, path: str) -> str:
+    """Return why a key's file is not private, with the remedy, or an empty text."""
     if not stat.S_ISREG(status.st_mode):
         return f"{path}: is not a regular file"
     if status.st_uid not in {0, os.geteuid()}:

@@ -100,6 +100,7 @@ class UnpackRecord(NamedTuple):
 
     @classmethod
     def _decode(cls, document: Any) -> Self:
+        """Return the record of a document. Raise ``ValueError``, ``KeyError`` or ``TypeError`` for another form."""
         if document["format"] != _FORMAT:
             raise ValueError(document["format"])
         members = {

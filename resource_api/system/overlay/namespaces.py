@@ -169,6 +169,7 @@ def unknown_user() -> int:
 
 
 def _reason(error: OSError) -> str:
+    """Return why the kernel refuses namespaces: the setting that forbids them, or the error itself."""
     for name, value in _FORBIDDING.items():
         try:
             with open(f"/proc/sys/{name}", encoding="ascii") as file:

@@ -179,6 +179,7 @@ def _cover(path: str, on: Mount, options: str) -> None:
 
 
 def _overlay(path: str, flags: int, options: str) -> None:
+    """Mount a directory of the machine beneath the new root with a layer that takes all its writes."""
     layer = f"{LAYERS}/{len(os.listdir(LAYERS))}"
     upper, work = f"{layer}/upper", f"{layer}/work"
     for directory in (layer, upper, work):
@@ -247,6 +248,7 @@ def _make_proc() -> None:
 
 
 def _make_dev() -> None:
+    """Build a ``/dev`` with the harmless devices only, so that no program inside reaches a disk or the memory."""
     source, dev = f"{BASE}/dev", f"{ROOT}/dev"
     os.mkdir(source)
     bind(source, dev)
@@ -262,6 +264,7 @@ def _make_dev() -> None:
 
 
 def _make_run(nameservers: bytes | None) -> None:
+    """Build an empty ``/run``, without the sockets of the machine's services but with its name servers."""
     source = f"{BASE}/run"
     os.mkdir(source)
     os.mkdir(f"{source}/rehearsal", 0o700)

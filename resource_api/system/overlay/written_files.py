@@ -78,6 +78,7 @@ def _walk(directory: str, lower: str) -> Iterator[tuple[str, Written]]:
 
 
 def _written(status: os.stat_result) -> Written:
+    """Return a file of the writable layer, where a character device 0:0 stands for a deletion."""
     mode, uid, gid = status.st_mode, status.st_uid, status.st_gid
     if stat.S_ISDIR(mode):
         # No version: writing a file in a directory changes the directory's times too.
@@ -159,6 +160,7 @@ def pack(layers: int, target: int) -> None:
 
 
 def _add(archive: tarfile.TarFile, path: str) -> None:
+    """Add a file, directory or symbolic link of the writable layer to an archive."""
     member = archive.gettarinfo(path, path.lstrip("/"))
     if member is None:  # a socket, whatever the annotation says
         return

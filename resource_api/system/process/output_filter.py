@@ -95,6 +95,7 @@ class OutputFilter:
             self._wait()
 
     def _wait(self) -> None:
+        """Wait until the filter has passed on all that was written, so that a line of ours follows it."""
         until, pause = time.monotonic() + _PATIENCE, 0.00005
         reader = select.poll()
         reader.register(self._written, 0)
@@ -121,6 +122,7 @@ class _Filter:
     """The loop of the filter: from ``output`` to descriptor 2."""
 
     def __init__(self, mask: Mask, format_line: Callable[[str], str], busy: mmap.mmap, *descriptors: int) -> None:
+        """Filter to the first of ``descriptors``; new secrets arrive by the second."""
         output, secrets = descriptors
         mask.on_secret = None
         self._format_line = format_line

@@ -184,6 +184,7 @@ class Process:
         self.exit_code = self._child.wait()
 
     def _leave(self) -> None:
+        """Unregister an ended program, read the error of its start, if any, and close its pipes."""
         global _ended  # noqa: PLW0603 - one registry per process, as children are
         with _LOCK:
             _running.discard(self)
@@ -201,6 +202,7 @@ class Process:
         return None
 
     def _discard(self, seconds: float) -> None:
+        """Drop the output for some seconds, so that a program that is being ended does not block on a full pipe."""
         until = time.monotonic() + seconds
         poller = select.poll()
         for fd in (self._out, self._err):

@@ -113,6 +113,7 @@ def _lasting_thread(_pid: int) -> SimpleQueue[object]:
 
 
 def _start_programs(tasks: SimpleQueue[Any]) -> None:
+    """Start programs for other threads: the kernel ends a child when the thread that started it ends."""
     while True:
         start, answers = tasks.get()
         try:
