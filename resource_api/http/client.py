@@ -122,6 +122,7 @@ class ConnectionPool:
         return connection
 
     def _new(self) -> HTTPConnection:
+        """Return an unopened connection to the service, through the proxy where one is set."""
         address = self._proxy or self._origin
         host, timeout = address.hostname or "", self._timeout
         if self._origin.scheme == "http":
@@ -501,6 +502,7 @@ class Client:
             self._connections = None
 
     def _absolute(self, path: str, query: Mapping[str, object] | None) -> str:
+        """Return the URL of a path or link. Raise ``RequestError`` for another origin, which must not get the token."""
         url = (
             f"{self.url}{path}" if path.startswith("/") and not path.startswith("//") else urljoin(f"{self.url}/", path)
         )

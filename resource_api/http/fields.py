@@ -82,6 +82,7 @@ def json_patch(is_: Mapping[str, object], should: Mapping[str, object], path: st
 
 
 def _operations(is_: Mapping[str, object], should: Mapping[str, object], path: str) -> Iterator[dict[str, object]]:
+    """Yield the operations of a JSON Patch (RFC 6902) for changed fields, nested objects field by field."""
     for name, value in changed_fields(is_, should).items():
         pointer = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
         before, declared = is_.get(name), should[name]

@@ -177,6 +177,7 @@ class ProgramRun:
         return f" as '{self._user.name}'" if self._user else ""
 
     def _start(self) -> Process:
+        """Start the program. Raise ``CommandError`` if it cannot be started or the run is being stopped."""
         if self.context is not None and self.context.stopping and not self.context.reading:
             self.fail("was not started: the run is being stopped")
         directory = self._invocation.cwd
@@ -200,6 +201,7 @@ class ProgramRun:
         self.fail(f"was not started{self._as_user}: {error.strerror}")
 
     def _timer(self) -> Callable[[], float]:
+        """Return a function for the time left: the command's own, or less where its resource has less."""
         context, seconds, limit = self.context, self._seconds, ""
         start = time.monotonic()
         if context is not None and context.deadline is not None and context.deadline - start < seconds:

@@ -130,6 +130,7 @@ def _packed(error: Exception) -> bytes:
 
 
 def _read(reading: int, go_on: Callable[[], None]) -> bytes:
+    """Return all output of the computing process; ``go_on`` raises once its time is over or the run ends."""
     chunks: list[bytes] = []
     while True:
         go_on()

@@ -172,6 +172,7 @@ def attribute_facts(attribute: Attribute, noun: str = "property") -> str:
 
 
 def _facts(attribute: Attribute, noun: str) -> Item:
+    """Return the kind of an attribute, its marks and its default, for one cell of the reference."""
     words = [word for word in (attribute.kind or noun,) if word]
     words += ["write only"] if attribute.write_only else []
     words += ["stable"] if attribute.stable else []
@@ -544,6 +545,7 @@ def provider_documents(providers: Sequence[Suitability]) -> list[dict[str, Any]]
 
 
 def _function_document(name: str, function: Function) -> dict[str, Any]:
+    """Return a function of a type as ``describe --json`` shows it."""
     inputs = _inputs(function.inputs.attributes)
     return {
         "name": name,
@@ -560,6 +562,7 @@ def _inputs(attributes: Mapping[str, Attribute]) -> list[dict[str, Any]]:
 
 
 def _attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:
+    """Return an attribute as ``describe --json`` shows it; a secret default stays hidden."""
     document: dict[str, object] = {
         "name": name,
         "kind": attribute.kind or "property",

@@ -88,6 +88,7 @@ def _origin(entry: Entry) -> dict[str, OriginJson]:
 
 
 def _dot(catalog: Catalog, edges: Iterable[Edge]) -> str:
+    """Return the graph in the language of Graphviz, with components as clusters."""
     lines = ["digraph catalog {", '  node [shape=box, style=rounded, fontname="sans-serif"]']
     lines += [f"  // {line}" for line in left_out_lines((part.name, part.why) for part in catalog.left_out.all)]
     lines += _boxed(
@@ -104,6 +105,7 @@ def _dot(catalog: Catalog, edges: Iterable[Edge]) -> str:
 
 
 def _mermaid(catalog: Catalog, edges: Iterable[Edge]) -> str:
+    """Return the graph in the language of Mermaid, with components as subgraphs."""
     lines = ["flowchart TD"]
     lines += [f"  %% {line}" for line in left_out_lines((part.name, part.why) for part in catalog.left_out.all)]
     lines += _boxed(
@@ -210,6 +212,7 @@ def _body(
     edges: tuple[Mapping[int, Sequence[Edge]], Mapping[int, Sequence[Edge]]],
     ids: Mapping[str, str],
 ) -> str:
+    """Return the details of a resource on the page: the resources before and after it, by kind of edge."""
     after, before = (side.get(number, ()) for side in edges)
     return "".join((
         links("requires", [names[edge.first] for edge in after if _kind(edge) == "require"], ids),
@@ -232,6 +235,7 @@ def _drawing(names: Sequence[str], edges: Sequence[Edge], ids: Mapping[str, str]
 
 
 def _arc(edge: Edge, names: Sequence[str], ids: Mapping[str, str], longest: int) -> str:
+    """Return the arc of an edge beside the list of resources; longer edges reach further out."""
     top, bottom = (position * _ROW + _ROW // 2 for position in (edge.first, edge.then))
     reach = max(14.0, _REACH * ((edge.then - edge.first) / longest) ** 0.5)
     x = _WIDTH - 4

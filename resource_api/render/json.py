@@ -170,6 +170,7 @@ def drift(reference: str, changes: Sequence[Difference]) -> DriftJson:
 
 
 def _expression(value: object) -> object:
+    """Return a declared value with its expressions as they are written."""
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     if isinstance(value, list):

@@ -148,6 +148,7 @@ def _evaluated(metaparameter: Schema) -> Schema:
 
 
 def _within(schema: Schema) -> Schema:
+    """Return the schema of a value in whose members an expression may stand."""
     shape = dict(schema)
     for word in ("items", "additionalItems", "additionalProperties"):
         if isinstance(part := shape.get(word), dict):

@@ -134,6 +134,7 @@ def left_out_lines(left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
+    """Yield the lines of each step, drift of steps without a change, failure handlers and changed outputs."""
     drifts: dict[str, Drift | None] = {drift.reference: drift for drift in document.drift}
     for step in document.steps:
         drift = drifts.get(step.reference)

@@ -99,6 +99,7 @@ class _SnapshotQueries:
         return [name for name, row in rows.items() if not _is_as_recorded(definition, self._late, name, row)]
 
     def observation(self, entry: Entry, /) -> Observation:
+        """Return what was read of an entry; a failure of its own names the path of its declaration."""
         instance = entry.definition.instance
         if instance in self._unread:
             return _UNREAD
@@ -130,6 +131,7 @@ class _LateChange(NamedTuple):
 def _is_as_recorded(
     definition: TypeDefinition, late: Mapping[RecordKey, _LateChange], name: Name, row: Mapping[str, object] | None
 ) -> bool:
+    """Return whether a row has the recorded values; sealed ones cannot be compared and count as equal."""
     recorded = late[definition.instance, name].row
     if row is None or recorded is None:
         return exists(row)

@@ -51,6 +51,7 @@ class _Rows:
     __slots__ = ("cause", "checked", "failure", "read_at", "unchecked", "whole_at")
 
     def __init__(self) -> None:
+        """Begin without rows: none of the instance's names has been read."""
         self.failure = ""
         #: The exception behind ``failure``.
         self.cause: Exception | None = None

@@ -389,6 +389,7 @@ class Prerequisites:
         return [run for run in omitted if run.started and not (run.finished or self.blocked(run.name))]
 
     def _is_blocked(self, run: OperationRun, context: Context | None) -> bool:
+        """Return whether a failure before an operation blocks it, also one within the same call of ``set``."""
         for number in self._waits.get(run.number, ()):
             failed = number in self._failures or number in self._blocked
             prerequisite = self._by_number.get(number)

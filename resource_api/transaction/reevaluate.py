@@ -387,6 +387,7 @@ class Reevaluation:
         return self._decisions_now[index]
 
     def _decide_now(self, step: Step) -> Decision:
+        """Decide a step again with the values that its sources have now."""
         entry = step.entry
         sources = [(name, source) for name, entries in entry.sources.items() for source in entries]
         lost = {name: str(source.reference) for name, source in sources if self._is_lost(source.index)}

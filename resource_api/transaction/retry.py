@@ -199,6 +199,7 @@ class Retry:
         self._note_failures(runs)
 
     def _repeat_refresh(self, run: OperationRun) -> None:
+        """Refresh once more, and schedule the next try if that fails too."""
         self._events.log_start([run], Action.REFRESH)
         try:
             error = self._caller.refresh([run])

@@ -131,6 +131,7 @@ class SideEffectCheck:
         return next(filter(None, (self._refusal_of(run, effect) for effect in effects)), "")
 
     def _refusal_of(self, run: OperationRun, effect: SideEffect) -> str:
+        """Return why a side effect is refused, by a rule or because the saved plan lacks it; else an empty text."""
         if refusal := self._rule.refusal(run.step, effect):
             return refusal
         planned = run.step.side_effects if run.step.asks_side_effects else None

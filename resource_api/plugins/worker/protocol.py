@@ -263,6 +263,7 @@ class Decoder:
         self._on_other(bytes(line))
 
     def _decode(self, members: dict[str, Any]) -> object:
+        """Return the value of a tagged JSON object; other objects stay as they are."""
         tag = members.get(TAG)
         if tag is None:
             return members

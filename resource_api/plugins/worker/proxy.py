@@ -394,6 +394,7 @@ class WorkerCall:
         )
 
     def _terms(self) -> Mapping[str, object]:
+        """Return the circumstances of a call as the worker needs them."""
         context = self._context
         return {
             "subjects": [_subject(name, subject) for name, subject in context.subjects.items()],

@@ -103,6 +103,7 @@ class Connection:
             raise Disconnected from error
 
     def _read(self) -> None:
+        """Read frames that have arrived. Raise ``Disconnected`` if the parent is gone or sends garbage."""
         if os.getpid() != self._pid:  # the input is for the parent
             raise Disconnected
         try:
@@ -273,6 +274,8 @@ def _requesting_content(request: Callable[..., Any]) -> Callable[[str, str, str,
     """Return a function that makes contents in a worker; their bytes are read with ``request``."""
 
     def content(word: str, sha256: str, origin: str, source: object) -> Content:
+        """Return an asset or archive whose bytes the parent sends while they are read."""
+
         def open_asset() -> BinaryIO:
             reader = request("open", word=word, sha256=sha256, limits=None)
             return io.BufferedReader(_RequestedBytes(partial(request, "read", reader=reader)))
@@ -348,6 +351,7 @@ def serve_standard_streams(directories: Sequence[str]) -> None:
 
 
 def _serve(requests: int, replies: int, registry: Registry, interrupts: int | None = None) -> None:
+    """Answer one parent until it disconnects; a parent of another version learns ours, and nothing else."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # real streams
     connection = Connection(requests, replies)
@@ -378,6 +382,7 @@ class _Server:
     """Answers calls of one provider."""
 
     def __init__(self, connection: Connection, registry: Registry, hello: Mapping[str, Any]) -> None:
+        """Serve the one instance and implementation that the parent's greeting names."""
         self._connection = connection
         self._instance: str = hello["instance"]
         self._run = WorkerRun(connection, hello["level"])
@@ -408,6 +413,7 @@ class _Server:
         self._answer("closed", lambda: self._close(interrupted=frame.body.get("interrupted", False)))
 
     def _load(self) -> Mapping[str, Any]:
+        """Load the provider; return its features and the optional methods that the parent may call."""
         definition = self._definition()
         provider = self._registry.provider(definition.name, implementation=self._providers.only)
         return {
@@ -499,6 +505,7 @@ class _Server:
     def _context(
         self, subjects: Any, *, noop: bool, reading: bool, answering: bool, seconds: float | None, **_later: object
     ) -> Context:
+        """Return the context of a call from its terms; unknown ones of a later parent are ignored."""
         return Context(
             self._definition(),
             self._run,
@@ -510,6 +517,7 @@ class _Server:
         )
 
     def _changes(self, changes: Sequence[Mapping[str, Any]], blocked: Sequence[Name]) -> Changes:
+        """Return the changes of a ``set`` call, which skip names whose prerequisites have failed."""
         offered = {change["name"]: Change(change["is"], change["should"]) for change in changes}
         blocked_names = set(blocked)
 

@@ -107,6 +107,7 @@ def rows_section(title: str, rows: Sequence[PageRow], ids: Mapping[str, str], *,
 
 
 def _row(row: PageRow, id_: str, *, opened: bool) -> str:
+    """Return a line of the page, which opens if it has details."""
     head = f'<span class="sign">{e(row.sign)}</span><span class="reference">{e(row.reference)}</span>'
     head += f'<span class="note">{e(row.note)}</span>' if row.note else ""
     names = f'id="{id_}" class="row{" bad" if row.bad else ""}"'

@@ -175,6 +175,7 @@ class _View:
     def _row(
         self, subject: str, sign: str, names: Sequence[str], note: str = "", body: str = "", *, bad: bool = False
     ) -> PageRow:
+        """Return a line about hosts that have something in common: a few linked, the rest folded."""
         linked = ", ".join(link(name, self._ids) for name in names[:_LINKED])
         more = f" and {len(names) - _LINKED:,} more" if len(names) > _LINKED else ""
         folded = f'<p class="label">{e(",".join(self._fold(names)))}</p>' if more else ""
@@ -235,6 +236,7 @@ def _rows(hosts: Sequence[HostOverview], ids: Mapping[str, str]) -> str:
 
 
 def _host(host: HostOverview, id_: str) -> str:
+    """Return the line of a host: status, last run, changes, drift, failures; its details below."""
     overview, bad = host.overview, " bad" if host.status in BAD else ""
     cells = [host.name, STATUSES[host.status]]
     if overview is not None:

@@ -91,6 +91,7 @@ def changes(documents: Iterable[ChangeJson], most: int) -> str:
 
 
 def _change(difference: Difference, most: int) -> str:
+    """Return a changed attribute: a diff of texts, or the two values."""
     name = f'<span class="label">{e(difference.attribute)}</span>'
     if difference.only_explained:
         return f'<p class="change">{name} {e(difference.message)}</p>'
@@ -176,6 +177,7 @@ def _notified(pairs: Iterable[NotificationJson]) -> dict[str, _Pair]:
 
 
 def _run_row(step: RunStepJson, notified: Mapping[str, _Pair], ids: Mapping[str, str], most: int) -> PageRow:
+    """Return the line of a resource in the report of a run, with its error, changes and notifications below."""
     reference, failed = step["reference"], step["status"] == "failed"
     by, whom = notified.get(reference, ([], []))
     error = step["error"] or ""
@@ -355,6 +357,7 @@ def _bar(
     end: float,
     ids: Mapping[str, str],
 ) -> str:
+    """Return a bar of the timeline for calls of one worker that are too short to be drawn apart."""
     first, last = calls[group[0]], calls[group[-1]]
     seconds = last["started"] + last["seconds"] - first["started"]
     # "failed" comes before "path", and that before neither.
@@ -377,6 +380,7 @@ def _percent(seconds: float, end: float) -> float:
 
 
 def _scale(end: float, height: int) -> str:
+    """Return the ticks of the timeline with their times."""
     elements = []
     for number in range(_TICKS + 1):
         seconds = end * number / _TICKS
@@ -387,6 +391,7 @@ def _scale(end: float, height: int) -> str:
 
 
 def _critical_path(document: RunJson, ids: Mapping[str, str]) -> Section:
+    """Return the chain of calls that determined the length of the run, its longest calls listed."""
     calls = [document["calls"][number] for number in document["critical_path"]]
     longest = sorted(calls, key=lambda call: -call["seconds"])[:_CALLS]
     total, rows = sum(call["seconds"] for call in calls), []
@@ -427,6 +432,7 @@ def rehearsal(document: RehearsalJson) -> str:
 
 
 def _verdict(verdict: VerdictJson, ids: Mapping[str, str]) -> PageRow:
+    """Return a question of a rehearsal with its answer and findings."""
     lines = "".join(
         f"<p>{link(finding['reference'], ids)} {e(finding['text'])}{_place(finding)}</p>"
         for finding in verdict["findings"]
@@ -521,6 +527,7 @@ def fleet(document: FleetJson) -> str:
 
 
 def _fleet_facts(document: FleetJson) -> list[tuple[str, str]]:
+    """Return the facts about a run on hosts that stand at the head of its page."""
     return [
         ("run", document["run"]),
         ("started", f"{text.time_of(document['started'])} UTC"),
