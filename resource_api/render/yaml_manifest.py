@@ -121,7 +121,9 @@ def _attributes(
 
 
 def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, object]) -> str:
-    """Return the reason that no manifest can declare a resource: its title or a mandatory value; or ""."""
+    """Return the reason that no manifest can declare a resource as it is: its type, its title or a value; or ""."""
+    if "imperative" in definition.features:
+        return "what it does cannot be read back"
     try:
         reference.parse(str(Reference(definition.name, title)))
     except ValueError as error:

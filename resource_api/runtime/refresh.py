@@ -343,8 +343,8 @@ def import_resources(
         catalog = runtime.catalog(source, inputs, providers)
         stack = runtime.name(catalog)
         runtime.claim(stack)
-        if name is None and len(targets) == 2 and not _is_declared(catalog, targets[1]):  # noqa: PLR2004 - see above
-            targets, name = targets[:1], targets[1]
+        if name is None and _last_is_name(targets) and not _is_declared(catalog, targets[-1]):
+            targets, name = targets[:-1], targets[-1]
         explicit, entries = _declared_entries(catalog, targets, stack)
         if name is not None:
             _check_name(name, targets, entries, providers)
@@ -471,6 +471,11 @@ def _named_entry(catalog: Catalog, target: str) -> Entry | None:
     with suppress(ValueError):
         return catalog.find(reference.parse_name(target))
     return None
+
+
+def _last_is_name(targets: Sequence[str]) -> bool:
+    """Whether the last of targets may be a name: the second, or a later one that is no reference, which is refused."""
+    return len(targets) == 2 or (len(targets) > 1 and "[" not in targets[-1])  # noqa: PLR2004 - see above
 
 
 def _is_declared(catalog: Catalog, target: str) -> bool:

@@ -97,6 +97,7 @@ def test_a_named_resource_that_does_not_exist_is_an_error_and_the_others_are_imp
         (["site.yaml", "Widget[a]", "c"], "Widget[a] is declared as 'a', not 'c'; declare what is to be imported"),
         (["site.yaml", "Widget[*]", "c"], "the name 'c' goes with one reference"),
         (["site.yaml", "Widget[a]", "Widget[b]", "--name", "a"], "the name 'a' goes with one reference"),
+        (["site.yaml", "Widget[a]", "Widget[b]", "c"], "the name 'c' goes with one reference"),
         (
             ["site.yaml", "Widget[a]", "Widget[b]", "Widget[c]"],
             "Widget[c] is not declared in site.yaml; declare it first",

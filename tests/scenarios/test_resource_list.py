@@ -146,6 +146,14 @@ def test_a_listing_leaves_out_what_applying_it_would_change(bench: Bench) -> Non
     assert [item["title"] for item in bench.run("resource", "rule", "--json").document] == ["a", "b"]
 
 
+def test_what_an_imperative_resource_does_is_no_declaration(bench: Bench) -> None:
+    """To apply what is shown would do it."""
+    shown = bench.run("resource", "errand", "x")
+    assert shown.out == "resources: {}\n  # Errand[x] is left out: what it does cannot be read back\n"
+    assert bench.apply(shown.out).out.endswith(": 0 unchanged.\n")
+    assert bench.calls("errand", "set") == []
+
+
 def test_one_type_that_cannot_be_read_hides_no_other(widgets: Bench) -> None:
     """It is an error, and the others are listed."""
     widgets.probe("def get(self, context, names=None):\n    raise OSError('no answer')\ndef set(self, *a): pass")
