@@ -126,6 +126,8 @@ _MOST_TYPES: Final = 1000
 _RESOURCE: Final = regex(r"\s*[\"']?[A-Za-z]\w*\[[^\[\]]*\][\"']?[ \t]*:[ \t]*\{?[ \t]*$")
 #: A key whose value is a mapping.
 _MAPPING_START: Final = regex(r"\s*(?:- +)?[\"']?[\w-]+[\"']?[ \t]*:[ \t]*\{")
+#: A key, and its mapping in braces that holds no other.
+_IN_BRACES: Final = regex(r"([A-Za-z_][\w-]*)[\"']?[ \t]*:[ \t]*\{([^{}]*)\}")
 #: The keys that declare a secret.
 _FLAGS: Final = frozenset({"sensitive", "ephemeral"})
 #: The keys of a declaration that hold no value of it.
@@ -278,12 +280,19 @@ class _Outline:
 
     @cached_property
     def sensitive_inputs(self) -> set[str]:
-        """The keys on each line that declares a secret, and on the one that it is indented under: secret inputs."""
+        """The keys on each line that declares a secret, and on the one that it is indented under: secret inputs.
+
+        Where declarations in braces are all that declares one, their keys alone.
+        """
         names = set[str]()
         for index, line in enumerate(self.lines):
-            if _declares_secret(line):
-                above = self._above[index]
-                names.update(_KEY.findall(line), _KEY.findall(self.lines[above]) if above >= 0 else ())
+            if not _declares_secret(line):
+                continue
+            if not _declares_secret(_IN_BRACES.sub("", line)):
+                names |= {name for name, body in _IN_BRACES.findall(line) if _declares_secret(body)}
+                continue
+            above = self._above[index]
+            names.update(_KEY.findall(line), _KEY.findall(self.lines[above]) if above >= 0 else ())
         return names - _INPUT_FIELDS
 
     @cached_property
