@@ -99,7 +99,8 @@ def document(plan: Plan, key: Key | None = None, directory: str = "") -> PlanJso
         msg = f"a plan with the ephemeral input '{name}' cannot be saved: nothing of it is kept; apply the manifest"
         raise ResourceAPIError(msg)
     if key is None and (name := _find_secret(plan)):
-        msg = f"a plan with secrets cannot be saved without a key: {name} holds one; name a key (--key), or apply the manifest"
+        remedy = "name a key (--key), or apply the manifest"
+        msg = f"a plan with secrets cannot be saved without a key: {name} holds one; {remedy}"
         raise ResourceAPIError(msg)
     saved = documents.plan(plan)
     embedded = {
