@@ -192,6 +192,7 @@ class AsyncsshTransport:
         return target
 
     async def _attempt(self, host: Host, endpoint: Endpoint) -> object:
+        """Connect to a host, through its jump hosts. Raise ``HostUnreachable`` with the reason."""
         refused_keys: list[str] = []
         arguments = {
             **self._target(host.address or host.name, host.port, host.user),
@@ -272,6 +273,7 @@ class AsyncsshTransport:
             raise HostUnreachable(msg) from error
 
     async def _open_jump(self, via: str, host: Host) -> object:
+        """Return a connection to the last jump host, itself reached through those before it."""
         first_hops, _, last = via.rpartition(",")
         target = jump_chain(host._replace(via=last))[-1]
         target = target._replace(via=first_hops or target.via or "none")
@@ -334,6 +336,7 @@ class _UnreachableErrors:
     def __init__(
         self, connections: AsyncsshTransport, host: Host, endpoint: Endpoint, refused_keys: Sequence[str]
     ) -> None:
+        """Explain failures to connect to ``endpoint``; ``refused_keys``: host keys that were not trusted."""
         self._connections = connections
         self._library = connections.library
         self._host = host
@@ -370,6 +373,7 @@ class _UnreachableErrors:
         return str(error) or type(error).__name__, False
 
     def _known_errors(self) -> Sequence[tuple[type[Exception], str, bool]]:
+        """Return exception classes with their messages, and whether to try again."""
         library, seconds = self._library, self._host.connect_timeout
         return (
             (TimeoutError, f"no answer within {seconds:g} s", False),
@@ -434,6 +438,7 @@ def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[Hos
 
 
 async def _host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[HostKey | HostUnreachable]:
+    """Return the key that each host shows, or the reason why it shows none, in the order of the hosts."""
     connections = AsyncsshTransport(environment, "visit each host with ssh once")
     slots = asyncio.Semaphore(transport.descriptor_limit(_KEYS_AT_ONCE))
 

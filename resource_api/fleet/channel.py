@@ -109,6 +109,7 @@ class HostChannel:
         return [self._end(LOST if self.sent else UNREACHABLE, error=error)]
 
     def _answer(self, kind: str, body: Mapping[str, object]) -> list[HostEvent]:
+        """Return the events of a frame. Raise ``ValueError`` for one that the host may not send now."""
         if kind in {"need", "have"} and not self.sent:
             if self._interrupted:
                 return self.close(UNSENT)
@@ -137,6 +138,7 @@ class HostChannel:
             self._outgoing += [b"%d\n" % len(raw), raw]
 
     def _event(self, kind: str, document: object) -> HostEvent:
+        """Return the event of a document. Raise ``ValueError`` for unknown ones, and for more than a run can have."""
         self._events += 1
         if self._events > MAX_EVENTS:
             msg = f"more than {MAX_EVENTS} events"

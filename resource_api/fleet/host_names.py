@@ -203,6 +203,7 @@ def counted(find: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[st
     remaining = MAX_HOSTS
 
     def counted(name: str) -> Sequence[str]:
+        """Return the hosts of a name, and count them. Raise ``ValueError`` above the limit."""
         nonlocal remaining
         hosts = find(name) if remaining >= 0 else ()
         remaining -= len(hosts)

@@ -77,6 +77,7 @@ class Inventory(NamedTuple):
         return host._replace(via=",".join(hops) or "none") if host.via else host
 
     def _host(self, name: str) -> Host:
+        """Return a host with its settings; one that the inventory lacks has its user and port in its name."""
         connection = self.settings_of(name).connection
         fields = {key: setting.value for key, setting in connection.items()}
         fields["connect_timeout"] = float(fields.pop("timeout", 10.0))
@@ -237,6 +238,7 @@ class _Builder:
         return LocatedValue(value, self._source.file, *self._source.position(path))
 
     def _expand(self, pattern: str, path: tuple[str, ...]) -> Iterable[str]:
+        """Return the hosts of a pattern such as ``web[1-9]``, or none after reporting its error."""
         try:
             names = self._expanded(pattern)
         except ValueError as error:

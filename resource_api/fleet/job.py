@@ -157,6 +157,7 @@ def _manifest_texts(job: HostJob) -> Mapping[str, str]:
 
 
 def _digest(job: HostJob, key: bytes) -> str:
+    """Return the digest of a job, from which no secret can be guessed without the key."""
     from hashlib import blake2b, sha256  # only the controller needs it
 
     def digested(value: object) -> Any:

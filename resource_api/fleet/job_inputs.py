@@ -180,6 +180,7 @@ class HostInputs:
         return inputs
 
     def _of(self, host: str, settings: HostSettings) -> Mapping[str, object]:
+        """Return the inputs of a host, shared by hosts with equal settings unless a source names the host."""
         # A source may contain the name of the host.
         by_name = any(HOST in str(item.value) for item in settings.inputs.values() if kind_of(item.value))
         if not by_name and (shared := self._shared.get(id(settings))) is not None:
@@ -210,6 +211,7 @@ class HostInputs:
         return {name: value for name, value in resolved.items() if name in merged}
 
     def _value(self, host: str, name: str, value: LocatedValue, problems: dict[Problem, None]) -> object:
+        """Return the value of an input, read once from its source; report problems at its place."""
         source = source_of(value.value, value.directory, host)
         if source is None:
             if name in self._sensitive and not value.file.endswith(AGE):

@@ -145,6 +145,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """Commit the statements of the block, or none of them."""
         with self._errors(), closing(self._connection.cursor()) as cursor:
             cursor.execute("BEGIN IMMEDIATE")
             try:

@@ -436,6 +436,7 @@ class Merge:
         return summary if summary is None else self._summaries.setdefault(tuple(summary.values()), summary)
 
     def _stored(self, result: _HostResult, status: str, error: str) -> _StoredResult:
+        """Return a result of hosts as it is stored, cut where the report would grow too large."""
         texts, size = result.texts, sum(map(len, result.texts))
         if size > self._room:
             texts = texts[:_TRUNCATED_DOCUMENTS]

@@ -159,6 +159,7 @@ class OpensshTransport:
         return "".join(lines)
 
     async def _started(self, arguments: Sequence[str], *, terminal: bool) -> OpensshProcess:
+        """Start ``ssh`` with pipes in a session without our terminal. Raise ``HostUnreachable``."""
         loop = asyncio.get_running_loop()
         try:
             child, protocol = await loop.subprocess_exec(

@@ -277,6 +277,7 @@ class FleetRun:
         return stop
 
     def _loop(self) -> str:
+        """Carry out the decisions of the pure stage until the run is over; return why it stopped early, or ""."""
         self._begin_batch(1)
         while not (decision := decide(self._plan, self._progress)).finished:
             if self._interrupts > self._obeyed:
@@ -290,6 +291,7 @@ class FleetRun:
         return decision.stop
 
     def _start(self, count: int) -> None:
+        """Start the next hosts in order."""
         first = self._progress.started
         names = self._names[first : first + count]
         self._started += names
@@ -303,6 +305,7 @@ class FleetRun:
         self._progress = self._progress._replace(started=first + len(names))
 
     def _wait(self) -> None:
+        """Take the next event of a host, then look at the times of all."""
         event = self._connections.next_event(_TICK)
         if event is not None:
             self._take(event)
@@ -314,6 +317,7 @@ class FleetRun:
         self._observer.running(self._progress.started, self._progress.ended, self._progress.failed, slowest)
 
     def _take(self, event: HostEvent) -> None:
+        """Record an event; a host that sends garbage is given up as lost."""
         if (running := self._running.get(event.host)) is None:
             return
         if event.document["type"] == "end":
@@ -328,6 +332,7 @@ class FleetRun:
             self._end(running, {"type": "end", "status": LOST, "code": None, "error": message})
 
     def _end(self, running: _Running, document: Mapping[str, object]) -> None:
+        """Record the end of a host's job."""
         name = running.host.name
         del self._running[name]
         if self._late.pop(name, None) is not None:
@@ -352,6 +357,7 @@ class FleetRun:
         self._observer.host_ended(report)
 
     def _ask(self, number: int) -> None:
+        """Ask the observer whether to go on after a batch: a person, a hook, or nobody."""
         batch = self._batch_report(number)
         self._observer.batch_ended(batch)
         reason = self._observer.next_batch(batch)

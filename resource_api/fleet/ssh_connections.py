@@ -129,6 +129,7 @@ class SshConnections:
         self._tasks[host.name] = self._loop.create_task(self._run(host, stream))
 
     def _interrupt(self, host: str) -> None:
+        """Interrupt a host's job, or drop a host that was sent none."""
         if (stream := self._streams.get(host)) is None:
             return
         if stream.channel.sent:
@@ -240,6 +241,7 @@ class _HostStream:
     """The channel, the process and the buffers of one host."""
 
     def __init__(self, channel: HostChannel) -> None:
+        """Begin a stream for a host that is not connected yet."""
         self.channel = channel
         self.process: RemoteProcess | None = None
         #: Bytes of complete events that the caller has not taken yet: above a limit nothing is read from the host.
@@ -263,6 +265,7 @@ class _HostStream:
             await self.drained.wait()
 
     async def _write(self, process: RemoteProcess) -> None:
+        """Write the queued bytes in small parts, so that other hosts get their turns."""
         try:
             while self._outgoing:
                 part = self._outgoing.popleft()
@@ -289,6 +292,7 @@ class BecomePasswords:
 
 
 def _read_password(source: ValueSource) -> str:
+    """Return the password that sudo is given. Raise ``ResourceError`` if its source has none, or several lines."""
     try:
         password = source.read()
     except ValueError as error:

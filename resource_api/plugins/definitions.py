@@ -169,6 +169,7 @@ def _stem(path: str) -> str:
 
 
 def _defined(path: str, module: ModuleType, constant: str, expected: type[object]) -> Any:
+    """Return the constant of a file. Raise ``DefinitionError`` if it is missing, misnamed or of another class."""
     value = getattr(module, constant, None)
     if value is None:
         candidates = [name for name, member in vars(module).items() if _is_candidate(member, expected, module)]

@@ -172,6 +172,7 @@ class Implementations:
         self._call_each("close")
 
     def _call_each(self, method: str) -> None:
+        """Call a method of each implementation that was made; raise the first exception after all calls."""
         errors = []
         for provider in list(self._made.values()):
             if (call := getattr(provider, method, None)) is not None:
@@ -219,6 +220,7 @@ class Implementations:
             return provider
 
     def _choose(self, context: Context) -> str:
+        """Return the first suitable implementation. Raise ``ProviderError`` with the reason of each if none is."""
         if self._required:
             return self._required
         reasons = []

@@ -182,6 +182,7 @@ def _import_hint(error: BaseException, path: str) -> str:
 
 
 def _describe(error: BaseException) -> str:
+    """Return the error of a file that was loaded in an author's words."""
     if isinstance(error, DefinitionError):
         return str(error)
     if isinstance(error, SystemExit):
@@ -196,6 +197,7 @@ def builtins_with_libs(libraries: Sequence[Library]) -> dict[str, object]:
     """Return the built-in names for a file beside a module path: ``lib`` is the first that has the imported module."""
 
     def import_(name: str, *arguments: Any, **keywords: Any) -> object:
+        """Import from ``lib`` of the first library that has the module; import all other modules as Python does."""
         head, _, rest = name.partition(".")
         if head != "lib" or not libraries:
             return builtins.__import__(name, *arguments, **keywords)
@@ -277,6 +279,7 @@ class Library:
         return self._modules[name]
 
     def _load(self, name: str) -> None:
+        """Load a module of ``lib`` and bind it to its package, as the import system would."""
         base = f"{self._root}/{name.replace('.', '/')}".rstrip("/")
         is_package = os.path.isdir(base)
         path = f"{base}/__init__.py" if is_package else f"{base}.py"
@@ -295,6 +298,7 @@ class Library:
             setattr(self._modules[parent], last, module)
 
     def _execute(self, name: str, module: ModuleType, path: str) -> None:
+        """Execute a module; one that fails is not left half-loaded."""
         self._loading.add(name)
         try:
             execute_in(module, path, self.builtins, self._read)
@@ -305,6 +309,7 @@ class Library:
             self._loading.discard(name)
 
     def _unknown(self, name: str) -> str:
+        """Return the error for a missing module, with the file to create or the name that was meant."""
         if not name:
             return f"imports from 'lib', but there is no directory {self._root}"
         parent, _, last = name.rpartition(".")

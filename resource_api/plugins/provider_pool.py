@@ -245,6 +245,7 @@ class ProviderPool:
                     del self._cancelling[instance]
 
     def _cancel(self, instance: str, call: Callable[[], None], returned: _thread.LockType) -> None:
+        """Call ``cancel`` of a provider in a thread, while its other call still runs."""
         try:
             # This process is not protected: the call that runs beside restores it.
             call()
@@ -286,6 +287,7 @@ class ProviderPool:
         return self.registry.implementations(definition.name, versions, load=not self._isolates(definition))
 
     def _configure(self, instance: str) -> None:
+        """Make and configure the provider of an instance once."""
         if instance in self._configured:
             return
         definition = self.functions(instance).definition
@@ -318,6 +320,7 @@ class ProviderPool:
         return implementations
 
     def _make_several(self, definition: TypeDefinition) -> several_implementations.Implementations:
+        """Return the provider of a type with several implementations, which chooses one at its first call."""
         instance = definition.instance
         return several_implementations.Implementations(
             definition,
@@ -328,6 +331,7 @@ class ProviderPool:
         )
 
     def _start_worker(self, definition: TypeDefinition, implementation: str) -> WorkerProvider:
+        """Return a provider in a process of its own: a program, or our interpreter with the type's modules."""
         from resource_api.plugins.worker import process, proxy  # only where providers run in processes of their own
 
         versions = self._versions.get(definition.instance, "")
@@ -339,6 +343,7 @@ class ProviderPool:
         return proxy.WorkerProvider(proxy.WorkerPool(definition, self.run, start, implementation))
 
     def _call_class(self, definition: TypeDefinition, implementation: str = "") -> object:
+        """Make a provider. Raise ``ProviderError`` if its constructor fails."""
         provider_class = self._provider_class(definition, implementation)
         if issubclass(provider_class, ExecutableProvider):
             self._isolated.add(definition.instance)
@@ -354,6 +359,7 @@ class ProviderPool:
         return provider
 
     def _call_configure(self, instance: str, definition: TypeDefinition, provider: Any) -> None:
+        """Configure a provider with a copy of its configuration. Raise ``ProviderError``."""
         if instance in self._unavailable:
             raise ProviderError(self._unavailable[instance])
         if instance not in self._configs:
@@ -369,6 +375,7 @@ class ProviderPool:
             raise ProviderError(msg) from error
 
     def _close(self, instance: str) -> None:
+        """Close the provider of an instance and forget it, but not which implementation was chosen."""
         if instance in self._made:
             self._call_at_end(instance, "close")
             del self._made[instance]
@@ -512,6 +519,7 @@ class _PureCalls:
         return self._call("upgrade", version, deepcopy(dict(values)))
 
     def _canonicalize(self, copies: list[Resource]) -> list[Resource]:
+        """Call ``canonicalize``; check that it returns as many resources, and copy them."""
         count = len(copies)
         answer = self._call("canonicalize", copies)
         if (
@@ -535,6 +543,7 @@ class _PureCalls:
         return call
 
     def _call(self, method: str, *arguments: Any) -> object:
+        """Call a method that only computes, with its secrets masked and this process protected."""
         if self._definition.sensitive:
             self._mask.add(arguments)
         call = getattr(self._provider(), method)

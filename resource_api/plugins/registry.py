@@ -428,6 +428,7 @@ class Registry:
         return self._versions[name, versions]
 
     def _unknown_type(self, name: str) -> UnknownType:
+        """Return the error for a type without a file: a file under another name, or a similar type."""
         file, right = self._module_path.unread(name)
         if file.endswith(".py"):
             hint = f"{file} is not read; rename it to {right}"

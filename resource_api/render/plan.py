@@ -245,6 +245,7 @@ def step_lines(plan: ExecutionPlan, step: Step, style: Style) -> Sequence[str]:
 
 
 def _step_lines(step: StepDocument, style: Style) -> Sequence[str]:
+    """Return the lines of a step: its symbol, reference and notes, then its values."""
     reference = escape(step.reference)
     if step.error:
         return [style.paint(f"{FAILED} {reference}: {escape(step.error)}", _RED)]
@@ -276,6 +277,7 @@ def _notes(step: StepDocument) -> Iterator[str]:
 
 
 def _details(step: StepDocument, style: Style) -> Iterator[str]:
+    """Yield the values that a step changes, aligned by their names, and its side effects."""
     if step.deferred:
         yield f"{_MARGIN}(decided at its turn: {escape(step.deferred)})"
         return
@@ -386,6 +388,7 @@ def explanation_lines(plan: ExecutionPlan, patterns: Sequence[str], style: Style
 
 
 def _explain(plan: ExecutionPlan, step: Step, style: Style) -> Iterator[str]:
+    """Yield the reasons for a step's values: where each was declared, its history, and the step's relationships."""
     entry, record = step.entry, plan.decision_inputs(step).record
     position = entry.declaration.place()
     inside = f" by {entry.parent}" if entry.parent else ""
@@ -441,6 +444,7 @@ def _history(difference: Difference | None, record: Record | None, style: Style)
 
 
 def _relationships(plan: ExecutionPlan, step: Step) -> Iterator[str]:
+    """Yield the lines about the resources before a step and those that refresh it."""
     if before := step.depends_on:
         more = f" and {len(before) - _NAMED} more" if len(before) > _NAMED else ""
         yield f"  comes after {', '.join(map(str, before[:_NAMED]))}{more}"

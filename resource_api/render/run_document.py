@@ -71,6 +71,7 @@ def encode(plan: ExecutionPlan, report: RunReport, run_fields: Mapping[str, obje
 
 
 def _groups(report: RunReport, mask: Mask) -> list[StepGroup]:
+    """Return successive steps with equal outcomes as groups, so that thousands of equal ones are stored once."""
     call_of = {
         operation.step.entry.index: call
         for call, provider_call in enumerate(report.calls)
@@ -90,6 +91,7 @@ def _groups(report: RunReport, mask: Mask) -> list[StepGroup]:
 
 
 def _group(call: int | None, steps: Sequence[StepReport], mask: Mask) -> StepGroup:
+    """Return the group of steps with the outcome that they share."""
     last = steps[-1]
     return StepGroup(
         last.action,
@@ -117,6 +119,7 @@ def _cut(value: object, mask: Mask) -> Any:
 
 
 def _calls(calls: Sequence[ProviderCall]) -> list[list[Any]]:
+    """Return the calls of providers as rows, threads numbered by their first call."""
     workers: dict[int, int] = {}
     return [
         [
@@ -210,6 +213,7 @@ def document(text: str | bytes) -> RunJson:
 
 
 def _step(reference: str, group: StepGroup, positions: Mapping[str, tuple[str | None, int | None]]) -> RunStepJson:
+    """Return a step of a stored group as ``--json`` shows it."""
     file, line = positions.get(reference, (None, None))
     differences = [Difference(*change) for change in group.changes]
     return {

@@ -72,6 +72,7 @@ def _result(step: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _case(suite: ET.Element, name: str, kind: str, seconds: float, result: tuple[str, str] | None) -> None:
+    """Add a test case to a JUnit suite; ``result`` is a tag and message, or None for a success."""
     case = ET.SubElement(suite, "testcase", name=_safe(name), classname=_safe(kind), time=f"{seconds:.3f}")
     if result is not None:
         tag, message = result
@@ -100,6 +101,7 @@ def metrics(document: Mapping[str, object]) -> str:
 
 
 def _gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
+    """Yield the metrics of a run's document, and of the agent that has run it."""
     if "summary" in document:
         yield from _run_gauges(document)
     if document.get("ended"):

@@ -53,6 +53,7 @@ def run(document: RunJson, style: Style = _PLAIN) -> Iterator[str]:
 
 
 def _step(step: RunStepJson, style: Style) -> Iterator[str]:
+    """Yield the lines of a step of a report."""
     symbol = Action[step["action"].upper()].symbol
     code = "31" if step["status"] == "failed" else ""
     end = f": {escape(step['error'])}" if step["error"] else ""
@@ -77,6 +78,7 @@ def change_lines(changes: Iterable[ChangeJson], style: Style = _PLAIN) -> Iterat
 
 
 def _critical_path(document: RunJson, style: Style) -> Iterator[str]:
+    """Yield the longest calls of the chain that determined the length of the run."""
     calls = [document["calls"][index] for index in document["critical_path"]]
     if not calls:
         return

@@ -82,6 +82,7 @@ def _resource(
     row: Mapping[str, object],
     declared: Mapping[str, Collection[str]],
 ) -> Iterator[str]:
+    """Yield the declaration of a listed resource, with its server-made values as comments."""
     title = text if len(definition.namevars) == 1 else None
     lines = list(_attributes(attributes, title, row, declared, definition.spelling))
     if provider := split_instance(definition.instance)[1]:
@@ -150,6 +151,7 @@ def _value_problem(value: object) -> str:
 
 
 def _comment(value: object) -> str:
+    """Return a value for a comment, where it need not be read again."""
     if isinstance(value, Content):
         return escape(str(value))
     return escape(

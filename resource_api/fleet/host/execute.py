@@ -153,6 +153,7 @@ class Journal:
         self._write(report)
 
     def _read(self) -> dict[str, Any] | None:
+        """Return the entry of the last job, or None. Raise ``StateError`` if the file is damaged or not private."""
         try:
             raw = private_files.read(self._path)
             entry = json.loads(raw or b"")
@@ -169,6 +170,7 @@ class Journal:
         raise StateError(msg)
 
     def _write(self, report: JobReport | None) -> None:
+        """Store the entry of the job; a report that is too long shrinks to its summary."""
         entry = {**self._entry, "report": report}
         raw = json.dumps(entry, separators=(",", ":")).encode()
         if report is not None and len(raw) > MAX_REPORT:
@@ -531,6 +533,7 @@ class Sender:
         self._send(protocol.encode_plain("end", {"code": code}))
 
     def _send(self, frame: bytes) -> None:
+        """Write a frame whole; after the controller has gone, the job goes on without it."""
         unsent = memoryview(frame)
         with self._lock:
             while unsent and not self._closed:
@@ -647,6 +650,7 @@ def use_installed_libraries() -> None:
 
 
 def _library_directories() -> Iterator[str]:
+    """Yield the directories of installed packages that only root can change."""
     environment = os.path.dirname(os.path.dirname(sys.executable))
     prefixes = [environment] if os.path.exists(f"{environment}/pyvenv.cfg") else None
     trust = CodeTrust()

@@ -104,6 +104,7 @@ class _Reader:
     """One content that is being read."""
 
     def __init__(self, content: Content, limits: tuple[int, int] | None) -> None:
+        """Open an asset or archive that a worker reads piece by piece."""
         self._file: BinaryIO | None = None
         self._members: Iterator[Member] = iter(())
         self._chunks: Iterator[bytes] = iter(())
@@ -389,6 +390,7 @@ class PythonWorker(WorkerProcess):
         return self._start
 
     def _start(self, invocation: Invocation, out: int, err: int, _report: int) -> object:
+        """Start the interpreter in a session of its own, so that a signal of the terminal does not reach it."""
         return subprocess.Popen(  # noqa: S603 - our own interpreter
             [invocation.path, *invocation.arguments],
             stdin=subprocess.DEVNULL,

@@ -159,6 +159,7 @@ def _json(value: object) -> str:
 
 
 def _framed(text: str) -> bytes:
+    """Return the lines of a frame. Raise ``ProviderError`` for one that is too large."""
     data = text.encode("ascii")
     if len(data) > MAX_FRAME:
         msg = f"sent more than {MAX_FRAME >> 20} MiB at once"
@@ -238,6 +239,7 @@ class Decoder:
                 yield self._frame(text)
 
     def _frame(self, text: bytes | bytearray) -> Frame:
+        """Return the frame of a text. Raise ``ValueError`` for another form."""
         try:
             hooks: dict[str, Any] = {"parse_constant": _refuse} if self._plain else {"object_hook": self._decode}
             body = json.loads(text.decode("utf-8"), **hooks)
