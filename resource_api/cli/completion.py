@@ -467,6 +467,7 @@ def _enumerated(datatype: str) -> list[str]:
     """Return the values of the enumerations and Booleans in the expression of a data type."""
 
     def walk(term: TypeTerm) -> Iterator[str]:
+        """Yield the words of ``Enum`` and ``Boolean`` at every depth."""
         if term.value == "Enum":
             yield from (str(argument.value) for argument in term.arguments or ())
         elif term.value == "Boolean":

@@ -132,6 +132,7 @@ def summary(command: click.Command) -> str:
 
 
 def _write_groups(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
+    """Write the options by group, the rare ones only for ``--all``."""
     everything = bool(context.meta.get(ALL))
     rare = command.rare if isinstance(command, GroupedCommand) else frozenset[str]()
     hidden = False

@@ -279,6 +279,7 @@ class Display:
     # Lines
 
     def _group_lines(self, groups: Sequence[HostGroup]) -> Iterator[str]:
+        """Yield the results of hosts, equal ones once under the names of their hosts."""
         ordered = sorted(groups, key=lambda group: text.ORDER.index(group.status))
         for group in ordered:
             documents = group.documents()
@@ -360,6 +361,7 @@ def _unshown(error: Exception) -> str:
 
 
 def _answer_lines(session: Session, work: Work, result: object) -> Iterable[str]:
+    """Return the lines of a command's result from hosts, as the same command shows its result here."""
     style = session.output.style
     if work.command == "plan" and isinstance(result, dict):
         return plan_lines(result, session.registry, style)

@@ -228,6 +228,7 @@ class Output:
             self._start_filter()
 
     def _start_filter(self) -> None:
+        """Start the process through which programs and providers print, so that it can mask and escape."""
         with self._lock:
             if self._filter is not None:
                 return
@@ -276,6 +277,7 @@ class Output:
         return self.log.mask(str(value))
 
     def _write(self, text: str) -> None:
+        """Write to stdout; after a first failure write nothing more, and let the run go on."""
         try:
             with self._lock:
                 self.stdout.write(text)

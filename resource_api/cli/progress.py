@@ -191,6 +191,7 @@ class ProgressDisplay:
 
     @contextmanager
     def _shown(self, activity: Activity) -> Iterator[None]:
+        """Show an activity while the block runs, once it has lasted long enough."""
         self._due[activity] = activity.started + _FIRST
         try:
             yield
@@ -237,6 +238,7 @@ class ProgressDisplay:
             self._lines.close()
 
     def _start_thread(self) -> None:
+        """Start the thread that draws, with all signals blocked."""
         with self._starting:
             if self._thread is not None or self._closed.is_set():
                 return

@@ -138,6 +138,7 @@ def _add_to_directory(directory: Path, document: Document) -> None:
 
 
 def _imported(module: str, name: str) -> Reporter:
+    """Return the function of a module that ``--reporter`` names. Raise ``UsageError``."""
     try:
         reporter = getattr(import_module(module), name)
     except Exception as error:  # a foreign module may raise anything

@@ -260,6 +260,7 @@ class Session:
         error: BaseException | None = None,
         cause: ResourceAPIError | None = None,
     ) -> int:
+        """Show problems with their places; return the exit code."""
         self._problems = problems
         if error is not None and self.settings.get("debug"):
             import traceback
@@ -311,6 +312,8 @@ def with_session(*, runs: bool = False) -> Callable[[Callable[..., int | None]],
     """
 
     def decorate(function: Callable[..., int | None]) -> Callable[..., int]:
+        """Give the command a session, which maps errors to exit codes."""
+
         @wraps(function)
         def command(**settings: object) -> int:
             # A plan that is only saved is no run.

@@ -216,6 +216,7 @@ class SourceLines:
         return self._files[file]
 
     def _read(self, file: str) -> Sequence[str]:
+        """Return the lines of a file for excerpts; none where it is secret, has changed or cannot be read."""
         try:
             if file != STDIN and (file.endswith(AGE) or os.stat(file).st_ctime > self._began):
                 return ()

@@ -130,6 +130,7 @@ def run_span(document: Mapping[str, object], began: float, ended: float, code: i
 
 
 def _run_attributes(document: Mapping[str, Any], code: int) -> Attributes:
+    """Return the attributes of the span of a whole run."""
     summary = document.get("summary") or {}
     names = ("project", "stack", "run", "command", "generation")
     attributes: Attributes = {f"{_PREFIX}.{name}": document[name] for name in names if document.get(name)}
@@ -184,6 +185,7 @@ def _calls(document: Mapping[str, Any], attributes: Attributes) -> Iterator[Span
 
 
 def _call(call: CallJson, began: float, steps: Iterable[RunStepJson]) -> Span:
+    """Return the span of a provider's call, with its resources as children."""
     started = began + call["started"]
     ended = started + call["seconds"]
     attributes: Attributes = {

@@ -279,6 +279,7 @@ def judge(condition: Condition, resolve: Resolve) -> str:
 
 
 def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
+    """Return why a reference alone is not true, or "". Raise ``ConditionError`` where it is no Boolean."""
     try:
         value = _checked(resolve(path), str(path))
     except ConditionError:
@@ -292,6 +293,7 @@ def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
 
 
 def _judge_test(condition: PathTest, resolve: Resolve) -> str:
+    """Return why a test does not hold, or "". A missing fact fails it; any other missing value is an error."""
     path, name = condition.path, condition.name
     try:
         value, message = _value_of(path, resolve)
@@ -405,6 +407,7 @@ class _Parser:
         return _FALSE
 
     def _flag(self, path: KeyPath, value: str) -> Condition:
+        """Return the condition of a text, which must be one reference alone."""
         try:
             parsed = expression.parse(value)
         except ValueError as error:
@@ -473,6 +476,7 @@ class _Parser:
         return Every(tuple(sorted(tests.values(), key=lambda test: not isinstance(test, Exists))))
 
     def _operator(self, path: KeyPath, word: str, value: object) -> Test:
+        """Return the test of an operator such as ``not`` or ``lt``; report a wrong operand."""
         if word == "not":
             return Negated(self.test(path, value))
         if word == "exists":
@@ -486,6 +490,7 @@ class _Parser:
         return Ordered(word, value)
 
     def _matches(self, path: KeyPath, value: object) -> Test:
+        """Return the test of a regular expression, which is written between slashes."""
         if type(value) is not str or len(value) < 2 or value[0] != "/" or value[-1] != "/":  # noqa: PLR2004 - two slashes
             text = value if type(value) is str else "RE"
             self._violation(path, "matches must be a regular expression between slashes", f"write /{text.strip('/')}/")

@@ -111,6 +111,7 @@ class ValueSource(NamedTuple):
         raise ValueError(msg)
 
     def _content(self) -> bytes:
+        """Return the bytes of the file, variable or program. Raise ``ValueError`` or ``OSError``."""
         if self.kind in _PATHS:
             return read_file(self.path)[0]
         if self.kind == "env":

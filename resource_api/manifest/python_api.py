@@ -354,6 +354,7 @@ class ComponentApi(ManifestApi):
 
 
 def _check_type_name(type_name: object) -> None:
+    """Raise ``TypeError`` for a type that is no text, or that is a whole reference."""
     if not isinstance(type_name, str):
         msg = f"the type must be text such as 'file', not {type_name!r:.80}"
         raise TypeError(msg)

@@ -106,6 +106,7 @@ def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
 
 
 def _execute(raw: bytes, file: str, builtin_names: Mapping[str, object]) -> dict[str, Any]:
+    """Execute the module of a manifest and return its names."""
     module: dict[str, object] = {"__name__": "__manifest__", "__file__": file, "__builtins__": builtin_names}
 
     def run() -> None:

@@ -116,6 +116,7 @@ class _Source:
     """The parsed text of one file."""
 
     def __init__(self, raw: bytes) -> None:
+        """Parse the manifest; a wrong one has no positions, since its error is reported by its execution."""
         import ast
 
         self._ast = ast

@@ -252,6 +252,7 @@ class _Loader:
         openers: Mapping[str, Callable[[str], int]],
         sent: Mapping[str, Document] | None = None,
     ) -> None:
+        """Load files by the reader of their suffix; ``openers``: descriptors of files that are open already."""
         self._readers = readers
         self._openers = openers
         #: Label → document, of files that are not read here.
@@ -449,6 +450,7 @@ class _Copier:
         return text
 
     def _scalar(self, value: object, path: tuple[str, ...]) -> Any:
+        """Return a scalar of an embedder's mapping as a manifest could hold it; report one that it could not."""
         message = ""
         if isinstance(value, str):
             value = str(value)

@@ -283,6 +283,7 @@ class ManifestBuilder:
         return False
 
     def _add_project(self, value: object, *, first: bool) -> None:
+        """Take the name of the project, which only the first file may give."""
         if value is None:
             return
         if not first:
@@ -294,6 +295,7 @@ class ManifestBuilder:
             self.project = value
 
     def _add_input(self, name: str, body: object) -> None:
+        """Add the declaration of an input."""
         path: Path = ("inputs", name)
         body = {} if body is None else body
         if type(body) is not dict:
@@ -484,6 +486,7 @@ class ManifestBuilder:
         return []
 
     def _add_moved(self, section: object) -> None:
+        """Add the renames of the section ``moved``."""
         for number, pair in enumerate(self._list("moved", section)):
             path: Path = ("moved", number)
             if type(pair) is not dict or not {"from", "to"} <= pair.keys():
@@ -503,6 +506,7 @@ class ManifestBuilder:
                 self.removed.append(Removed(target, DocumentPath(self._source, ("removed", number))))
 
     def _add_purges(self, section: object) -> None:
+        """Add the entries of ``purge`` (contract §10.7); a wrong one is reported and left out."""
         for number, item in enumerate(self._list("purge", section)):
             path: Path = ("purge", number)
             if wrong := list(purge_violations(path, item)):
@@ -693,6 +697,7 @@ def _number_hint(value: object) -> str:
 
 
 def _timeout(path: Path, value: object) -> Iterator[Violation]:
+    """Yield the violations of ``timeout``: seconds, or seconds by operation."""
     if type(value) is not dict:
         yield from _seconds(path, value)
         return
@@ -703,6 +708,7 @@ def _timeout(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _lifecycle(path: Path, value: object) -> Iterator[Violation]:
+    """Yield the violations of ``lifecycle`` and of each of its options."""
     if type(value) is not dict:
         yield Violation(path, "lifecycle must be a mapping", "as in lifecycle: {protect: true}")
         return

@@ -118,6 +118,7 @@ def _construct(failure: Failure) -> Advice | None:
 
 
 def _second_colon(failure: Failure) -> Advice | None:
+    """Advise about a colon where no key can stand: a value needs quotes, or the line before lacks its own colon."""
     line, (number, column) = failure.line(failure.position[0]), failure.position
     key = _KEY.match(line)
     if key and key.end() < column:
@@ -150,6 +151,7 @@ def missing_colon(line: str, number: int) -> Advice | None:
 
 
 def _deeper(failure: Failure, line_before: int) -> Advice | None:
+    """Advise about a line that is indented below a line that has a value already."""
     line = failure.line(failure.position[0])
     indentation, previous = _indentation(line), _indentation(failure.line(line_before))
     if not line_before or indentation <= previous:
@@ -237,6 +239,7 @@ def _joined(high: str, low: str) -> int:
 
 
 def _open_bracket(failure: Failure) -> Advice | None:
+    """Advise about a bracket without its end, or a missing comma within it."""
     line = failure.line(failure.start[0])
     bracket = line[failure.start[1] - 1 : failure.start[1]]
     inner = [line[failure.start[1] :], *map(failure.line, range(failure.start[0] + 1, failure.position[0] + 1))]

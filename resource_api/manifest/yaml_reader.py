@@ -96,6 +96,7 @@ def _position(mark: Any) -> Position:
 
 
 def _scalar(event: Any) -> Any:
+    """Return the value of a scalar by the core schema of YAML 1.2. Raise ``_PositionedError``."""
     text: str = event.value
     try:
         value: object = text
@@ -116,6 +117,7 @@ class _Builder:
     """Builds the data of one document, and keeps the marks of the keys of its sections."""
 
     def __init__(self, text: bytes) -> None:
+        """Parse by libyaml's events, which keep positions and never build objects of other classes."""
         self._get: Callable[[], Any] = CParser(text).get_event
         self._anchors: dict[str, object] = {}
         #: The anchors of scalars that no alias has used yet.
@@ -127,6 +129,7 @@ class _Builder:
         self.heads: dict[str, dict[str, Mark]] = {}
 
     def document(self) -> Any:
+        """Return the value of the only document, or None for an empty file."""
         get = self._get
         get()
         if type(get()) is StreamEndEvent:
@@ -146,6 +149,7 @@ class _Builder:
         raise error
 
     def _node(self, event: Any, depth: int) -> Any:
+        """Return the value of a node; an anchor stays open until its value is complete, so that cycles are detected."""
         if type(event) is AliasEvent:
             return self._alias(event, depth)
         anchor = event.anchor
@@ -162,6 +166,7 @@ class _Builder:
         return value
 
     def _collection(self, event: Any, depth: int) -> Any:
+        """Return a mapping or list, within the limit of depth and without tags that would make another value."""
         if depth > document.MAX_DEPTH:
             raise _PositionedError(event.start_mark, "limit", f"nested deeper than {document.MAX_DEPTH}")
         mapping = type(event) is MappingStartEvent
@@ -216,6 +221,7 @@ class _Builder:
         return data
 
     def _key(self, event: Any) -> str:
+        """Return a key, which must be a text. Raise ``_PositionedError``."""
         written = type(event) is ScalarEvent
         if not written and type(event) is not AliasEvent:
             raise _MisreadError(event.start_mark, "syntax", "a key must be a string")
@@ -233,6 +239,7 @@ class _Builder:
         return value
 
     def _alias(self, event: Any, depth: int) -> Any:
+        """Return the anchored value; the expanded size of all aliases is bounded."""
         # The name of an anchor is not shown: it may be a password that begins with '*'.
         if event.anchor not in self._anchors:
             raise _MisreadError(event.start_mark, "syntax", "no anchor of this name stands before this alias")
@@ -328,6 +335,7 @@ class _ProblemCollector(_Builder):
             raise _EnoughProblems
 
     def _node(self, event: object, depth: int) -> Any:
+        """Return a node, or a mark for a refused one after its problem was recorded, to find further problems."""
         try:
             return super()._node(event, depth)
         except _PositionedError as error:
@@ -343,6 +351,7 @@ class _ProblemCollector(_Builder):
         return []
 
     def _mapping(self, depth: int, marks: dict[str, Mark] | None) -> dict[str, Any]:
+        """Read a mapping only for its problems, duplicate keys among them."""
         del marks
         positions: dict[str, Position] = {}
         while type(event := self._get()) is not MappingEndEvent:
@@ -381,6 +390,7 @@ class _Index:
         return self._node(self._get())
 
     def _node(self, event: Any) -> Node:
+        """Return the position of a node and those of its children; an alias has the children of its anchor."""
         node = Node(_position(event.start_mark), {})
         if type(event) is AliasEvent:
             anchored = self._anchors.get(event.anchor or "")

@@ -200,6 +200,7 @@ def _is_nested(is_: object, should: object) -> bool:
 
 
 def _parts(is_: Any, should: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:
+    """Yield path, old and new value of each part in which two values of one shape differ."""
     if not _is_nested(is_, should):
         if not same_value(is_, should):
             yield path, is_, should

@@ -105,6 +105,7 @@ def plain(value: object, around: tuple[int, ...] = ()) -> Any:
 
 
 def _plain_items(value: object, around: tuple[int, ...]) -> Any:
+    """Return a collection as JSON can hold it, with an ellipsis for a part that contains itself."""
     if id(value) in around:
         return "..."
     inside = (*around, id(value))

@@ -647,6 +647,7 @@ class LoadedComponent(NamedTuple):
 
 
 def _component_problems(definition: ComponentDefinition) -> list[str]:
+    """Return the mistakes in the definition of a component."""
     problems = []
     if not isinstance(definition.name, str) or not TYPE_NAME.match(definition.name):
         problems.append(f"the name {definition.name!r} must be lower case letters, digits and underscores")

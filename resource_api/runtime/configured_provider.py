@@ -97,6 +97,7 @@ class ProviderSelector:
     def _from_config(
         self, type_name: str, config: Mapping[str, object] | None, providers: ProviderPool
     ) -> SelectedProvider:
+        """Return a type's provider with the configuration of the command line. Raise ``UsageError``."""
         if config is None and (declared := self._find(type_name)) is not None:
             return self._from_manifest(type_name, type_name, declared, {}, providers)
         functions = providers.functions(type_name)
@@ -176,6 +177,7 @@ class _Configurations:
             raise ProviderError(msg) from error
 
     def _call(self, call: FunctionCall, inputs: Mapping[str, object]) -> Any:
+        """Call a function of a provider, which is configured first. Raise ``ValueError`` for a cycle."""
         if call.instance in self._begun:
             msg = f"the provider '{call.instance}' needs the result of its own function to be configured"
             raise ValueError(msg)
@@ -223,6 +225,7 @@ def _resource_values(manifest: Manifest) -> Iterator[Problem]:
 
 
 def _resource_paths(value: object) -> list[str]:
+    """Return the errors about references to resources in a configuration: none is read here."""
     try:
         paths = list(expression.find_paths(value))
     except ValueError:

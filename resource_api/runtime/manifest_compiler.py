@@ -104,6 +104,7 @@ class ManifestCompiler:
         return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
 
     def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
+        """Compile only the providers of a manifest, or nothing of it where even they have problems."""
         frame = manifest._replace(
             resources=(),
             outputs={},
@@ -168,6 +169,7 @@ class ManifestCompiler:
         """Return a manifest with the included files whose conditions hold. Raise ``ManifestError``."""
 
         def judge(partly: Manifest, when: object) -> str:
+            """Return why the condition of an include does not hold, or ""."""
             scope, definitions = self._scope(partly, inputs, providers)
             diagnostics = Diagnostics(partly, scope.problems)
             if partly.values:

@@ -95,6 +95,7 @@ class PolicyEvaluator:
         return _with_failures(planned, errors) if errors else planned
 
     def _declared(self, entry: Entry, should: Mapping[str, object]) -> PolicyResource:
+        """Return a declared resource as policies see it: a copy, so that a policy cannot change the plan."""
         return PolicyResource(
             str(entry.reference),
             self._urn(entry),
@@ -179,6 +180,7 @@ def _policy_plan(planned: ExecutionPlan) -> PolicyPlan:
 
 
 def _policy_step(step: Step) -> PolicyStep:
+    """Return a step as policies see it: a copy."""
     entry = step.entry
     return PolicyStep(
         str(entry.reference),

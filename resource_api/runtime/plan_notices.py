@@ -87,6 +87,7 @@ def _log_changes_without_outcome(plan: ExecutionPlan, log: Log, holder: Callable
 
 
 def _log_undeclared(plan: ExecutionPlan, log: Log) -> None:
+    """Tell which resources of ours are no longer declared; many of them in one line."""
     effects: dict[str, list[Record]] = {}
     for record in plan.prior.undeclared:
         effects.setdefault(record.prune_effect, []).append(record)

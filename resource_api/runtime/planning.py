@@ -112,6 +112,7 @@ class Planning:
         return self._decide(catalog, StackState(*self._environment.name(catalog)))
 
     def _plan_catalog(self, catalog: Catalog) -> planner.ExecutionPlan:
+        """Plan against the state of the stack, which is claimed first where it may be changed."""
         name = self._environment.name(catalog)
         if self._claims:
             self._environment.claim(name)

@@ -163,6 +163,7 @@ class ResourceReader:
     def _functions(
         self, providers: ProviderPool, type_name: str, selected: SelectedProvider | None
     ) -> ProviderFunctions:
+        """Return the functions of a provider, the selected one configured first."""
         if selected is not None:
             type_name = selected.instance
             providers.select_versions({type_name: selected.version})

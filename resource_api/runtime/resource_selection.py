@@ -78,6 +78,7 @@ def _matching_types(reader: ResourceReader, pattern: str) -> list[TypeDefinition
 
 
 def _listable_types(reader: ResourceReader, names: Iterable[str]) -> Iterator[TypeDefinition]:
+    """Yield the types whose resources can be listed here; a broken type is a warning."""
     log = reader.run.log
     for name in names:
         try:
@@ -247,6 +248,7 @@ class Filter(NamedTuple):
         return test
 
     def _comparison(self, attribute: Attribute) -> Callable[[object], bool]:
+        """Return the test of a filter such as ``uid>=1000``. Raise ``UsageError`` for an operand of another type."""
         try:
             operand = from_text.coerce(attribute.datatype, self.value)
         except ValueError as error:

@@ -70,6 +70,7 @@ def overview(runs: Runs | None, since: float, until: float) -> OverviewJson:
 
 
 def _status(failing: Sequence[object], recent: Iterable[Line]) -> str:
+    """Return the status of a stack by its recent runs, the most urgent word."""
     runs = list(recent)
     if failing:
         return "failing"
@@ -95,6 +96,7 @@ def _seconds(run: Line) -> float:
 
 
 def _finished(run: Line) -> FinishedRunJson:
+    """Return a finished run as ``report --json`` lists it."""
     return {
         "run": run["run"],
         "project": run["project"],

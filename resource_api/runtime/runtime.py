@@ -233,6 +233,7 @@ class Runtime(RunEnvironment):
         out: str | os.PathLike[str] | None,
         request: CacheRequest | None = None,
     ) -> Plan:
+        """Plan without a run that follows; save the plan where ``out`` names a file."""
         with planned(self, options, lambda planning: planning.plan_manifest(source, inputs, request)) as (plan, _):
             if out is not None:
                 saved_plan.check_target(os.fspath(out), (read.file for read in plan.catalog.manifest.documents))

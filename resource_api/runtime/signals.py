@@ -75,6 +75,7 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
+        """Stop gently at the first signal, soon at the second, at once at the third."""
         self._count += 1
         self._run.signal = number
         self._run.cancel()

@@ -214,6 +214,7 @@ def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) 
     """Return a target of ``--metrics`` whose documents also have the source by then, the period, and the pause."""
 
     def report(document: Mapping[str, Any]) -> None:
+        """Report a run with the agent's period and the version of its source."""
         fields = {
             "period": agent.period,
             "paused": False,
@@ -254,6 +255,7 @@ def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
 
 
 def _once(session: Session, agent: Agent, source_fields: dict[str, Any], settings: dict[str, object]) -> int:
+    """Apply the newest version of the source once and record the outcome; return the exit code."""
     make_directory(agent.directory)
     with converge.locked(agent.directory):
         if pause := agent_status.paused(agent.directory):
@@ -339,6 +341,7 @@ def _status(session: Session, directory: str) -> int:
 
 
 def _status_lines(last: LastRunJson | None, reasons: Sequence[str], time_now: float) -> list[str]:
+    """Return the lines of ``agent status``: the last run, then each reason for concern."""
     lines = []
     if last is not None:
         version = f", generation {last['generation']}" if last["generation"] else ""

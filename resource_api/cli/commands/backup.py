@@ -130,6 +130,7 @@ def _chosen(copies: Sequence[Backup], path: str, at: str | None) -> Backup:
 
 
 def _row(copy: Backup) -> dict[str, Any]:
+    """Return a backup as ``backup list --json`` shows it."""
     return {
         "time": copy.time,
         "sha256": copy.sha256,

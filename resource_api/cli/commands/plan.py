@@ -82,6 +82,7 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
 
 
 def _make_plan(session: Session, manifest: str, *, destroy: bool) -> Plan:
+    """Return the plan of an apply, or of a destroy; one that is kept needs all resources, so without the cache."""
     settings = session.settings
     inputs, source, run_options = session.inputs.values, session.source(manifest), options.run_options(settings)
     if destroy:
@@ -128,6 +129,7 @@ def show(session: Session, name: str, **_settings: object) -> int:
 
 
 def _show_saved(session: Session, plan: str) -> None:
+    """Show a saved plan, and warn where the state has changed since."""
     document = saved_plan.load(plan)
     shown_plan = saved_plan.show(document, plan, session.registry, verbose=session.settings.get("verbose", False))
     session.console.show(

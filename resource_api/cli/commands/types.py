@@ -83,6 +83,7 @@ def _list_summary(session: Session, definition: Definition, providers: Sequence[
 
 
 def _list_document(session: Session, definition: Definition, providers: Sequence[Suitability]) -> dict[str, object]:
+    """Return a type or component as ``types --json`` lists it."""
     document: dict[str, object] = {"name": definition.name, "docs": definition.docs}
     document["origin"] = rendering.origin_document(session.registry.origin(definition.name))
     if isinstance(definition, TypeDefinition):
@@ -110,6 +111,7 @@ def describe(
 
 
 def _describe(session: Session, type_name: str, function: str, form: str, *, expressions: bool) -> None:
+    """Show the page of a type, of a component, or of one of its functions."""
     definition = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
     component = session.registry.component(definition.name) is not None
     providers = () if component else session.suitability(definition.name)

@@ -222,6 +222,7 @@ def parse(text: str) -> DataType:
 
 
 def _build(term: TypeTerm) -> DataType:
+    """Return the data type of a parsed term. Raise ``DataTypeError`` with the column."""
     name, arguments = term.value, term.arguments
     if name not in KINDS:
         msg = f"unknown data type '{name}'; {_advice(name)}"
@@ -264,6 +265,7 @@ def _only(term: TypeTerm, arguments: list[TypeTerm], most: int) -> None:
 
 
 def _limit(term: TypeTerm, *, whole: bool) -> float | None:
+    """Return a bound of a data type, or None for ``default``. Raise ``DataTypeError``."""
     if term.kind == "word" and term.value == "default":
         return None
     if term.kind != "number" or (whole and type(term.value) is not int):
@@ -316,6 +318,7 @@ def _boolean(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 
 def _word(term: TypeTerm) -> str:
+    """Return a word of ``Enum``. Raise ``DataTypeError`` for a Boolean or data type without quotes."""
     if term.kind == "word" and term.value in {"true", "false"}:
         msg = f"{term.value} is a boolean; write '{term.value}' in quotes for the word"
         raise DataTypeError(msg, term.column)
@@ -343,6 +346,7 @@ def _spelt_word(word: str) -> str:
 
 
 def _regex(term: TypeTerm) -> re.Pattern[str]:
+    """Return the pattern between slashes. Raise ``DataTypeError`` at the column of its mistake."""
     if term.kind != "regex":
         raise _wrong(term, "a regular expression between slashes")
     try:
@@ -394,6 +398,7 @@ def _tuple(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 
 def _hash(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    """Return ``Hash``, with the types of its keys and values and its bounds."""
     _only(term, arguments, 4)
     if len(arguments) == 1:
         msg = "Hash takes the type of its keys and the type of its values"

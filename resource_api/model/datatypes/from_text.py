@@ -126,6 +126,7 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
 
 
 def _advice(branches: Sequence[DataType], text: str) -> str:
+    """Return how a value of these types is written as text, for the error about one that is not."""
     kinds = {branch.kind for branch in branches}
     if kinds & _READERS.keys() - {"Boolean"} and _LONG.search(text):
         return "an integer must fit 64 bits"

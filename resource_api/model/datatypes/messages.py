@@ -239,6 +239,7 @@ def explain(datatype: DataType, value: object, words: str = "", written: object 
 def _problems(
     datatype: DataType, value: object, words: str, written: object, path: tuple[str | int, ...]
 ) -> Iterator[Refusal]:
+    """Yield path and refusal of the innermost parts that a data type does not accept."""
     try:
         if datatype.accepts_known(value):
             return

@@ -78,6 +78,7 @@ def read(text: str) -> TypeTerm:
 
 
 def _tokens(text: str) -> list[_Token]:
+    """Return the tokens of a data type's text, the last one ``end``. Raise ``DataTypeError``."""
     tokens: list[_Token] = []
     position = 0
     while not tokens or tokens[-1].kind != "end":
@@ -118,6 +119,7 @@ class _Reader:
         return is_next
 
     def term(self, depth: int) -> TypeTerm:
+        """Read a data type, or a value that is a parameter of one."""
         token = self.take()
         if depth > DEPTH:
             msg = f"types may be nested {DEPTH} levels, not deeper"
@@ -150,6 +152,7 @@ class _Reader:
         return tuple(terms)
 
     def pairs(self, depth: int) -> tuple[tuple[TypeTerm, TypeTerm], ...]:
+        """Read the members of a ``Struct`` up to the closing brace."""
         pairs: list[tuple[TypeTerm, TypeTerm]] = []
         while not self.took("}"):
             key = self.term(depth + 1)
@@ -170,6 +173,7 @@ class _Reader:
 
 
 def _number(token: _Token) -> int | float:
+    """Return the number of a token. Raise ``DataTypeError`` for one that languages read differently."""
     text = token.text
     if len(text) > _LONGEST_NUMBER:
         msg = "the number is too long"

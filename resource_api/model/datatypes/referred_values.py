@@ -62,6 +62,7 @@ def with_texts(datatype: DataType, written: object, value: object) -> Any:
 
 
 def _with_texts(kinds: Kinds, written: object, value: Any) -> Any:
+    """Return a value in which numbers and Booleans of references are text where the type takes only text."""
     if type(value) is Sensitive:
         inner = written.reveal() if type(written) is Sensitive else written
         return Sensitive(_with_texts(kinds, inner, value.reveal()))
