@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from resource_api import Command, CommandError, ResourceError
-from resource_api.system.process import invocation_checks
+from resource_api.system.process import program_checks
 from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class AnsibleProcess:
         self._tail: deque[str] = deque(maxlen=LINES)
         self._until = 0.0
         settings = {"ANSIBLE_DEPRECATION_WARNINGS": "False", "ANSIBLE_NOCOLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        variables = invocation_checks.environment("ansible", settings)
+        variables = program_checks.environment("ansible", settings)
         source, self._requests = os.pipe2(os.O_CLOEXEC)
         try:
             # As one that only reads: it ends with this process, and its own end of stdin ends the module.

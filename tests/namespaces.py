@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from resource_api.system.process.trusted_path import SECURE_PATH
+from resource_api.system.process.program_checks import SECURE_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

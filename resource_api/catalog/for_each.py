@@ -21,7 +21,17 @@ from resource_api.model.values import document, expression
 from resource_api.model.values.errors import DefinitionError, hint
 from resource_api.model.values.expression import ChosenKey, EvaluationError, Expression, ExpressionPath
 from resource_api.model.values.reference import Reference, child_reference
-from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_secret, is_unknown, leaves, map_leaves
+from resource_api.model.values.values import (
+    SCALAR_TYPES,
+    UNKNOWN,
+    Sensitive,
+    escape_expressions,
+    is_secret,
+    is_unknown,
+    leaves,
+    literal,
+    map_leaves,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -396,7 +406,7 @@ class _Templates:
             pieces = [part if type(part) is str else part(element) if callable(part) else part for part in parts]
             if _IN_TEXTS.issuperset(map(type, pieces)):
                 text = "".join(map(expression.text_of, pieces))
-                return text if "${" not in text else expression.escape_expressions(text)
+                return text if "${" not in text else escape_expressions(text)
             return _joined(pieces, sources)
 
         return joined
@@ -523,8 +533,8 @@ def _metaparameter(name: str, value: object) -> Any:
 def _literal(value: object) -> Any:
     """Return a value in which no path is found: a value of an element is never parsed again."""
     if type(value) is str:
-        return expression.escape_expressions(value) if "${" in value else value
-    return value if type(value) in SCALAR_TYPES else expression.literal(value)
+        return escape_expressions(value) if "${" in value else value
+    return value if type(value) in SCALAR_TYPES else literal(value)
 
 
 def _joined(parts: list[Any], sources: Sequence[Any]) -> Any:

@@ -14,7 +14,7 @@ from resource_api.manifest import yaml_reader
 from resource_api.manifest.sections import assemble
 from resource_api.model.values.document import manifest_error
 from resource_api.model.values.errors import ManifestError, ResourceAPIError, UsageError
-from resource_api.model.values.expression import literal
+from resource_api.model.values.values import literal
 from resource_api.render import yaml_manifest
 from resource_api.system.process import interactive
 

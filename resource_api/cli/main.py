@@ -71,6 +71,7 @@ COMMAND_GROUPS: Final = {
 #: Module of ``cli/commands/`` → the commands that it defines beside, or instead of, the one of its own name.
 _MODULES: Final = {
     "history": ("report",),
+    "hosts": ("run",),
     "import_resources": ("import",),
     "manifest": ("validate", "eval", "facts", "graph"),
     "plan": ("show",),

@@ -15,10 +15,10 @@ from resource_api.convert.variables import Names
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import from_documents
 from resource_api.model.values.errors import ManifestError
-from resource_api.model.values.expression import literal
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape
+from resource_api.model.values.values import literal
 from resource_api.model.values.version import __version__
 from resource_api.render.yaml_manifest import entry, flow_text, key_text
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol
 from jinja2 import Environment, TemplateSyntaxError, meta, nodes
 
 from resource_api.convert.ansible_yaml import Raw, Vault
-from resource_api.model.values import expression
+from resource_api.model.values import values
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.values import leaves
 
@@ -105,7 +105,7 @@ def literal(value: object) -> Any:
     if has_vault(value):
         msg = "a value in it is encrypted by ansible-vault"
         raise Unconvertible(msg)
-    return expression.literal(value)
+    return values.literal(value)
 
 
 def has_vault(value: object) -> bool:

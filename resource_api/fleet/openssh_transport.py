@@ -22,7 +22,7 @@ from resource_api.fleet.connections import jump_chain
 from resource_api.fleet.transport import lost, unreachable
 from resource_api.model.values.errors import CommandError
 from resource_api.system.process import process_tree
-from resource_api.system.process.trusted_path import locate
+from resource_api.system.process.program_checks import locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from resource_api.manifest.python_positions import current_call, source
 from resource_api.model.attribute import EVALUATED, METAPARAMETERS, RELATIONSHIPS
 from resource_api.model.values import document
-from resource_api.model.values.expression import Expression, ExpressionPath, Index, escape_expressions
+from resource_api.model.values.expression import Expression, ExpressionPath, Index
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, parse
-from resource_api.model.values.values import Sensitive, map_leaves
+from resource_api.model.values.values import Sensitive, escape_expressions, map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from resource_api.model.values.errors import PLUGIN_FILE, CommandError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.provider.context import calling_context, current
-from resource_api.system.process import identity, trusted_path
+from resource_api.system.process import identity, program_checks
 
 if TYPE_CHECKING:
     import os
@@ -86,8 +86,8 @@ class Command:
     Traceback (most recent call last):
     resource_api.model.values.errors.CommandError: 'false' returned 1
 
-    ``program`` is a full path, or a name that is searched on ``trusted_path.SECURE_PATH`` at its first use. One that is
-    ``read_only`` runs with noop as well. ``timeout`` is in seconds. Every failure is a ``CommandError``.
+    ``program`` is a full path, or a name that is searched on ``program_checks.SECURE_PATH`` at its first use. One that
+    is ``read_only`` runs with noop as well. ``timeout`` is in seconds. Every failure is a ``CommandError``.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Command:
 
         Raise ``CommandError`` for one that is missing, not executable, or that another user could change.
         """
-        return trusted_path.locate(self.program)
+        return program_checks.locate(self.program)
 
     def check_code(self, *paths: str, places: Sequence[str] = (), user: str | None = None) -> None:
         """Raise ``CommandError`` if other users can change files or trees with code that the program executes.
@@ -134,7 +134,7 @@ class Command:
         if user is None or identity.is_own(user):
             context = calling_context(self.provider) if self.provider is not None else current.get()
             trusted = () if context is None else context.trusted_directories
-            trusted_path.check_code(self.program, paths, places, trusted)
+            program_checks.check_code(self.program, paths, places, trusted)
 
     def lines(self, *arguments: Argument, **options: Unpack[CallOptions]) -> Generator[str, None, None]:
         """Yield stdout by line, without line ends, in constant memory; the program starts with the first line.

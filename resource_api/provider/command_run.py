@@ -1,7 +1,7 @@
 """One run of a program for a provider: its time limit, its log lines, its error messages.
 
-Which programs are trusted is in ``trusted_path``, which environment and arguments they get in ``invocation_checks``,
-how a program is started, read and stopped in ``process``. ``command`` imports this module when the first program is
+Which programs are trusted, and which environment and arguments they get, is in ``program_checks``; how a program is
+started, read and stopped in ``process``. ``command`` imports this module when the first program is
 started.
 """
 
@@ -17,7 +17,7 @@ from resource_api.model.values.errors import CommandError
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.text import quote_command
 from resource_api.system.foreign_lines import LineSplitter, decode
-from resource_api.system.process import identity, invocation_checks, trusted_path
+from resource_api.system.process import identity, program_checks
 from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ def invocation(
     user: str | None,
 ) -> Invocation:
     """Return the arguments, environment and input of a run. Raise ``CommandError`` for values that are refused."""
-    argv = tuple(invocation_checks.argument(name, value) for value in arguments)
+    argv = tuple(program_checks.argument(name, value) for value in arguments)
     account = None if user is None else _account(name, user)
-    environment = invocation_checks.environment(name, {**(account.variables if account else {}), **variables})
+    environment = program_checks.environment(name, {**(account.variables if account else {}), **variables})
     directory, another = "/" if cwd is None else os.fspath(cwd), None if account is None or account.is_own else account
-    content = invocation_checks.stdin(name, stdin)
+    content = program_checks.stdin(name, stdin)
     return Invocation("", argv, environment, cwd=directory, input=content, identity=another)
 
 
@@ -181,7 +181,7 @@ class ProgramRun:
         if self.context is not None and self.context.stopping and not self.context.reading:
             self.fail("was not started: the run is being stopped")
         directory = self._invocation.cwd
-        if reason := invocation_checks.directory_error(directory):
+        if reason := program_checks.directory_error(directory):
             self.fail(f"was not started: directory '{directory}' {reason}")
         try:
             return Process(self._invocation._replace(path=self._locate()))
@@ -191,10 +191,10 @@ class ProgramRun:
             self._fail_to_start(error)
 
     def _locate(self) -> str:
-        return trusted_path.locate(self.argv[0], self._user.uid if self._user else 0)
+        return program_checks.locate(self.argv[0], self._user.uid if self._user else 0)
 
     def _fail_to_start(self, error: OSError) -> NoReturn:
-        trusted_path.locate.cache_clear()
+        program_checks.locate.cache_clear()
         if isinstance(error, FileNotFoundError):
             path = self._locate()  # raises if it is gone; otherwise its interpreter is missing
             self.fail(f"was not started: '{path}' names an interpreter that does not exist")

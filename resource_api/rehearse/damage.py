@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.action import CREATING
 from resource_api.model.change import exists
 from resource_api.model.values.errors import ManifestError, ResourceAPIError
-from resource_api.model.values.expression import literal
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import NamedTuple, regex
-from resource_api.model.values.values import is_unknown, reveal, same_value
+from resource_api.model.values.values import is_unknown, literal, reveal, same_value
 from resource_api.rehearse import contents, side_effects
 from resource_api.rehearse.result import Finding, finding
 from resource_api.runtime.runtime import Runtime

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.values import reference
 from resource_api.model.values.assets import Content
 from resource_api.model.values.document import character_problem
-from resource_api.model.values.expression import literal
 from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape
-from resource_api.model.values.values import is_secret, leaves
+from resource_api.model.values.values import is_secret, leaves, literal
 
 if TYPE_CHECKING:
     import re

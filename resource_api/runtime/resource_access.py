@@ -14,7 +14,7 @@ from resource_api.model.options import to_options
 from resource_api.model.provider_functions import canonical_name, canonical_names
 from resource_api.model.values.errors import Problem, ProviderError, UnknownName, UsageError, nearest
 from resource_api.model.values.reference import Reference, capitalize_type
-from resource_api.model.values.values import copy_resource, reveal
+from resource_api.model.values.values import copy_resource, literal, reveal
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.runtime import configured_provider
 from resource_api.snapshot.snapshot import Snapshot
@@ -231,8 +231,6 @@ def manifest_of(
     reference: Reference, declared: Mapping[str, object], selected: SelectedProvider | None
 ) -> dict[str, object]:
     """Return the manifest of one resource and its configured provider."""
-    from resource_api.model.values.expression import literal
-
     body = literal(dict(declared))
     if selected is None:
         return {"resources": {str(reference): body}}

@@ -11,8 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.manifest.read import read_file
-from resource_api.model.values.expression import escape_expressions
-from resource_api.model.values.values import Sensitive, map_leaves
+from resource_api.model.values.values import Sensitive, escape_expressions, map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

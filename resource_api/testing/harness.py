@@ -19,11 +19,10 @@ from resource_api.catalog import provider_config
 from resource_api.model.action import Action
 from resource_api.model.change import exists
 from resource_api.model.values.errors import CannotList, ManifestError
-from resource_api.model.values.expression import literal
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show
-from resource_api.model.values.values import reveal, same_value
+from resource_api.model.values.values import literal, reveal, same_value
 from resource_api.plugins.definitions import ExecutableProvider
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import Context, RunContext

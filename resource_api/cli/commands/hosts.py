@@ -1,4 +1,4 @@
-"""``hosts``: list the hosts of an inventory, trust their keys, and keep a Python for hosts without one."""
+"""``hosts`` and ``run``: list hosts, trust their keys, keep a Python for those without one, run a command on them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
+from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.help import CommandGroup
 from resource_api.cli.session import with_session
 from resource_api.fleet import asyncssh_transport, inventory, python_runtimes
@@ -235,3 +236,24 @@ def _runtimes() -> PythonRuntimes:
 def _runtime_line(interpreter: PythonRuntime) -> str:
     size = f"{interpreter.size / 1e6:.1f} MB"
     return f"{interpreter.digest[:12]}  Python {interpreter.python} for {interpreter.platform}, {size}"
+
+
+@options.command(
+    examples=(
+        "resource-api run --on 'web[1:50]' -- systemctl is-active nginx",
+        "resource-api run --on web --batches 1,100% -- 'df -h / | tail -1'",
+    )
+)
+@click.argument("words", metavar="COMMAND...", nargs=-1, required=True)
+@options.common
+@options.hosted
+@with_session()
+def run(session: Session, words: tuple[str, ...], **_settings: object) -> int:
+    """Run COMMAND on hosts, and show what it prints, once for all hosts with the same output.
+
+    Several words are executed as they are; a single one is a line for sh. 0: it ended with 0 on every host, else 1.
+    """
+    if (code := run_on_hosts(session, "run", words=list(words))) is None:
+        msg = "run needs --on WHERE: it runs a command on other hosts"
+        raise UsageError(msg)
+    return code

@@ -9,17 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes.datatype import STRING, make
-from resource_api.model.values.expression import (
-    Expression,
-    ExpressionPath,
-    escape_expressions,
-    find_paths,
-    holds_in_order,
-    parse,
-    text_of,
-)
+from resource_api.model.values.expression import Expression, ExpressionPath, find_paths, holds_in_order, parse, text_of
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import Sensitive, escape_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from resource_api.model.values import document, reference
 from resource_api.model.values.errors import hint
 from resource_api.model.values.start_up import NamedTuple, regex
-from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, map_leaves
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, escape_expressions, map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -126,20 +126,6 @@ def is_reference_at(written: object, path: Sequence[str | int]) -> bool:
     except ValueError:
         return False
     return isinstance(parsed, Expression) and len(parsed.parts) == 1
-
-
-def escape_expressions(text: str) -> str:
-    """Return ``text`` with each ``${`` written so that ``parse`` returns it literally."""
-    return text.replace("${", "$${")
-
-
-def literal(value: object) -> Any:
-    """Return a value in which ``evaluate`` finds no path, neither in its texts nor in its keys."""
-
-    def escaped(part: object) -> object:
-        return escape_expressions(part) if isinstance(part, str) else part
-
-    return map_leaves(value, escaped, escaped)
 
 
 def parse(text: str) -> str | Expression:

@@ -212,6 +212,20 @@ def map_leaves(value: object, change: Callable[[Any], Any], change_key: Callable
     return change(value)
 
 
+def escape_expressions(text: str) -> str:
+    """Return ``text`` with each ``${`` written so that ``expression.parse`` returns it literally."""
+    return text.replace("${", "$${")
+
+
+def literal(value: object) -> Any:
+    """Return a value in which ``expression.evaluate`` finds no path, neither in its texts nor in its keys."""
+
+    def escaped(part: object) -> object:
+        return escape_expressions(part) if isinstance(part, str) else part
+
+    return map_leaves(value, escaped, escaped)
+
+
 def same_value(is_: object, should: object) -> bool:
     """Compare two canonical values exactly: ``1``, ``1.0`` and ``True`` differ.
 

@@ -14,7 +14,7 @@ from resource_api.manifest.sections import assemble
 from resource_api.model.datatypes import datatype, from_text, json_schema, messages
 from resource_api.model.options import Options
 from resource_api.model.values import expression, reference
-from resource_api.model.values.values import UNKNOWN, Sensitive
+from resource_api.model.values.values import UNKNOWN, Sensitive, escape_expressions
 from resource_api.plugins.provider_pool import ProviderPool
 from tests.fuzz import things
 from tests.fuzz.target import target
@@ -147,6 +147,6 @@ def expressions(data: bytes) -> None:
         result = expression.parse(text)
         if isinstance(result, expression.Expression):
             assert expression.parse(str(result)) == result, "an expression is not its text"
-        assert expression.parse(expression.escape_expressions(text)) == text, "an escaped text is not itself"
+        assert expression.parse(escape_expressions(text)) == text, "an escaped text is not itself"
         list(expression.find_paths({"a": [text, {"b": text}]}))
         expression.evaluate([text, {"a": text}], _resolve)

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
-from resource_api.model.values import expression
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import Sensitive, escape_expressions
 from resource_api.state.store import StackName
 
 _TYPE: Final = TypeDefinition(
@@ -94,7 +93,7 @@ def _by_each(*, conditional: bool) -> dict[str, Any]:
 
 def _written_out(collection: dict[str, Any], *, conditional: bool) -> dict[str, Any]:
     """Return the same manifest without ``for_each`` and ``when``."""
-    escape = expression.escape_expressions
+    escape = escape_expressions
     ones = {f"Thing[one {escape(key)}]": {"size": number} for number, key in enumerate(collection)}
     twos = {
         f"Thing[two {escape(key)}]": {

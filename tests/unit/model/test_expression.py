@@ -14,12 +14,11 @@ from resource_api.model.values.expression import (
     evaluate,
     find_paths,
     follow_keys,
-    literal,
     parse,
     with_choices,
 )
 from resource_api.model.values.reference import Reference
-from resource_api.model.values.values import UNKNOWN, Sensitive
+from resource_api.model.values.values import UNKNOWN, Sensitive, literal
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.text(alphabet="${}.a"),

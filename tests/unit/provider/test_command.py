@@ -26,7 +26,7 @@ from resource_api.model.values.values import Sensitive
 from resource_api.provider.command import Command, CommandResult
 from resource_api.provider.context import Context, RunContext, Subject
 from resource_api.system.log import ForwardedLog, line
-from resource_api.system.process import trusted_path
+from resource_api.system.process import program_checks
 from tests.sampling import times
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ def test_a_program_behind_a_link_in_a_directory_of_others_is_refused(
     (theirs / "second").symlink_to(tmp_path / "program")
     (tmp_path / "first").symlink_to(theirs / "second")
     assert Command(str(tmp_path / "first"))() == CommandResult(0, "", "")
-    trusted_path.locate.cache_clear()
+    program_checks.locate.cache_clear()
     os.chown(theirs, 65534, 65534)
     assert f"is refused: '{theirs}' belongs to nobody" in message(Command(str(tmp_path / "first")))
 
@@ -305,7 +305,7 @@ def test_the_group_of_a_program_is_judged_by_its_members(script: Callable[..., P
         for tag, rights in ((1, 7), (2, 7), (4, 5), (16, 7), (32, 5))
     )
     os.setxattr(path, "system.posix_acl_access", acl)
-    trusted_path.locate.cache_clear()
+    program_checks.locate.cache_clear()
     assert "an ACL that may let others write to it" in message(Command(str(path)))
 
 
@@ -460,7 +460,7 @@ def test_a_cancelled_run_lets_a_running_program_end(in_call: ProviderCall) -> No
 def test_a_command_runs_without_a_context() -> None:
     """Tools and tests use commands as they are."""
     assert Command("sh", read_only=True)("-c", "echo x").stdout == "x\n"
-    assert trusted_path.locate("sh") in {"/usr/bin/sh", "/bin/sh"}
+    assert program_checks.locate("sh") in {"/usr/bin/sh", "/bin/sh"}
 
 
 def test_a_result_that_is_used_as_text_is_explained() -> None:
