@@ -84,6 +84,7 @@ class Display:
         #: Whether lines are shown as they come, and not in groups of hosts.
         self._every_line = not session.json and session.log.enabled("info")
         self._shown = 0
+        self._failed = list[str]()
         self._began = self._next = time.monotonic()
         self._notice = self._began + _NOTICE
         self._live: LiveLines | None = None
@@ -129,6 +130,8 @@ class Display:
 
     def host_ended(self, report: HostReport) -> None:
         """Emit the outcome of a host, or show its error at once."""
+        if not report.succeeded:
+            self._failed.append(report.name)
         if self._tracing is not None:
             self._tracing.host_ended(report)
         if self._json:
@@ -150,9 +153,8 @@ class Display:
         if not self._every_line:
             self._session.output.print(self._group_lines(groups))
         if batch.of > 1 and batch.remaining:
-            self._session.output.print(
-                text.batch(batch.number, batch.of, self._shown_counts(batch.counts), batch.remaining)
-            )
+            following = 0 if batch.last else batch.remaining
+            self._session.output.print(text.batch(batch.number, batch.of, self._shown_counts(batch.counts), following))
 
     def next_batch(self, batch: BatchReport) -> str:
         """Return the reason not to begin the next batch, from the user or the user's command, or an empty text."""
@@ -203,7 +205,7 @@ class Display:
             return
         self._next = time_now + _TICK
         line = text.progress(len(self._work.hosts), started, ended, failed, time_now - self._began)
-        line += text.slowest_hosts(slowest)
+        line += text.failed_hosts(host_names.fold(self._failed)) + text.slowest_hosts(slowest)
         if self._live is not None:
             self._live.show([line[: self._live.size[0] - 1]])
         elif time_now >= self._notice and not self._session.json:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.fleet.archives import SentArchive
     from resource_api.fleet.connections import Host, HostConnections
+    from resource_api.fleet.ledger import RecordedRun
     from resource_api.fleet.run import Rollout
     from resource_api.model.options import Settings
 
@@ -89,7 +90,7 @@ def run(
         digest = hosted_work.digest(session, work, modules.digest if modules else "", key)
         if earlier is not None:
             hosted_work.check_earlier(earlier, work, digest, key)
-        hosted_run = HostedRun(session, archive, modules)
+        hosted_run = HostedRun(session, archive, modules, earlier)
         if confirm is not None:
             plans = ShownPlans()
             planning = work._replace(command="plan", options={**work.options, "empty": True})
@@ -108,11 +109,18 @@ def run(
 class HostedRun:
     """Runs over hosts, with one archive of this package."""
 
-    def __init__(self, session: Session, package: SentArchive, modules: SentArchive | None) -> None:
-        """Send the archives of this package and, unless None, of the user's modules."""
+    def __init__(
+        self, session: Session, package: SentArchive, modules: SentArchive | None, earlier: RecordedRun | None
+    ) -> None:
+        """Send the archives of this package and, unless None, of the user's modules.
+
+        What is left of an ``earlier`` run goes in its batches, unless the options say otherwise.
+        """
         self._session = session
         self._package = package
         self._modules = modules
+        request = earlier.request if earlier is not None else {}
+        self._batches = {name: session.settings.get(name) or request.get(name) for name in ("batches", "stop_after")}
 
     def run(
         self,
@@ -128,7 +136,7 @@ class HostedRun:
         ``on_result`` receives each host with the document of its answer; ``answers`` as for the function ``run``.
         """
         session, settings = self._session, self._session.settings
-        rollout_plan = _rollout(settings, len(work.hosts))
+        rollout_plan = _rollout(self._batches, settings["at_once"], len(work.hosts))
         run_id, key = self._begin(work, record)
         # The table of resources is made of documents.
         answer_text = partial(answer_lines, session, work) if work.command != "resource" and answers is None else None
@@ -175,6 +183,7 @@ class HostedRun:
             "on": list(settings["on"]) or [",".join(work.hosts)],
             "command": work.command,
             "hosts_file": settings["hosts_file"],
+            **self._batches,
         }
         return ledger.begin(fields, digest, ((name, digests[id(work.inputs[name])]) for name in work.hosts)), key
 
@@ -223,11 +232,11 @@ def open_connections(sent: Archives, settings: Settings, transports: Collection[
     return SshConnections(sent, limit=settings["at_once"], runtime=runtimes.find, transports=transports)
 
 
-def _rollout(settings: Settings, total: int) -> Rollout:
+def _rollout(options: Mapping[str, str | None], at_once: int, total: int) -> Rollout:
     """Return the rollout that the options describe. Raise ``UsageError``."""
-    batches = _parsed("--batches", settings.get("batches"), parse_batches)
-    bound = _parsed("--stop-after", settings.get("stop_after"), parse_share)
-    return make_rollout(total, settings["at_once"], batches, bound)
+    batches = _parsed("--batches", options["batches"], parse_batches)
+    bound = _parsed("--stop-after", options["stop_after"], parse_share)
+    return make_rollout(total, at_once, batches, bound)
 
 
 def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | None:

@@ -44,7 +44,7 @@ class RecordedRun(NamedTuple):
     """A recorded run with its unfinished hosts."""
 
     id: str
-    #: The command and its options for hosts: ``command``, ``on``, ``hosts_file``.
+    #: The command and its options for hosts: ``command``, ``on``, ``hosts_file``, ``batches``, ``stop_after``.
     request: Mapping[str, Any]
     #: The digest of the manifest, the inputs of the command line and the module path.
     digest: str

@@ -230,6 +230,8 @@ class _HostResult:
         self.summary: dict[str, int] | None = None
         self.changed = False
         self.problem = ""
+        #: The step that has begun and not ended, or "".
+        self._step = ""
         #: The exit code of the program of ``run``, or None.
         self.program_code: int | None = None
         #: The outputs of its stack as JSON, literally and with placeholders, or None.
@@ -244,6 +246,10 @@ class _HostResult:
         elif kind == "outputs":
             values = document.get("outputs")
             self.outputs = self._texts(values) if values and isinstance(values, dict) else None
+        elif kind == "step_start":
+            self._step = str(document.get("reference") or "")[:_MAX_REASON]
+        elif kind == "step_end":
+            self._step = ""
         elif kind == "refused":
             self.problem = "; ".join(_messages(document.get("problems")))
         elif kind in _PRINTED and self._is_printed(kind, document):
@@ -310,10 +316,8 @@ class _HostResult:
         if ended == REFUSED:
             return "refused", f"refused: {self.problem or error or 'it does not say why'}"
         if ended == LOST:
-            return (
-                "failed",
-                f"in doubt: {error or 'the connection was lost'}; the job was sent, and the end did not come",
-            )
+            cause, step = error or "the connection was lost", f"; its last step is {self._step}" if self._step else ""
+            return "failed", f"in doubt: {cause}; the job was sent, and the end did not come{step}"
         if code in {0, 2}:
             return ("changed" if self.changed else "unchanged"), ""
         failed = (self.summary or {}).get("failed", 0)

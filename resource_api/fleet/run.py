@@ -137,7 +137,7 @@ def _stopped(plan: Rollout, progress: RunProgress) -> str:
         return ""
     if plan.bound is not None and progress.failed > plan.bound:
         count = progress.failed
-        return f"{count} {'host has' if count == 1 else 'hosts have'} failed, and {plan.bound or 'none'} may"
+        return f"{count} {'host has' if count == 1 else 'hosts have'} failed, and --stop-after allows {plan.bound}"
     return progress.halted
 
 
@@ -168,6 +168,8 @@ class BatchReport(NamedTuple):
     remaining: int
     #: Host → its status, in the order of their ends.
     outcomes: Mapping[str, str] = {}
+    #: Whether the run ends with it, as after too many failures.
+    last: bool = False
 
 
 class BatchStart(NamedTuple):
@@ -346,7 +348,7 @@ class FleetRun:
         """Return the error of a host that was interrupted after its timeout, or "" for another reason."""
         seconds = f"{self._host_timeout:g} s"
         return {
-            LOST: f"it did not end within {seconds}",
+            LOST: f"it did not end within {seconds}, see --host-timeout",
             UNREACHABLE: f"it could not be given the job within {seconds}",
             ENDED: f"told to end after {seconds}, see --host-timeout",
         }.get(status, "")
@@ -384,10 +386,10 @@ class FleetRun:
     def _halt(self, reason: str) -> None:
         self._progress = self._progress._replace(halted=self._progress.halted or reason)
 
-    def _batch_report(self, number: int) -> BatchReport:
+    def _batch_report(self, number: int, *, last: bool = False) -> BatchReport:
         remaining = self._plan.total - self._plan.ends[number - 1]
         counts = dict(Counter(self._outcomes.values()))
-        return BatchReport(number, len(self._plan.ends), counts, remaining, self._outcomes)
+        return BatchReport(number, len(self._plan.ends), counts, remaining, self._outcomes, last)
 
     def _write_record(self) -> None:
         """Record the changes since the last time. A kill loses the unrecorded ones: such hosts run again."""
@@ -434,6 +436,6 @@ class FleetRun:
         if self._record is not None:
             self._record[0].finish(self._record[1])
         if self._outcomes:
-            self._observer.batch_ended(self._batch_report(self._progress.allowed))
+            self._observer.batch_ended(self._batch_report(self._progress.allowed, last=True))
         for name in names:
             self._observer.host_ended(self._merge.reports[name])

@@ -202,7 +202,8 @@ class SshConnections:
                     return await self._transfer(process, stream, launch, limit)
             except TimeoutError:
                 seconds = f"{host.connect_timeout:g} s"
-                return f"it was connected, and no program has answered within {seconds}{launch.printed()}"
+                advice = "see what its login waits for, or raise --connect-timeout"
+                return f"it was connected, and no program has answered within {seconds}: {advice}{launch.printed()}"
             except ConnectionLost as error:
                 return launch.problem or str(error)
             finally:

@@ -36,6 +36,8 @@ SUCCEEDED: Final = "succeeded"
 _RARE: Final = frozenset({"refused"})
 #: Characters of names that stand before a group.
 _WIDEST: Final = 400
+#: Characters of names in the line of progress.
+_NAMES: Final = 30
 _RED: Final = "31"
 BOLD: Final = "1"
 
@@ -120,6 +122,12 @@ def rerun(run: str, *, remaining: bool) -> str:
 def progress(total: int, started: int, ended: int, failed: int, seconds: float) -> str:
     """Return ``37/50 done, 9 running, 0 failed, 4 s``."""
     return f"{ended:,}/{total:,} done, {started - ended:,} running, {failed:,} failed, {int(seconds)} s"
+
+
+def failed_hosts(names: Sequence[str]) -> str:
+    """Return ``; failed: web3,web[7:8]`` for folded names, or an empty text for none."""
+    joined = escape(",".join(names))
+    return f"; failed: {joined if len(joined) <= _NAMES else joined[: _NAMES - 1] + '…'}" if names else ""
 
 
 def slowest_hosts(seconds: Mapping[str, float]) -> str:

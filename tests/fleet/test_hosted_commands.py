@@ -167,8 +167,22 @@ def test_a_host_whose_run_fails_is_an_exception_beside_the_others(fleet: Fleet) 
     assert lines[3].startswith(f"  Error: File[{fleet.place}/web2.conf]: ")
     stopped = fleet.run("apply", "site.yaml", "--on", "web2,web1", "--batches", "1")
     assert stopped.code == 1
+    assert "Batch 1 of 2: 1 host, 1 failed.\n" in stopped.out
     assert "0 changed, 0 unchanged, 1 failed, 0 unreachable, 1 untouched." in stopped.out
-    assert stopped.err == "Warning: stopped: 1 host has failed, and none may\n"
+    assert stopped.err == "Warning: stopped: 1 host has failed, and --stop-after allows 0\n"
+
+
+def test_a_rerun_goes_in_the_batches_of_its_run(fleet: Fleet) -> None:
+    """The canary is done first again, and its failure stops the run, unless the options say otherwise."""
+    (fleet.place / "web1.conf").mkdir()
+    assert fleet.run("apply", "site.yaml", "--on", "web", "--batches", "1,100%").code == 1
+    again = fleet.run("apply", "site.yaml", "--rerun", "last")
+    assert "Batch 1 of 2: 1 host, 1 failed.\n" in again.out
+    assert "1 failed, 0 unreachable, 2 untouched." in again.out
+    more = fleet.run("apply", "site.yaml", "--rerun", "last", "--stop-after", "1")
+    assert "Batch 1 of 2: 1 host, 1 failed. 2 hosts follow.\n" in more.out
+    whole = fleet.run("apply", "site.yaml", "--rerun", "last", "--batches", "100%")
+    assert "0 changed, 0 unchanged, 1 failed, 0 unreachable, 0 untouched." in whole.out
 
 
 def test_a_plan_of_each_host_is_saved_and_carried_out(fleet: Fleet) -> None:

@@ -143,7 +143,10 @@ def test_a_host_that_is_connected_and_never_answers_has_the_limit_of_connections
     printed = r"Welcome | enter your\x1b badge:"
     assert (end["status"], end["error"]) == (
         "unreachable",
-        f"it was connected, and no program has answered within 3 s; it printed: {printed}",
+        (
+            "it was connected, and no program has answered within 3 s: "
+            f"see what its login waits for, or raise --connect-timeout; it printed: {printed}"
+        ),
     )
 
 

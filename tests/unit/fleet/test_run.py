@@ -177,11 +177,26 @@ def test_a_host_that_cannot_be_given_its_job_in_time_is_unreachable_for_that_rea
     assert result.merge.reports["web1"].error == "unreachable: it could not be given the job within 5 s"
 
 
+def test_a_host_in_doubt_names_its_last_step() -> None:
+    """The one that it has begun and not ended: there an operator looks first."""
+
+    def hangs(_host: Host, _job: HostJob) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        for kind, reference in (("step_start", "A[a]"), ("step_end", "A[a]"), ("step_start", "Exec[sleep]")):
+            yield 0.1, {"type": kind, "reference": reference}
+
+    result = Done({"web1": hangs}, timeout=5, obeys=False)
+    assert result.merge.reports["web1"].error == (
+        "in doubt: it did not end within 5 s, see --host-timeout; the job was sent, and the end did not come; its last"
+        " step is Exec[sleep]"
+    )
+
+
 def test_a_failed_canary_stops_the_run() -> None:
-    """One host is touched, and each of the others says why it was not."""
+    """One host is touched, each of the others says why it was not, and no further batch is announced."""
     result = Done({f"web{n}": simulated.fails for n in range(50)}, batches=ONE)
+    assert [item.last for item in result.watcher.of("batch")] == [True]
     assert result.merge.counts() | {"failed": 1, "untouched": 49} == result.merge.counts()
-    assert result.stop == "1 host has failed, and none may"
+    assert result.stop == "1 host has failed, and --stop-after allows 0"
 
 
 def test_an_unreachable_host_counts_unless_it_is_ignored() -> None:
