@@ -108,6 +108,7 @@ def _only(lines: files.Lines) -> list[Field]:
 
 
 def _paragraphs(lines: files.Lines) -> Iterator[list[Field]]:
+    """Yield the fields of each paragraph, continued lines joined. Raise ``ResourceError`` with the line."""
     fields: list[Field] = []
     for number, line in enumerate(lines):
         if line.startswith("#"):

@@ -75,6 +75,7 @@ def _of_variables(variables: Mapping[str, str]) -> Iterator[Executed]:
 
 
 def _of_command(argv: Sequence[str], here: str, depth: int) -> Iterator[Executed]:
+    """Yield the files and directories that a command may execute code from."""
     program, rest = os.path.basename(argv[0]), argv[1:]  # noqa: PTH119 - text in, text out
     if not READERS.fullmatch(program):
         yield Executed(here, is_place=True)
@@ -101,6 +102,7 @@ def _is_command(word: str) -> bool:
 
 
 def _of_shell(rest: Sequence[str], here: str, depth: int) -> Iterator[Executed]:
+    """Yield those of a shell: its script, or each command of its text after ``-c``."""
     option = next((number for number, word in enumerate(rest) if word[:1] == "-" and word.endswith("c")), None)
     if option is None:
         yield from (Executed(path) for path in list(_named(rest, here))[:1])

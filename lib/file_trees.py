@@ -81,6 +81,7 @@ class _Limits(NamedTuple):
 
 
 def _visit(fd: int, path: str, members: dict[str, Member], with_ignored: set[str], limits: _Limits) -> None:
+    """Add the members of a directory, without ignored ones, within the limits and not across mount points."""
     top, is_ignored, most, mount, mounted = limits
     for name in sorted(os.listdir(fd)):
         inner = f"{path}/{name}" if path else name

@@ -112,6 +112,7 @@ class ScriptProvider(services.ServiceProvider):
         return {name: Service(states.get(name, services.NOT_FOUND), enabled.get(name, False)) for name in names}
 
     def _set_enable(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
+        """Enable or disable a service at boot if that differs."""
         enable = should.get("enable")
         if enable == "mask":
             msg = f"{name} cannot be masked: {self.system} does not know that; declare 'enable: false'"
@@ -123,6 +124,7 @@ class ScriptProvider(services.ServiceProvider):
                 self.disable(name)
 
     def _set_ensure(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
+        """Start or stop a service if its state differs."""
         ensure = should.get("ensure")
         if ensure is not None and service.state == UNKNOWN:
             msg = f"whether {name} runs is not known: its script has no action 'status'; declare its 'pidfile'"

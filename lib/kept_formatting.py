@@ -105,6 +105,7 @@ def apply(document: Any, values: Mapping[KeyPath, Any], convert: Callable[[Any, 
 
 
 def _put(container: Any, key_path: KeyPath, value: Any, convert: Callable[[Any, Any], Any]) -> None:
+    """Set a value at a key path, with the containers that are missing."""
     for depth, step in enumerate(key_path):
         check_container(container, step, key_path[:depth])
         rest = key_path[depth + 1 :]

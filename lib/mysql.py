@@ -180,6 +180,7 @@ class Session:
             raise ResourceError(msg)
 
     def _execute(self, statement: str) -> tuple[list[str], Collection[tuple[Any, ...]]]:
+        """Return the columns and rows of a statement. Raise ``ResourceError`` with the server's reason."""
         try:
             with self._connection.cursor() as cursor:
                 # Without arguments: PyMySQL would read each % in a name as a place for one.
@@ -270,6 +271,7 @@ def _seconds(context: Context) -> float:
 
 
 def _tls(config: Mapping[str, Any]) -> SSLContext:
+    """Return the settings of TLS for an ``sslmode``. Raise ``ResourceError`` for files that cannot be used."""
     import ssl  # slow to import, and types load this module for their attributes
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -111,6 +111,7 @@ class SettingsProvider(BaseProvider):
         return _computed(len(text), partial(self._parsed, path, text)) if text.strip() else {}
 
     def _parsed(self, path: str, text: str) -> Any:
+        """Return the document of a file. Raise ``ResourceError`` with path, line and column."""
         try:
             return self._parse(text)
         except RecursionError:
@@ -127,6 +128,7 @@ class SettingsProvider(BaseProvider):
         mode: int,
         checks: Mapping[str, Callable[[str], None]],
     ) -> None:
+        """Change all settings of a file in one write."""
         # Removals come last: a mapping that gets new keys is not empty then.
         order = sorted(
             states.items(), key=lambda item: (item[1] is None, _from_the_end(item[0]) if item[1] is None else [])
@@ -135,6 +137,7 @@ class SettingsProvider(BaseProvider):
         files.edit(path, partial(self._changed, path, values=values), mode=mode, check=checks.get(path))
 
     def _changed(self, path: str, content: bytes, values: Mapping[KeyPath, Any]) -> bytes:
+        """Return the new content of a file; the content itself where nothing changes."""
         text = _decode(path, content)
         document = self._document(path, text)
         missing = {key_path for key_path in values if find(document, key_path) is MISSING}
@@ -244,6 +247,7 @@ def plain(value: Any, largest: int = LARGEST_VALUE) -> Any:
 
 
 def _plain(value: Any, budget: list[int]) -> Any:
+    """Return a library's value as plain data. Raise ``ResourceError`` for one with too many parts."""
     budget[0] -= 1
     if budget[0] < 0:
         msg = "has too many parts"
@@ -263,6 +267,7 @@ def _plain(value: Any, budget: list[int]) -> Any:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the values of a document that are no collections."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if not isinstance(value, list):

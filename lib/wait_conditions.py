@@ -64,6 +64,7 @@ def _shortened(line: str) -> str:
 
 
 def _path(should: Mapping[str, Any], seconds: float) -> str:
+    """Return why a path does not exist or lacks a line with the pattern, or an empty text."""
     path, pattern = should["path"], should.get("pattern")
     if pattern is None:
         return "" if os.path.exists(path) else f"'{path}' does not exist"  # noqa: PTH110 - text in, text out
@@ -82,6 +83,7 @@ def _path(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _port(should: Mapping[str, Any], seconds: float) -> str:
+    """Return why a port accepts no connection, or an empty text."""
     host, port = should["host"], should["port"]
     # A text goes through the codec idna, whose tables are large.
     address = host.encode() if host.isascii() else host
@@ -93,6 +95,7 @@ def _port(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _url(should: Mapping[str, Any], seconds: float) -> str:
+    """Return why a URL does not answer as expected, or an empty text."""
     import ssl  # these are slow to import, and needed for a url only
     import urllib.error
     import urllib.request
@@ -113,6 +116,7 @@ def _url(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _command(should: Mapping[str, Any], seconds: float) -> str:
+    """Return why a command did not succeed, or an empty text."""
     command = should["command"]
     words = shlex.split(command) if isinstance(command, str) else command
     try:

@@ -92,6 +92,7 @@ class Provider(ImperativeProvider):
     def _call(
         self, context: Context, should: Mapping[str, Any], *, check: bool = True, only_arguments: bool = False
     ) -> dict[str, Any]:
+        """Return the result of a module, called in the process of its interpreter; by default only a check."""
         if context.stopping and not context.reading:
             msg = "was not started: the run is being stopped"
             raise ResourceError(msg)

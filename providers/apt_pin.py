@@ -144,6 +144,7 @@ def _names() -> Iterable[str]:
 
 
 def _row(name: str, fields: Mapping[str, str]) -> Resource:
+    """Return the row of a record of a pin file."""
     row: Resource = {
         "name": name,
         "ensure": "present",

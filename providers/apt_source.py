@@ -175,6 +175,7 @@ def _names() -> Iterable[str]:
 
 
 def _row(name: str, fields: Mapping[str, str]) -> Resource:
+    """Return the row of a paragraph of a source file."""
     row: Resource = {"name": name, "ensure": "present"}
     row |= {attribute: fields.get(field.lower(), "").split() for attribute, field in LISTS.items()}
     row |= {attribute: sorted(set(row[attribute])) for attribute in ("types", "architectures")}

@@ -95,6 +95,7 @@ class Provider(BaseProvider):
                 context.failed(path, message=files.describe_error(error, path))
 
     def _apply(self, path: str, should: Mapping[str, Any]) -> None:
+        """Unpack or remove an archive; what is not declared stays as the record has it."""
         record = files.UnpackRecord.read(path)
         if should.get("ensure") == "absent":
             if record is not None:
@@ -116,6 +117,7 @@ class Provider(BaseProvider):
 
 
 def _row(path: str, record: files.UnpackRecord, altered: list[str]) -> Resource:
+    """Return the row of an unpacked archive by its record."""
     row: Resource = {"ensure": "present", "path": path, "altered": altered}
     if record.sha256:
         row["source"] = Archive(record.sha256)

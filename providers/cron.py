@@ -160,6 +160,7 @@ class Provider(BaseProvider):
         return files.Lines(HEADER.sub("", text).encode("utf-8", "surrogateescape"))
 
     def _install(self, user: str, content: bytes) -> None:
+        """Install a user's crontab, or remove an empty one. Raise ``CommandError`` with cron's complaint."""
         if not content:
             self.crontab(*_user_option(user), "-r")
             return
@@ -257,6 +258,7 @@ def reached(table: files.Lines, block: Block) -> list[str]:
 
 
 def _job(line: str) -> Resource | None:
+    """Return the times and command of a line, or None for another line."""
     if match := SPECIAL.fullmatch(line):
         special = match[1].lower()
         times = dict.fromkeys(FIELDS, "*")

@@ -90,6 +90,7 @@ def _commands(should: Mapping[str, Any], attribute: str) -> Sequence[Any]:
 
 
 def _text_problems(attribute: str, command: str) -> Iterator[Problem]:
+    """Yield the problems of a command that is written as one text."""
     try:
         words = shlex.split(command)
     except ValueError as error:

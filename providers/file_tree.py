@@ -168,6 +168,7 @@ class _Comparison:
         return symbolic_mode.apply(mode, present, directory=directory)
 
     def _purged(self) -> list[str]:
+        """Return the names to remove, the deepest first. Raise ``ResourceError`` for more than are allowed."""
         if not self._should.get("purge"):
             return []
         extra = [name for name in self.now.members if name not in self.wanted and name not in self.now.with_ignored]

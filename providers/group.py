@@ -89,6 +89,8 @@ class Provider(BaseProvider):
 
 
 def _change(tool: Command, name: str, *options: str | int) -> None:
+    """Change a group with a tool in a copy of the account files."""
+
     def edit(prefix: Path) -> None:
         if "--users" in options:
             _clean_members(prefix / "etc/group", name)

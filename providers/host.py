@@ -113,6 +113,7 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 
 
 def _change(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Change the lines of the named hosts; of two lines the one of the declared address family."""
     numbers_by_name: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         host = parse_line(line)

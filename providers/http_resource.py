@@ -167,6 +167,7 @@ class Provider(SimpleProvider):
                 return
 
     def _send_update(self, name: str, present: Object, should: Mapping[str, Any]) -> http.Response:
+        """Send a change in the form that the service takes: whole, merged, or as a patch."""
         method, path = self._paths.update.method, self._member(self._paths.update, name, present)
         body, secrets, form = _fields(should.get("body")), _fields(should.get("secrets")), self._config["patch"]
         headers = _if_match(present)

@@ -40,6 +40,7 @@ class Provider(structured_settings.SettingsProvider):
 
     @staticmethod
     def _parse(text: str) -> Any:
+        """Return the document. Raise ``FormatError`` with the position."""
         try:
             return json.loads(text)
         except json.JSONDecodeError as error:
@@ -51,6 +52,7 @@ class Provider(structured_settings.SettingsProvider):
 
     @staticmethod
     def _edit(text: str, values: Mapping[KeyPath, Any]) -> str:
+        """Return the text with changed values; all other text keeps every byte."""
         document = _Document(text)
         for key_path, value in values.items():
             if value is MISSING:
@@ -153,6 +155,7 @@ class _Document:
         return list(self._scan(at))
 
     def _scan(self, at: int) -> Iterator[_Item]:
+        """Yield the extents of the items of the collection that begins at a position."""
         text, index = self.text, 0
         in_object = text[at] == "{"
         at = self._skip(at + 1)

@@ -236,6 +236,7 @@ def _listed(row: Resource) -> Resource:
 
 
 def _row(key: Key, target: str, entry: Entry | None) -> Resource:
+    """Return the row of a host's key, absent if there is no entry."""
     name, kind, marker = key
     row: Resource = {"ensure": "present", "name": name, "type": kind, "target": target, "marker": marker}
     if entry is not None:
@@ -270,6 +271,7 @@ def _usual_targets() -> Iterable[str]:
 
 
 def _rewrite(target: str, states: Mapping[Key, Mapping[str, Any] | None], mode: int) -> None:
+    """Change the entries of a file, as its user where it is in a home."""
     try:
         path, user = _path(target)
     except KeyError:

@@ -136,6 +136,7 @@ class Provider(BaseProvider):
                 self.mount("-t", entry["fstype"], "-o", entry["options"], "--", entry["device"], name)
 
     def _unmount(self, name: str) -> None:
+        """Unmount every layer at a place; beneath a foreign directory by descriptor."""
         for _ in range(LAYERS):
             if name in files.mount_points():
                 with files.Directories() as directories:

@@ -83,6 +83,7 @@ class Provider(BaseProvider):
                     raise ResourceError(files.describe_error(error, name)) from error
 
     def _change(self, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
+        """Remove or make an environment, or change the option of a complete one."""
         if should["ensure"] == "absent":
             _remove(name)
         elif is_ is None or is_["status"] != "complete":

@@ -148,6 +148,7 @@ def _edit_file(target: str, states: Mapping[str, Mapping[str, Any] | None], mode
 
 
 def _row(name: str, target: str, value: str) -> Resource:
+    """Return the row of a parameter, with the kernel's value where it can be read."""
     row = {"ensure": "present", "name": name, "target": target, "value": value}
     try:
         row["live"] = _read_live(name)

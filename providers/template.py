@@ -61,6 +61,7 @@ class Provider:
         del environment.filters["random"], environment.globals["lipsum"]
 
         def render() -> str:
+            """Render within the limits. Raise ``ResourceError`` with the template's file and line."""
             try:
                 return _bounded(name, environment.get_template(name).generate(variables))
             except (MemoryError, ResourceError):

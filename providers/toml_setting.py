@@ -50,6 +50,7 @@ class Provider(structured_settings.SettingsProvider):
 
     @staticmethod
     def _parse(text: str) -> Any:
+        """Return the document. Raise ``FormatError`` with the position."""
         for number, line in enumerate(text.split("\n"), 1):
             if len(line) > MOST_DOTS and any(part.count(".") > MOST_DOTS for part in line.split("=")):
                 msg = "the key has too many parts"
@@ -66,6 +67,7 @@ class Provider(structured_settings.SettingsProvider):
 
     @staticmethod
     def _edit(text: str, values: Mapping[KeyPath, Any]) -> str:
+        """Return the text with changed values, and comments, order and formatting as they were."""
         with prerequisites.needing("tomlkit", "pip install 'resource-api[settings]'"):
             import tomlkit
             from tomlkit.exceptions import TOMLKitError

@@ -157,6 +157,7 @@ class Provider(BaseProvider):
                     self._update(name, is_, should)
 
     def _create(self, name: str, should: Mapping[str, Any]) -> None:
+        """Create an account in a copy of the account files, then set its password."""
         changed = _changed({}, should)
         with suppress(KeyError):
             changed.setdefault("gid", grp.getgrnam(name).gr_gid)  # useradd would try to create that group
@@ -172,6 +173,7 @@ class Provider(BaseProvider):
         self._set_password(name, changed)
 
     def _update(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
+        """Change an account, with its home first where that moves."""
         changed = _changed(is_, should)
         options = _options(changed)
         try:
@@ -187,6 +189,8 @@ class Provider(BaseProvider):
         self._set_password(name, changed)
 
     def _modify(self, name: str, changed: Mapping[str, Any], moved: Mapping[str, str]) -> None:
+        """Change the record of an account; a home that was moved goes back if that fails."""
+
         def edit(prefix: Path) -> None:
             if options := _options(changed):
                 self.usermod("--prefix", prefix, *options, "--", name)

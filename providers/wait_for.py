@@ -41,6 +41,7 @@ class Provider(ImperativeProvider):
 
 
 def _wait(context: Context, should: Mapping[str, Any]) -> None:
+    """Wait until the condition holds. Raise ``ResourceError`` at the deadline or an interrupt."""
     began = time.monotonic()
     while unmet := wait_conditions.unmet(should, _attempt(context)):
         until = time.monotonic() + should["interval"]

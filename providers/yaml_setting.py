@@ -47,6 +47,7 @@ class Provider(structured_settings.SettingsProvider):
 
     @staticmethod
     def _edit(text: str, values: Mapping[KeyPath, Any]) -> str:
+        """Return the text with changed values, and comments, order and quotes as they were."""
         if _load(text) is None:
             # Only comments, or nothing: the library would put them below the new content.
             gap = "\n" if text and not text.endswith("\n") else ""

@@ -329,6 +329,7 @@ def _state(record: Mapping[str, str]) -> str:
 
 
 def _row(name: str, record: Mapping[str, str]) -> Resource:
+    """Return the row of a package by its record of dpkg."""
     state = _state(record)
     if state in packages.REMOVED:
         return {"name": name, "ensure": "absent", "status": state}

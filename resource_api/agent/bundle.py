@@ -168,6 +168,7 @@ def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
 
 
 def _archive(members: Iterable[tuple[str, BundleFile]]) -> bytes:
+    """Return a tar archive that is equal for equal members."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT, encoding="utf-8") as archive:
         for name, (content, executable) in members:
@@ -195,6 +196,7 @@ def _files(top: str) -> Iterator[tuple[str, str]]:
 
 
 def _checked(name: str, path: str) -> str:
+    """Return a name for a member of a bundle. Raise ``UsageError`` for one that could leave its directory."""
     try:
         name.encode()
         if member_name(name) == name and name.count("/") < MAX_DEPTH:

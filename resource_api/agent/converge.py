@@ -137,6 +137,7 @@ def record_killed(agent: Agent, killed: KilledRun) -> None:
 
 
 def _run_fields(agent: Agent, trust: str, error: Exception | None = None) -> dict[str, object]:
+    """Return the fields of every record of an agent's run, before a version of the source is known."""
     return {
         "source": agent.source.text,
         "manifest": agent.manifest,

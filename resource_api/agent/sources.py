@@ -69,6 +69,7 @@ def parse(text: str) -> Source:
 
 
 def _git_source(text: str) -> Source:
+    """Return the source of a git URL. Raise ``UsageError`` for a password in it or a wrong branch."""
     url, _, branch = text.removeprefix("git+").partition("#")
     if urlsplit(url).password is not None:
         msg = "--from: a password cannot stand in a URL: everybody sees it in the list of processes"
@@ -205,6 +206,7 @@ class Versions:
 
 
 def _read(path: str) -> dict[str, Version]:
+    """Return the versions accepted so far. Raise ``StateError``: without them an older version would be accepted."""
     try:
         record = json.loads(files.read(path, _LARGEST))
         sources = record["sources"] if record["format"] == _FORMAT else {}

@@ -269,6 +269,7 @@ class _EdgeBuilder:
     """Builds the edges among the entries of a table, and reports invalid references."""
 
     def __init__(self, table: ResourceTable, diagnostics: Diagnostics) -> None:
+        """Build the relationships between the entries of ``table``."""
         self._table = table
         self._diagnostics = diagnostics
         self._error = diagnostics.resource_error

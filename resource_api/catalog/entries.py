@@ -100,6 +100,7 @@ class EntryBuilder:
             self._add_resource(Entry(declaration, definition), manifest)
 
     def _add_resource(self, entry: Entry, manifest: Manifest) -> None:
+        """Add an entry to the table unless its title exists already."""
         declaration = entry.declaration
         if (first := self._table.add_title(entry)) is not entry:
             self._report_duplicate(entry, first)
@@ -455,6 +456,7 @@ class Expander:
                 self._diagnostics.add(component, problem)
 
     def _check_outputs(self, component: ComponentInstance, definition: ComponentDefinition) -> None:
+        """Report outputs that a component sets without declaring them, or the reverse."""
         for name in component.outputs.keys() - definition.outputs.keys():
             hint = nearest(name, definition.outputs)
             message = f"sets an output '{name}' that it does not declare"

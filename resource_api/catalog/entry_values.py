@@ -268,6 +268,7 @@ class Evaluator:
                 yield from self._default_value_problems(declared, name, written)
 
     def _default_value_problems(self, declared: AttributeSet, name: str, written: object) -> Iterator[Problem]:
+        """Yield the problems of a default in the manifest, which is checked even where no resource uses it."""
         try:
             value = self.evaluate(written)
         except ValueError as error:

@@ -334,6 +334,7 @@ class Scope:
         return expression.follow_keys(value, path, path.keys[1:])
 
     def _stack_output(self, path: ExpressionPath) -> Any:
+        """Return another stack's output. Raise ``EvaluationError`` if it lacks it, ``ValueError`` if it is sealed."""
         stack, name = path.keys[:2]
         try:
             outputs = {} if self._stacks is None else self._stacks(stack)
@@ -353,6 +354,7 @@ class Scope:
         return expression.follow_keys(outputs[name], path, path.keys[2:])
 
     def _value(self, path: ExpressionPath, lookup: _Lookup) -> Any:
+        """Return a named value, or the answer of the function that it calls."""
         name = path.keys[0]
         if name not in self.calls:
             if name not in self._manifest.values:
@@ -387,6 +389,7 @@ class Scope:
         return self._evaluate(f"{path.root}.{name}", outputs[name], path, lookup)
 
     def _evaluate(self, name: str, value: object, path: ExpressionPath, lookup: _Lookup) -> Any:
+        """Return the value of a name once for each expansion, whose size is bounded; cycles are refused."""
         inside = (*lookup.inside, name)
         if name in lookup.inside:
             msg = f"{path}: values refer to each other in a circle: {' → '.join(inside)}"

@@ -299,6 +299,7 @@ class _Templates:
         resolve: Resolve,
         definitions: Mapping[str, Attribute],
     ) -> None:
+        """Parse a declaration once for all ``elements``."""
         self._declared = declared
         self._definitions = definitions
         self._resolve = resolve
@@ -476,6 +477,7 @@ class _Templates:
         return Sensitive(value) if secret and not isinstance(value, Sensitive) else value
 
     def _member(self, path: ExpressionPath, element: Element, *, whole: bool) -> Any:
+        """Return the member of an element that ``${each...}`` names, or None for one that only others have."""
         first = path.keys[0]
         if first == "key" and element.key is MISSING:
             msg = f"{path}: the element [{element.number}] is neither a text nor a number, so that it has no key"

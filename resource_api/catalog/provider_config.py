@@ -181,6 +181,7 @@ class _InstanceBuilder:
         diagnostics: Diagnostics,
         callers: Mapping[str, tuple[FilePosition, str]],
     ) -> None:
+        """Build configured instances; ``callers``: the values and rules that need one."""
         self._table = table
         self._evaluator = evaluator
         self._diagnostics = diagnostics
@@ -381,6 +382,7 @@ def _check(call: FunctionCall, arguments: Mapping[str, object]) -> tuple[dict[st
 
 
 def _with_texts(call: FunctionCall, arguments: Mapping[str, object]) -> dict[str, Any]:
+    """Return the arguments of a function with text in place of numbers where it takes text."""
     attributes = call.function.inputs.attributes
     return {
         name: canonicalize.with_texts(attributes[name].datatype, call.arguments[name], value)

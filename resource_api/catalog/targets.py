@@ -230,6 +230,7 @@ def _with_related(
     options: Options,
     recorded_dependents: Callable[[], Mapping[int, Iterable[int]]],
 ) -> set[int]:
+    """Return the chosen entries with those that the options add: their dependencies or dependents."""
     related = set(chosen)
     if options.with_dependencies:
         related |= descendants(chosen, catalog.requires)

@@ -134,6 +134,7 @@ class _Builder:
             raise self._refusal(node, "value", f"unknown tag {document.quote_key(node.tag.removeprefix(_TAGS))}")
 
     def _scalar(self, node: ScalarNode) -> Any:
+        """Return the value of a scalar; encrypted ones are only marked, and ``!unsafe`` texts have no templates."""
         tag, text = node.tag, node.value
         if tag in {"!vault", "!vault-encrypted"}:
             return Vault()
@@ -150,6 +151,7 @@ class _Builder:
             raise self._refusal(node, "value", f"not a value of the type {tag.removeprefix(_TAGS)}") from None
 
     def _mapping(self, node: MappingNode) -> Mapping:
+        """Return a mapping with the positions of its keys, merge keys resolved."""
         self._check_tag(node, "map", "set")
         data = Mapping()
         data.position, data.keys_at = self._position(node), {}

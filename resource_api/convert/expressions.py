@@ -210,6 +210,7 @@ class Expressions:
         return [self.value(part) for part in value] if isinstance(value, list) else literal(value)
 
     def _text(self, text: str) -> Any:
+        """Return the value of a text: itself, one reference, a text with references, or a rendered template."""
         if "{{" not in text and "{%" not in text and "{#" not in text:
             return literal(text)
         template = parse_template(text)
@@ -299,6 +300,7 @@ class Expressions:
         refuse("arithmetic")
 
     def _call(self, node: nodes.Call) -> Any:
+        """Return the value of a function or method that has a counterpart."""
         function = node.node
         if isinstance(function, nodes.Getattr) and function.attr in {"split", "replace", "lower", "upper"}:
             filtered = nodes.Filter(function.node, function.attr, node.args, [], None, None)
@@ -379,6 +381,7 @@ class Expressions:
             left = operand.expr
 
     def _comparison(self, left: nodes.Node, operator: str, right: nodes.Node) -> Condition:
+        """Return the condition of a comparison, with the reference on its left."""
         if operator in {"in", "notin"}:
             condition = self._membership(left, right)
             return condition if operator == "in" else negated(condition)
@@ -401,6 +404,7 @@ class Expressions:
         return self.of(node)
 
     def _membership(self, left: nodes.Node, right: nodes.Node) -> Condition:
+        """Return the condition of ``in``: a group of this host, alternatives, or a computed Boolean."""
         is_this_host = _chain(left) == ("inventory_hostname", ())
         if (chain := _chain(right)) is not None and is_this_host and chain[0] == "groups" and len(chain[1]) == 1:
             return {self._scope.in_group(str(chain[1][0])).path: True}

@@ -125,6 +125,7 @@ class PlayConversion:
             return Converted(task, reason=str(error))
 
     def _convert(self, task: Task, *, is_handler: bool) -> Converted:
+        """Convert a task by its kind. Raise ``Unconvertible`` with the reason."""
         if reason := task.problem or self._decisions.left_out.get(task.number, "") or _refusal(task):
             raise Unconvertible(reason)
         if task.short in _NEEDLESS:
@@ -162,6 +163,7 @@ class PlayConversion:
         return self._with(task, TaskScope(self._names, task.variables, names), for_each=names, is_handler=is_handler)
 
     def _unrolled(self, task: Task, loop: Loop, elements: Sequence[object]) -> Converted:
+        """Convert a loop over literal elements to one resource for each."""
         scopes = [
             TaskScope(self._names, ({loop.variable: element, loop.counter: index}, *task.variables))
             for index, element in enumerate(elements)
@@ -280,6 +282,7 @@ class PlayConversion:
         self._names.register(name, Result(tuple(row.reference for row in declarations), module, tuple(declarations)))
 
     def _set_facts(self, task: Task) -> Converted:
+        """Convert ``set_fact`` to named values, which are computed before anything is done."""
         if task.conditions or task.loop is not None or self._condition is not True:
             refuse("a variable that is set under a condition")
         expressions = Expressions(TaskScope(self._names, task.variables))
@@ -406,6 +409,7 @@ def _add_tries(keywords: Mapping[str, Any], declarations: Sequence[ConvertedReso
 def _add_failures(
     keywords: Mapping[str, object], declarations: Sequence[ConvertedResource], execs: Sequence[ConvertedResource]
 ) -> Iterator[str]:
+    """Convert ``ignore_errors`` and ``failed_when``; yield comments about the parts without a counterpart."""
     if keywords.get("ignore_errors") or keywords.get("failed_when") is False:
         yield "a failure is not ignored: it skips the dependents, and the exit code is 1"
     elif "failed_when" in keywords:
@@ -470,6 +474,7 @@ class _Conditions:
                 self._guard(declaration, name, is_success=is_success)
 
     def _subscribe(self, declaration: ConvertedResource, name: str) -> None:
+        """Convert ``when: RESULT is changed`` to a notification by the resources of that task."""
         result = self._names.result(name)
         if result is None or not result.declarations or "${each." in declaration.reference:
             msg = f"a change of '{name}', whose task has no resource, or in a loop"
@@ -482,6 +487,7 @@ class _Conditions:
             source.attributes["notify"] = notified if len(notified) > 1 else notified[0]
 
     def _guard(self, declaration: ConvertedResource, name: str, *, is_success: bool) -> None:
+        """Convert a condition about a check's result to a guard of the resource, which executes the check itself."""
         result, attributes = self._names.result(name), declaration.attributes
         if result is None or (result.command is None and result.path is None):
             msg = f"the result '{name}' is no check"

@@ -281,6 +281,7 @@ class _Reader:
         return [os.path.join(self._directory, "roles", name), os.path.join(self._directory, name)]
 
     def _dependencies(self, directory: str, context: _Context) -> list[Task]:
+        """Return the tasks of the roles that a role depends on. Raise ``ManifestError`` for a cycle."""
         path = _yaml_file(os.path.join(directory, "meta"), "main")
         meta = ansible_yaml.read(path) if path else None
         entries = as_list(meta.get("dependencies")) if isinstance(meta, Mapping) else []

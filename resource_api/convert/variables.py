@@ -163,6 +163,7 @@ class Names:
         return reference
 
     def _declare(self, name: str, variable: Variable) -> ValueReference:
+        """Declare a variable: as an input if its value is literal or secret, else as a named value."""
         value, comment = variable.value, str(variable.location)
         if has_vault(value):
             comment = f"{comment}: encrypted by ansible-vault"
@@ -249,6 +250,7 @@ class Names:
         return ValueReference("inputs").member(name)
 
     def _value(self, name: str, value: object, comment: str) -> ValueReference:
+        """Add a named value; return the reference to it."""
         if isinstance(value, ValueReference) and value.path.startswith("values."):
             return value
         name = self._free(name)
@@ -416,6 +418,7 @@ class TaskScope:
         return self._builtin(name, keys)
 
     def _of_result(self, name: str, result: Result, keys: tuple[str | int, ...]) -> ValueReference:
+        """Return the reference to a member of a result, which only an ``ansible_module`` has."""
         if not result.module:
             msg = f"the result '{name}' is not known: its task is no ansible_module"
             raise Unconvertible(msg)

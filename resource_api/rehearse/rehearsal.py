@@ -432,6 +432,7 @@ def _repetitions(again: RunReport, calls: Sequence[RecordedCall]) -> list[Findin
 
 
 def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> Iterator[Finding]:
+    """Yield the findings about a step that acted again in the second run, each with its cause."""
     step = report.step
     if report.status != "success":
         yield finding(step, f"{report.status} in the second run: {report.error}")

@@ -99,7 +99,7 @@ class _SnapshotQueries:
         return [name for name, row in rows.items() if not _is_as_recorded(definition, self._late, name, row)]
 
     def observation(self, entry: Entry, /) -> Observation:
-        """Return what was read of an entry; a failure of its own is led by the path that is its name."""
+        """Return the observation of an entry; a failure of its own is led by the path that is its name."""
         instance = entry.definition.instance
         if instance in self._unread:
             return _UNREAD

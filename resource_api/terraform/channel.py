@@ -183,6 +183,7 @@ class Channel:
         raise CallError(code, "the program ended the connection")
 
     def _handle(self, call: _Call, event: Event) -> None:
+        """Add an event of HTTP/2 to the answer of a call. Raise ``CallError`` if the program ended it."""
         if isinstance(event, ConnectionTerminated):
             code = "UNAVAILABLE"
             raise CallError(code, "the program ended the connection")

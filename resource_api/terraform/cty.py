@@ -54,6 +54,7 @@ def to_dynamic(kind: Type, value: object) -> Message:
 
 
 def _packed(kind: Type, value: object) -> object:
+    """Return a value in the form that msgpack encodes; a dynamic one carries its type."""
     if isinstance(value, Sensitive):
         value = value.reveal()
     if value is None or value is UNKNOWN:

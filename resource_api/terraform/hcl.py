@@ -59,6 +59,7 @@ def parse(text: str) -> Block:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
+    """Yield the tokens of a lock file or CLI configuration. Raise ``ValueError`` with the line."""
     position, line = 0, 1
     while position < len(text):
         match = _TOKEN.match(text, position)
@@ -114,6 +115,7 @@ class _Parser:
         return block
 
     def _value(self) -> Any:
+        """Read a literal value: these files need no expressions."""
         token = self.token
         if token.kind == "word" and token.text in _WORDS:
             self._position += 1

@@ -208,6 +208,7 @@ def encode(message: str, values: Message) -> bytes:
 
 
 def _encode_field(field: Field, value: Any) -> bytes:
+    """Return a field of a message in the encoding of Protocol Buffers; a map is a list of pairs there."""
     if field.container == "<":
         key, member = value
         return _delimited(field.number, _delimited(1, key.encode()) + _delimited(2, encode(field.kind, member)))
@@ -222,6 +223,7 @@ def _delimited(number: int, content: bytes) -> bytes:
 
 
 def _encode_varint(number: int) -> bytes:
+    """Return an integer in groups of seven bits, the lowest first."""
     number &= _WORD
     groups = bytearray()
     while number > _BITS:
@@ -290,6 +292,7 @@ def _decode_value(kind: str, content: int | bytes) -> Any:
 
 
 def _decode_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return an integer and the position after it. Raise ``ValueError`` if it does not end."""
     number = 0
     for index, byte in enumerate(data[position : position + _LONGEST_VARINT]):
         number |= (byte & _BITS) << 7 * index

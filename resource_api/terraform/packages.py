@@ -188,6 +188,7 @@ def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -
 
 
 def _write(directory: str, member: Member) -> None:
+    """Unpack a member of a package; links are refused, because none has any."""
     path = os.path.join(directory, member.name)
     if member.kind == "directory":
         os.makedirs(path, exist_ok=True)

@@ -111,6 +111,7 @@ class PluginProcess:
         self._lines.put(None)
 
     def _pass_on(self, stream: int, line: str) -> None:
+        """Take the handshake from stdout; log every other line with its level."""
         if stream == STDOUT and not hasattr(self, "version"):
             self._lines.put(line)
             if line.count("|") >= _SEPARATORS:
@@ -219,6 +220,7 @@ class _Errors:
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        """Raise ``PluginError`` with the method's name, and with the last output of a program that ended."""
         if isinstance(error, CallError):
             printed = self._printed() if error.code == "UNAVAILABLE" else ""
             msg = f"{self._method}: {error}{printed}"

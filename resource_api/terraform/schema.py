@@ -69,6 +69,7 @@ def fields_of_resource(block: Message) -> dict[str, SchemaField]:
 
 
 def _attribute(attribute: Message) -> SchemaField:
+    """Return the field of an attribute, with the members of a nested type."""
     flags: dict[str, Any] = {
         flag: bool(attribute.get(flag)) for flag in ("required", "optional", "computed", "sensitive", "write_only")
     }
@@ -83,6 +84,7 @@ def _attribute(attribute: Message) -> SchemaField:
 
 
 def _nested_block(nested: Message) -> SchemaField:
+    """Return the field of a nested block, whose number may be bounded."""
     block, nesting = nested.get("block", {}), _NESTING[nested["nesting"]]
     members = fields_of_block(block)
     return SchemaField(
@@ -227,6 +229,7 @@ def _nested_block_document(nested: Message) -> dict[str, object]:
 
 
 def _function_document(function: Message) -> dict[str, object]:
+    """Return a function as ``terraform providers schema -json`` shows it."""
     variadic = function.get("variadic_parameter")
     return {
         **_texts(function, "summary", "description"),

@@ -101,6 +101,7 @@ class ProgramSession(BaseProvider):
         return answer
 
     def _answer(self, context: Context, method: str, **fields: object) -> Message:
+        """Call a method within the deadline, of a configured program where it needs one. Raise ``ResourceError``."""
         if method not in _UNCONFIGURED:
             self._configure(context)
         try:

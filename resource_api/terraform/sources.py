@@ -78,6 +78,7 @@ def mirrors(beside: str, environment: Mapping[str, str]) -> Iterator[Mirror]:
 
 
 def _declared(attributes: Mapping[str, Any], environment: Mapping[str, str]) -> Mirror:
+    """Return a ``filesystem_mirror`` of the CLI configuration. Raise ``ValueError`` for wrong members."""
     path, include, exclude = (attributes.get(name) or default for name, default in _MIRROR.items())
     if any(
         type(value) is not type(default)
@@ -145,6 +146,7 @@ class PackageFinder:
             raise ProgramError(str(error)) from error
 
     def _of_source(self, declared: ConfiguredProvider, *, locked: bool) -> ProviderProgram:
+        """Return the program of a provider with ``source``, unpacked into the cache and checked against the lock."""
         address, package = self._package(declared, locked=locked)
         directory = packages.unpacked(package, self._open_trusted, cache_directory(self._environment, "providers"))
         path = packages.executable(directory, address.name)
@@ -188,6 +190,7 @@ class PackageFinder:
         candidates: Sequence[Package],
         searched: Sequence[str],
     ) -> Package:
+        """Return the package of the version that the lock names. Raise ``ProgramError`` with the remedy."""
         if locked is None:
             msg = f"{self.lock_path} has no {address}; 'resource-api providers lock MANIFEST' adds it"
             raise ProgramError(msg)
@@ -205,6 +208,7 @@ class PackageFinder:
         return package
 
     def _check_hash(self, program: ProviderProgram, locked: LockedProvider) -> None:
+        """Raise ``ProgramError`` unless the unpacked package has a hash of the lock."""
         digest = lock_file.package_hash(program.directory)
         if digest not in locked.hashes:
             msg = (

@@ -144,6 +144,7 @@ def declared_values(fields: Mapping[str, SchemaField], values: Mapping[str, Any]
 
 
 def _declared_value(field: SchemaField, value: Any) -> Any:
+    """Return a value of a state file as a manifest declares it, secrets marked."""
     if value is None or field.write_only:
         return None
     if field.sensitive:

@@ -116,6 +116,7 @@ def _inputs(schema: Message) -> dict[str, Attribute]:
 
 
 def _function(schema: Message) -> Function:
+    """Return a provider's function with its parameters by name."""
     inputs = {
         attribute_name(parameter["name"]): Attribute(data_type(parameter_type), parameter.get("description", ""))
         for parameter, parameter_type in parameters(schema)
@@ -155,6 +156,7 @@ def _field_type(field: SchemaField) -> str:
 
 
 def _nested_data_type(field: SchemaField) -> str:
+    """Return the data type of a nested field as text."""
     members = field.members.values()
     parts = [
         f"{member.name if member.required else f'Optional[{member.name}]'} => {_field_type(member)}"

@@ -82,6 +82,7 @@ def example_problem(definition: TypeDefinition, examples: Examples) -> str:
 
 
 def _resource_problem(definition: TypeDefinition, fixture: str, resource: object) -> str:
+    """Return the mistake in a resource of a fixture, or an empty text."""
     if not isinstance(resource, Mapping):
         return f"'{fixture}' must be a resource, a mapping of attribute to value, not {type(resource).__name__}"
     for namevar in definition.namevars:
@@ -103,6 +104,7 @@ def similar_resources(definition: TypeDefinition, present: Mapping[str, object],
 
 
 def _names(datatype: DataType, name: object, count: int) -> list[object]:
+    """Return further valid names that resemble a name, for resources beside it."""
     near: list[object] = []
     if isinstance(name, str):
         numbers = range(2, count + 2)

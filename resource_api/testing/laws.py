@@ -56,6 +56,7 @@ def foundation(law: Callable[[Any, Harness], None]) -> Callable[[Any, Harness], 
 
     @wraps(law)
     def checked(self: object, harness: Harness) -> None:
+        """Run a law; remember its failure, so that laws that build on it are skipped."""
         try:
             law(self, harness)
         except pytest.skip.Exception:
@@ -285,6 +286,7 @@ class GetLaws(FoundationLaws):
         @settings(deadline=None, suppress_health_check=list(HealthCheck))
         @given(generated_resources(harness.definition, resources))
         def law(resource: Resource) -> None:
+            """Canonicalize twice: the second time nothing changes."""
             once = _canonicalize_or_reject(harness, resource)
             changed = sorted(once.keys() ^ resource.keys())
             assert not changed, f"canonicalize adds or drops {changed}: it must keep {resource}"
@@ -497,6 +499,7 @@ def registry_with_lag(
 
     class Lagging(provider):  # type: ignore[misc] # the author's class, known only now
         def get(self, context: object, names: Collection[Name] | None = None) -> list[Resource]:
+            """Return the rows of before a change until its lag is over."""
             arguments = [names] if "simple_get_filter" in definition.features else []
             rows = {definition.name_of(row): dict(row) for row in super().get(context, *arguments)}
             if time.monotonic() >= lag.visible_at:

@@ -139,6 +139,7 @@ class PipeConnections:
             self._watch(child)
 
     def _receive(self, child: _Child, data: bytes) -> None:
+        """Queue the events that have become complete, with their sizes."""
         events = child.channel.receive(data)
         child.incomplete += len(data)
         for number, event in enumerate(events, 1):
@@ -193,6 +194,7 @@ class _Child:
     """A process that acts as a host: its channel, this end of its pipes, and its buffers."""
 
     def __init__(self, channel: HostChannel, pid: int, descriptors: tuple[int, int, int]) -> None:
+        """Begin with the pipes of a started host process."""
         self.channel = channel
         self.pid = pid
         self.stdin, self.stdout, self.stderr = descriptors

@@ -55,6 +55,7 @@ def recorded(*, refuse: bool = False) -> Iterator[list[tuple[str, str]]]:
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
+    """Record an access to the system, and refuse it where a test says so; a hook of Python's audit events."""
     events = _recording.events
     if events is None or (event not in _READS and event not in _STARTS) or _is_uninteresting(event, arguments):
         return
@@ -79,6 +80,7 @@ def _is_uninteresting(event: str, arguments: tuple[object, ...]) -> bool:
 
 
 def _text(value: object) -> str:
+    """Return an argument of an audit event as text."""
     if isinstance(value, (list, tuple)):
         return " ".join(map(_text, value))
     if isinstance(value, socket.socket):

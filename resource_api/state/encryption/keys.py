@@ -130,6 +130,7 @@ class PassphraseKey:
         return self._ciphers[parameters]
 
     def _read_passphrase(self) -> bytes:
+        """Return the passphrase of the variable or file. Raise ``UsageError`` if it is empty."""
         passphrase = self._passphrase or (read_private_file(self._path).strip(b"\r\n") if self._path else b"")
         if not passphrase:
             msg = f"--key {self.url}: " + (

@@ -97,6 +97,7 @@ class ServerConnection:
                     raise StateError(str(error)) from error
 
     def _attempt(self, work: Callable[[Connection], T]) -> T:
+        """Do work on the connection, which is closed if it fails in the middle of a statement."""
         try:
             with self._errors():
                 return work(self._opened())
@@ -126,6 +127,7 @@ class ServerConnection:
         """Return when ``payload`` was notified on a channel, or after some seconds; behind a pooler only then."""
 
         def wait(connection: Connection) -> bool:
+            """Wait for a notification; return False at once behind a pooler, which shares sessions."""
             # A pooler has a process number of its own; to listen would concern the sessions of others.
             backend = connection.execute("SELECT pg_backend_pid()").fetchone()
             if backend != (connection.info.backend_pid,):

@@ -133,6 +133,7 @@ def take(connection: Connection, name: StackName, run: LeaseHolder, seconds: flo
 
 
 def _locked(name: StackName, holder: LeaseHolder | None, seconds: float) -> StateLocked:
+    """Return the error about a held lease: who holds it, and how long at most after a crash."""
     who = str(holder) if holder is not None else "another process holds the lock"
     error = StateLocked(
         f"state is locked: {name}: {who}; --lock-timeout waits for it; a run that was killed or cut off holds it for"

@@ -77,6 +77,7 @@ def exists(connection: Connection, url: str) -> bool:
 
 
 def _check_format(versions: list[object], url: str) -> None:
+    """Raise ``StateError`` unless the database has one format that this version reads."""
     if len(versions) != 1 or not isinstance(versions[0], int):
         msg = f"{url}: the schema {SCHEMA} is not one of resource-api; name another database"
     elif versions[0] > VERSION:

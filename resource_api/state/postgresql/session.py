@@ -157,6 +157,7 @@ class LeasedSession:
     def _write_rows(
         self, name: StackName, state: StackState, rows: CollectedRows, moves: Sequence[_Statement] = ()
     ) -> None:
+        """Write the changed rows of a stack in one statement, after deletions and moves."""
         _, body, checksum = rows.header
         parts, values = rows.statement()
         values |= {"body": body, "checksum": checksum, "lineage": state.lineage, "serial": state.serial}
@@ -183,6 +184,7 @@ class LeasedSession:
         statement = f"{_MINE.format(columns=header)}{parts} SELECT count(*) FROM mine"
 
         def work(connection: Connection) -> bool:
+            """Write if the lease is still held; return False if it is lost."""
             if not preceding:
                 return connection.execute(statement, arguments).fetchone() == (1,)
             with connection.transaction():

@@ -123,6 +123,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
         """Return the rows of a stack, or None where nothing is recorded of it."""
 
         def read(connection: Connection) -> StackRows | None:
+            """Return the rows of a stack in one snapshot, or None if it has none."""
             rows = FetchedRows.of_stack(connection, name, self._server.url)
             for header in stack_rows.headers(rows).values():
                 if header.name != name:
