@@ -469,12 +469,33 @@ class _Planner:
         assert entry is not None
         step = self.steps.get(entry.index)
         if step is not None:
-            return UNKNOWN if entry.instance in self.catalog.missing else unknowns.predicted_value(path, step)
+            return UNKNOWN if entry.instance in self.catalog.missing else self._predicted_value(path, step)
         row, failure = self.queries.observation(entry)
         if failure or not exists(row):
             msg = f"{path}: {entry.reference} does not exist and is not among the targets"
             raise ValueError(msg)
         return unknowns.value_of(path, entry.definition, effective_should(entry, row, entry.should), row)
+
+    def _predicted_value(self, path: ExpressionPath, step: Step) -> Any:
+        """Return the value of a path after a step; ``UNKNOWN`` if it has none yet and its resource is read again."""
+        try:
+            return unknowns.predicted_value(path, step)
+        except ValueError:
+            if step.action is Action.SAME and exists(step.should) and self._follows_change(step.entry.index):
+                return UNKNOWN
+            raise
+
+    def _follows_change(self, index: int) -> bool:
+        """Return whether an entry depends, at any distance, on a step that changes something."""
+        waiting, visited = [index], {index}
+        while waiting:
+            before = set(self.catalog.requires.get(waiting.pop(), ())) - visited
+            steps = [self.steps[required] for required in before if required in self.steps]
+            if any(would_change(step) and not step.is_noop(noop_run=self.options.noop) for step in steps):
+                return True
+            visited |= before
+            waiting += before
+        return False
 
     def _call(self, call: FunctionCall, inputs: Resource) -> Any:
         """Return the result of a function; ``UNKNOWN`` if it fails and an earlier step may help."""

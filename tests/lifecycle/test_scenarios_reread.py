@@ -28,6 +28,7 @@ _ATTRIBUTES = {
     "size": Attribute("Optional[Integer]"),
     "origin": Attribute("Optional[String]", kind="init_only"),
     "serial": Attribute("Optional[Integer]", kind="read_only"),
+    "facts": Attribute("Optional[Hash]", kind="read_only"),
 }
 #: Two types whose resources do more than they say; the second cannot be filtered, the third is noop'ed by a handler.
 _TYPES = {
@@ -182,6 +183,22 @@ def test_a_resource_that_an_earlier_change_makes_is_ours_and_goes_with_it(machin
     machine.apply(site)
     machine.runtime.destroy({"resources": site})
     assert machine.rows["leaf"] == {"x": {"size": size}}
+
+
+def test_a_value_that_comes_with_an_earlier_change_is_unknown_in_the_plan(machine: Machine) -> None:
+    """Its resource is read again after what it requires; without such a step a missing value is an error."""
+    machine.rows["leaf"]["x"] = {"size": 1, "facts": {}}
+    machine.effects["cause", "a"] = lambda: machine.rows["leaf"]["x"].update(facts={"port": 80})
+    leaf = {"size": 1, "require": "Cause[a]"}
+    site = {"Cause[a]": {}, "Leaf[x]": leaf, "Whole[y]": {"size": "${Leaf[x].facts.port}"}}
+    plan = machine.runtime.plan({"resources": site, "outputs": {"port": "${Leaf[x].facts.port}"}})
+    assert "size: (none) → (known after apply)" in str(plan)
+    assert "port: (none) → (known after apply)" in str(plan)
+    assert machine.apply(site).exit_code == 0
+    assert machine.rows["whole"]["y"]["size"] == 80
+    machine.rows["leaf"]["x"]["facts"] = {}
+    errors = [step.decision.error for step in machine.runtime.plan({"resources": site}).steps]
+    assert errors == ["", "", "${Leaf[x].facts.port}: there is no 'port'"]
 
 
 def test_a_late_change_notifies(machine: Machine) -> None:
