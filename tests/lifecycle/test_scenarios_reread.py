@@ -198,7 +198,7 @@ def test_a_value_that_comes_with_an_earlier_change_is_unknown_in_the_plan(machin
     assert machine.rows["whole"]["y"]["size"] == 80
     machine.rows["leaf"]["x"]["facts"] = {}
     errors = [step.decision.error for step in machine.runtime.plan({"resources": site}).steps]
-    assert errors == ["", "", "${Leaf[x].facts.port}: there is no 'port'"]
+    assert errors == ["", "", "${Leaf[x].facts.port}: there is no 'port'; it is empty"]
 
 
 def test_a_late_change_notifies(machine: Machine) -> None:
