@@ -8,9 +8,9 @@ import threading
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values.errors import DefinitionError, UnknownType, hint
+from resource_api.model.values.errors import DefinitionError, ProviderError, UnknownType, hint
 from resource_api.terraform import cty, provider, types
-from resource_api.terraform.plugin_process import PluginError, PluginProcess, start
+from resource_api.terraform.plugin_process import HandshakeError, PluginError, PluginProcess, start
 from resource_api.terraform.programs import find_all
 from resource_api.terraform.provider import Resources
 from resource_api.terraform.schema import fields_of_block, object_type
@@ -70,12 +70,15 @@ class Family:
 
     @cached_property
     def schema(self) -> Message:
-        """The schemas of the program. Raise ``DefinitionError`` where it cannot be asked."""
+        """The schemas of the program. Raise ``DefinitionError`` where it cannot be asked.
+
+        A program without a handshake is no mistake of the manifest (contract §10.14): raise ``ProviderError``.
+        """
         try:
             answer = self.process().call("schema")
         except PluginError as error:
             msg = f"the Terraform provider {self.name} ({self.path}): {error}"
-            raise DefinitionError(msg) from error
+            raise (ProviderError if isinstance(error, HandshakeError) else DefinitionError)(msg) from error
         if errors := [diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == 1]:
             msg = f"the Terraform provider {self.name} ({self.path}): {'; '.join(errors)}"
             raise DefinitionError(msg)

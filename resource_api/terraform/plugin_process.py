@@ -53,6 +53,10 @@ class PluginError(ResourceAPIError):
         self.code = code
 
 
+class HandshakeError(PluginError):
+    """The program ended, or printed no handshake within the time limit."""
+
+
 class PluginProcess:
     """A running program of a provider. Threads may call it side by side, each on a connection of its own.
 
@@ -66,7 +70,7 @@ class PluginProcess:
         variables: Mapping[str, str] = os.environ,
         client: Certificate | None = None,
     ) -> None:
-        """Start the program and read its handshake. Raise ``PluginError`` where there is none within 20 s."""
+        """Start the program and read its handshake. Raise ``HandshakeError`` where there is none within 20 s."""
         self._log = log
         self._client = client
         self._directory = tempfile.mkdtemp(prefix="resource-api-")  # mode 0700: no other user can connect
@@ -128,12 +132,12 @@ class PluginProcess:
                 line = self._lines.get(timeout=max(end - time.monotonic(), 0.001))
             except queue.Empty:
                 msg = f"has not begun within {HANDSHAKE_LIMIT:.0f} s{self._printed()}"
-                raise PluginError(msg) from None
+                raise HandshakeError(msg) from None
             if line is None:
                 exit_code = self._process.exit_code
                 ended = describe_exit(exit_code) if exit_code is not None else "ended"
                 msg = f"{ended} before its handshake{self._printed()}"
-                raise PluginError(msg)
+                raise HandshakeError(msg)
             if line.count("|") >= _SEPARATORS:
                 return parse_handshake(line)
 
