@@ -16,8 +16,10 @@ import time
 import weakref
 from collections import deque
 from email.utils import parsedate_to_datetime
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from io import BufferedReader, RawIOBase
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -34,7 +36,7 @@ from resource_api.system.filesystem.files import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-    from http.client import HTTPResponse
+    from socket import socket
     from urllib.parse import SplitResult
 
 
@@ -89,9 +91,11 @@ class ConnectionPool:
         try:
             if self._proxy is not None and self._origin.scheme == "http":
                 target, headers = f"http://{self._origin.netloc}{target}", {**headers, **self._proxy_headers()}
+            connection.sock.settimeout(self._timeout)
             connection.request(method, target, data, dict(headers))
+            connection.response_class = cast("type[HTTPResponse]", partial(_TimedResponse, end=end))
             response = connection.getresponse()
-            content = _content(response, end)
+            content = _content(response)
             response_headers = {
                 name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers
             }
@@ -154,8 +158,38 @@ def _is_quiet(connection: HTTPConnection) -> bool:
     return not poll.poll(0)
 
 
-def _content(response: HTTPResponse, end: float) -> bytes:
-    """Read an answer; a slow one must not take longer than one that does not come."""
+class _TimedStream(RawIOBase):
+    """What a socket receives until a moment: a slow answer must not take longer than one that does not come."""
+
+    def __init__(self, stream: RawIOBase, sock: socket, end: float) -> None:
+        self._stream, self._socket, self._end = stream, sock, end
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        remaining = self._end - time.monotonic()
+        if remaining <= 0:
+            msg = "the answer did not end in time"
+            raise TimeoutError(msg)
+        self._socket.settimeout(remaining)
+        return self._stream.readinto(buffer)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+class _TimedResponse(HTTPResponse):
+    """An answer whose head and content come before ``end``, by the clock of ``time.monotonic``."""
+
+    def __init__(self, sock: socket, *arguments: Any, end: float, **options: Any) -> None:
+        super().__init__(sock, *arguments, **options)
+        self.fp = BufferedReader(_TimedStream(self.fp.detach(), sock, end))
+
+
+def _content(response: HTTPResponse) -> bytes:
+    """Read an answer of limited size."""
     parts, size = [], 0
     while part := response.read1(_PART):
         parts.append(part)
@@ -163,9 +197,6 @@ def _content(response: HTTPResponse, end: float) -> bytes:
         if size > _LARGEST:
             msg = f"the answer is larger than {show_size(_LARGEST)}"
             raise ResourceError(msg)
-        if time.monotonic() > end:
-            msg = "the answer did not end in time"
-            raise TimeoutError(msg)
     if response.length:
         msg = f"the answer broke off, {response.length} bytes before its end"
         raise HTTPException(msg)

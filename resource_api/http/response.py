@@ -40,7 +40,7 @@ class Response(NamedTuple):
         try:
             return json.loads(self.text, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
-            msg = f"{self.request}: the answer is not JSON: {error}"
+            msg = f"{self.request}: the answer is not JSON: {_fault(error)}"
             raise ResourceError(msg) from None
 
     @property
@@ -82,6 +82,15 @@ class Response(NamedTuple):
         """The URL of the job that a service names in a header; empty where it names none."""
         names = (*_JOB_HEADERS, *(("Location",) if self.status == _ACCEPTED else ()))
         return next(filter(None, map(self.header, names)), "")
+
+
+def _fault(error: Exception) -> str:
+    """Return the fault of a text that is no JSON, without the words of the parser."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"a fault in line {error.lineno}, column {error.colno}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return str(error) if error.args and "is no number" in str(error) else "a number in it has too many digits"
 
 
 def _words(value: object) -> str:

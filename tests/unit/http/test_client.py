@@ -94,24 +94,27 @@ def test_nobody_waits_for_an_hour() -> None:
         http.Client(server.url).get("/x")
 
 
-def drip(listener: socket.socket) -> None:
+def drip(listener: socket.socket, begin: bytes) -> None:
     """Send a byte of an answer every 50 ms, until nobody listens."""
     connection, _ = listener.accept()
     with connection, suppress(OSError):
         connection.recv(9999)
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        connection.sendall(begin)
         while True:
             connection.sendall(b" ")
             time.sleep(0.05)
 
 
-def test_the_time_limit_of_a_request_holds_for_an_answer_that_drips() -> None:
-    """Not only for each part of it."""
+@pytest.mark.parametrize(
+    "begin", [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP"]
+)
+def test_the_time_limit_of_a_request_holds_for_an_answer_that_drips(begin: bytes) -> None:
+    """Not only for each part of it, and for its head too."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = Thread(target=drip, args=[listener])
+        thread = Thread(target=drip, args=[listener, begin])
         thread.start()
         url, began = f"http://127.0.0.1:{listener.getsockname()[1]}", time.monotonic()
-        with pytest.raises(http.RequestError, match="did not end in time"):
+        with pytest.raises(http.RequestError, match="did not end in time|timed out"):
             http.Client(url, timeout=0.4, retries=0).get("/x")
         assert time.monotonic() - began < 3
         thread.join()
@@ -220,6 +223,22 @@ def test_an_answer_that_is_no_json_is_named() -> None:
         assert server.requests[0].query == {"a": "b c"}
         with pytest.raises(ResourceError, match=r"GET http://.*/x\?a=b\+c: the answer is not JSON"):
             _ = response.body
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('{"a": 1,\n}', "a fault in line 2, column 1"),
+        ("\ufeff{}", "a fault in line 1, column 1"),
+        ("[" * 100_000, "it is nested too deep"),
+        ("9" * 5000, "a number in it has too many digits"),
+        ("[NaN]", "NaN is no number"),
+    ],
+)
+def test_the_fault_of_an_answer_is_said_without_words_of_the_parser(text: str, fault: str) -> None:
+    """And with the request."""
+    with pytest.raises(ResourceError, match=f"GET /x: the answer is not JSON: {fault}"):
+        _ = http.Response(200, {}, text, "GET /x").body
 
 
 def _numbers(count: int) -> list[dict[str, int]]:
