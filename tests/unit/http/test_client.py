@@ -114,7 +114,7 @@ def test_the_time_limit_of_a_request_holds_for_an_answer_that_drips(begin: bytes
         thread = Thread(target=drip, args=[listener, begin])
         thread.start()
         url, began = f"http://127.0.0.1:{listener.getsockname()[1]}", time.monotonic()
-        with pytest.raises(http.RequestError, match="did not end in time|timed out"):
+        with pytest.raises(http.RequestError, match=r"did not end in time|timed out"):
             http.Client(url, timeout=0.4, retries=0).get("/x")
         assert time.monotonic() - began < 3
         thread.join()
