@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, line_places, regular_expressions, validate_cmd
-from lib.sensitive import reveal
+from lib.sensitive import has_secret, reveal
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Provider(BaseProvider):
         for resource in resources:
             line = resource.get("line")
             if resource.get("match") == "" and isinstance(line, str):
-                resource["match"] = "^" + SPECIAL.sub(r"\\\g<0>", line) + "$"
+                resource["match"] = _expression(line)
             if "path" in resource:
                 resource["path"] = files.canonical_path(resource["path"])
         return resources
@@ -37,7 +37,8 @@ class Provider(BaseProvider):
         """Refuse expressions that are wrong or do not find the declared line."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         match, line = should.get("match"), _text(should.get("line"))
-        if not match:
+        # Here a secret has its wrapper, and the expression would show and record it.
+        if not match or (has_secret(should.get("line")) and match == _expression(line or "")):
             yield Problem(
                 "match", "match is needed: the line cannot be found by a text that is secret, not known or not declared"
             )
@@ -116,6 +117,11 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
                 raise ResourceError(msg)
             for number in numbers:
                 lines[number] = line
+
+
+def _expression(line: str) -> str:
+    """Return the regular expression that finds exactly a line."""
+    return "^" + SPECIAL.sub(r"\\\g<0>", line) + "$"
 
 
 def _text(value: Any) -> str | None:

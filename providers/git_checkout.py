@@ -199,6 +199,9 @@ class Provider(BaseProvider):
                 _working_copy(path).refuse_loss("--all", untracked=True)
             with files.Batch() as batch, suppress(FileNotFoundError):
                 batch.remove(old, recursive=True)
+            if mounts := sorted(mount for mount in files.mount_points() if f"{mount}/".startswith(f"{path}/")):
+                msg = f"'{mounts[0]}' is a mount point, so it cannot be removed before it is unmounted"
+                raise ResourceError(msg)
             rename(path, old.rpartition("/")[2])
         with files.Batch() as batch:
             for remains in (_aside(path, NEW), old):

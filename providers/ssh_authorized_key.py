@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites, ssh_files
-from resource_api import BaseProvider, Problem, ResourceError, files
+from lib.sensitive import reveal
+from resource_api import BaseProvider, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -41,7 +42,12 @@ class Provider(BaseProvider):
             if "type" in resource:
                 resource["type"] = ssh_files.SHORT.get(resource["type"], resource["type"])
             if resource.get("options") is not None:
-                resource["options"] = list(map(_canonical_option, resource["options"]))
+                resource["options"] = [
+                    Sensitive(_canonical_option(option.reveal()))
+                    if isinstance(option, Sensitive)
+                    else _canonical_option(option)
+                    for option in resource["options"]
+                ]
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
@@ -99,7 +105,7 @@ class Provider(BaseProvider):
         for path in dict.fromkeys(paths.values()):
             names = {(name[0], name[3]): name for name in paths if paths[name] == path}
             with suppress(OSError):
-                problems = list(_earlier_lines(path, {key: changes[name] for key, name in names.items()}))
+                problems = list(_earlier_lines(path, {key: reveal(changes[name]) for key, name in names.items()}))
                 yield from ((names[key], problem) for key, problem in problems)
         yield from prerequisites.written_in_place(paths)
 

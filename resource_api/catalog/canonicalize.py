@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes import messages, referred_values
+from resource_api.model.sealed_secrets import holds_secret
 from resource_api.model.values.errors import Problem, WrongAnswer, reason
 from resource_api.model.values.values import (
     SCALAR_TYPES,
@@ -172,7 +173,7 @@ def canonicalize(
         valid = [index for index in valid if index not in problems]
         for index, answer in zip(valid, provider.validate([canonical[index] for index in valid]), strict=True):
             if answer:
-                problems[index] = _validation_problems(answer)
+                problems[index] = _validation_problems(definition, canonical[index], answer)
     return canonical, problems
 
 
@@ -226,7 +227,7 @@ def _check_answer(
 ) -> tuple[Resource, list[Problem]]:
     """Return an answer of ``canonicalize`` completed with the unknown values, and its problems."""
     if isinstance(after, Exception):
-        return before, [Problem(None, failure("canonicalize", after), code="canonicalize")]
+        return before, _failures(definition, before, "canonicalize", after)
     if after.keys() != before.keys():
         if added := after.keys() - before.keys():
             names = ", ".join(map(repr, sorted(added, key=str)))
@@ -246,12 +247,25 @@ def failure(method: str, error: Exception) -> str:
     return str(error) if isinstance(error, WrongAnswer) else f"{method} failed: {reason(error)}"
 
 
+def _failures(
+    definition: TypeDefinition, resource: Mapping[str, object], method: str, error: Exception
+) -> list[Problem]:
+    """Return the problems of a method that raised: of the secrets in attributes that are none, where it met one."""
+    secrets = [name for name, value in resource.items() if name not in definition.sensitive and holds_secret(value)]
+    if secrets and isinstance(error, (AttributeError, TypeError)):
+        texts = {name: f"{definition.spelling(name)} cannot be or contain a secret" for name in secrets}
+        return [Problem(name, text, code=method) for name, text in texts.items()]
+    return [Problem(None, failure(method, error), code=method)]
+
+
 def first_unknown(resource: Mapping[str, object]) -> str | None:
     """Return the first attribute with an unknown value, which a provider must not return, or None."""
     return next((key for key, value in resource.items() if is_unknown(value)), None)
 
 
-def _validation_problems(answer: list[Problem] | Exception) -> list[Problem]:
+def _validation_problems(
+    definition: TypeDefinition, resource: Mapping[str, object], answer: list[Problem] | Exception
+) -> list[Problem]:
     if isinstance(answer, Exception):
-        return [Problem(None, failure("validate", answer), code="validate")]
+        return _failures(definition, resource, "validate", answer)
     return [problem._replace(code="validate" if problem.code == "invalid" else problem.code) for problem in answer]

@@ -120,6 +120,10 @@ def test_a_secret_line_makes_a_private_file(tmp_path: Path) -> None:
             "File_line[token]": {"path": f"{tmp_path}/new", "match": "^TOKEN=", "line": "TOKEN=${inputs.token}"}
         },
     }
+    for more in ({}, {"match": "^TOKEN=hunter22$"}):
+        secret = {"path": f"{tmp_path}/new", "line": "TOKEN=${inputs.token}", **more}
+        with pytest.raises(ManifestError, match="cannot be found by a text that is secret"):
+            run_manifest({**manifest, "resources": {"File_line[token]": secret}})
     report, lines = run_manifest(manifest)
     assert not reason(report)
     assert (tmp_path / "new").read_text() == "TOKEN=hunter22\n"

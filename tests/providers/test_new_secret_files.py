@@ -10,7 +10,9 @@ from typing import Final
 
 import pytest
 
+from resource_api import ManifestError, Runtime
 from resource_api.testing import rehearse
+from tests.providers.applied import REGISTRY
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 SECRET: Final = "secret-of-mine-1234"
@@ -37,6 +39,17 @@ MADE: Final = {
     "sudo_rule": (r'content: "# ${inputs.s}\n"', "/etc/sudoers.d/ra"),
     "toml_setting": ('path: /srv/toml, key: a.b, value: "${inputs.s}"', "/srv/toml"),
     "yaml_setting": ('path: /srv/yaml, key: a.b, value: {c: "${inputs.s}"}', "/srv/yaml"),
+}
+#: Attributes with lists of texts that the provider writes in one form, so that none of them can be a secret.
+PLAIN: Final = {
+    "Concat[/srv/a]": ("source", {}),
+    "Host[a]": ("host_aliases", {"ip": "192.0.2.1"}),
+    "Known_host[a@ssh-ed25519]": (
+        "host_aliases",
+        {"key": "AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1"},
+    ),
+    "Resolver[/srv/a]": ("search", {}),
+    "X509_certificate[/srv/a]": ("alt_names", {"private_key": "/srv/key"}),
 }
 #: Types that write files, and why they are not in the table.
 OTHERS: Final = {
@@ -127,3 +140,15 @@ def test_letters_of_a_mode_add_to_the_private_one(tmp_path: Path) -> None:
     )
     test = 'test "$(stat -c %a /srv/a /srv/b /srv/c | xargs)" = "640 664 600"'
     assert rehearse(manifest, tests=[test]).ok
+
+
+@pytest.mark.parametrize("title", PLAIN)
+def test_a_secret_in_a_list_is_refused_with_its_attribute(title: str) -> None:
+    """Where the provider compares texts; not by an exception of the provider, and without the secret."""
+    attribute, more = PLAIN[title]
+    inputs = {"s": {"type": "Sensitive[String]", "default": "/srv/secret-of-mine"[5 * (attribute != "source") :]}}
+    resources = {title: {**more, attribute: ["${inputs.s}"]}}
+    with pytest.raises(ManifestError) as raised:
+        Runtime(REGISTRY).validate({"inputs": inputs, "resources": resources})
+    assert f"{attribute} cannot be or contain a secret" in str(raised.value)
+    assert "secret-of-mine" not in str(raised.value)

@@ -23,7 +23,7 @@ from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
-from tests.providers.applied import converge, run, warned
+from tests.providers.applied import converge, reason, run, run_manifest, warned
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -287,6 +287,18 @@ def test_a_key_that_the_type_cannot_describe_exists(file: Path, line: str) -> No
     file.write_text(f"{line}\n")
     assert apply(a={"user": ALICE, "ensure": "absent"})["a"].action == "delete"
     assert file.read_bytes() == b""
+
+
+def test_an_option_may_be_secret(file: Path, public: dict[str, str]) -> None:
+    """Such as a variable; it is written, compared and not shown."""
+    declared = {"user": ALICE, "type": "ed25519", "key": public["ssh-ed25519"]}
+    resources = {"Ssh_authorized_key[ra-test]": {**declared, "options": ["No-PTY", 'environment="X=${inputs.s}"']}}
+    for secret in ("secret-one", "secret-two"):
+        manifest = {"inputs": {"s": {"type": "Sensitive[String]", "default": secret}}, "resources": resources}
+        report, lines = run_manifest(manifest)
+        assert (reason(report), [line for line in lines if secret in line]) == ("", [])
+        assert f'no-pty,environment="X={secret}" ssh-ed25519' in file.read_text()
+        assert run_manifest(manifest)[0].summary.unchanged == 1
 
 
 def test_a_key_without_a_user_is_refused() -> None:

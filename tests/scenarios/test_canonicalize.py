@@ -78,6 +78,19 @@ def test_an_exception_is_reported_for_one_resource(bench: Bench) -> None:
     assert bench.calls("token") == []
 
 
+def test_a_secret_that_a_check_does_not_expect_is_said_with_its_attribute(bench: Bench) -> None:
+    """Not the exception of the provider, and not the secret."""
+    bench.probe(
+        "def validate(self, context, should):\n    return [] if should['colour'].lower() else []\n"
+        "def set(self, context, changes): pass",
+        features=("validate",),
+    )
+    secret = "inputs: {p: {type: 'Sensitive[String]', default: topsecret}}\n"
+    result = bench.apply(secret + "resources:\n  Probe[a]: {colour: '${inputs.p}'}\n")
+    assert (result.code, "topsecret" in result.err) == (65, False)
+    assert "site.yaml:3:13: Probe[a]: colour cannot be or contain a secret" in result.err, result.err
+
+
 def test_the_value_is_checked_before_and_after(bench: Bench) -> None:
     """A value of another data type is refused before ``canonicalize`` and in what it returns."""
     bench.probe(
