@@ -382,7 +382,7 @@ class _EdgeBuilder:
         if target is None:
             if not self._table.is_broken(name.type):
                 names = () if self._diagnostics.many else self._table.references()
-                hint = _split(text) or nearest(str(name), map(str, names))
+                hint = _split(text) or nearest(str(name), map(str, names)) or nearest(name.type, (), "type")
                 if {"*", "?"}.intersection(name.title):
                     hint = "no title of a declared resource matches" if name.type in self._types else hint or _NO_TYPE
                 self._error(declared, word, f"{word}: unknown resource '{name}'", "unknown_resource", hint)

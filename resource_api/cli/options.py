@@ -123,6 +123,18 @@ class Path(click.ParamType[str]):
         return self._make().shell_complete(ctx, param, incomplete)
 
 
+class Number(click.FloatRange):
+    """A number within limits; click calls the type of a wrong one a "float range"."""
+
+    name = "number"
+
+
+class Integer(click.IntRange):
+    """A whole number within limits."""
+
+    name = "whole number"
+
+
 class Choice(click.Choice[str]):
     """One of a set of words; the message about another one suggests the nearest."""
 
@@ -183,7 +195,7 @@ def _targets(kind: str, _context: click.Context, _option: click.Parameter, value
 #: Kind of an option of runs → its settings for click.
 _KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "flag": {"is_flag": True},
-    "number": {"type": click.IntRange(min=1), "default": 1, "metavar": "N"},
+    "number": {"type": Integer(min=1), "default": 1, "metavar": "N"},
     "references": {"multiple": True, "shell_complete": complete("targets"), "metavar": "REF"},
     "tags": {"callback": _tags, "metavar": "T,..."},
     "strict": {"type": Choice(STRICT), "default": STRICT[0]},
@@ -193,7 +205,7 @@ _RUN_FLAGS: Final = {
     "targets": ("--target",),
     "excludes": ("--exclude",),
 }
-_POSITIVE: Final = click.FloatRange(min=0, min_open=True)
+_POSITIVE: Final = Number(min=0, min_open=True)
 _CODE: Final = Path(exists=True, file_okay=False)
 
 
@@ -266,7 +278,7 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     ),
     "at_once": _on_hosts(
         "Work on up to N hosts side by side, as --parallel does with calls on each; default: 50.",
-        type=click.IntRange(min=1),
+        type=Integer(min=1),
         default=50,
         metavar="N",
     ),
@@ -320,7 +332,7 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     "lock_timeout": _state(
         "Seconds to wait for the state's lock.",
         variable="RESOURCE_API_LOCK_TIMEOUT",
-        type=click.FloatRange(min=0),
+        type=Number(min=0),
         default=0.0,
         metavar="S",
         rare=True,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from resource_api.manifest.read import manifest_names
 from resource_api.model.report import Summary
 from resource_api.model.values.errors import Problem, nearest
 from resource_api.render import json as documents
@@ -38,6 +39,10 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
         group_name = str(error.ctx.info_name) if error.ctx and error.ctx.parent else ""
         hint = nearest(error.command_name, names, "command", group_name)
         return _usage_error(f"No such command '{error.command_name}'", hint, error.ctx)
+    if isinstance(error, click.MissingParameter) and error.param and error.param.name == "manifest":
+        manifests = ", ".join(manifest_names("."))
+        hint = f"in this directory: {manifests}" if manifests else "this directory holds none"
+        return _usage_error("Missing argument 'MANIFEST'", hint, error.ctx)
     if type(error) is click.UsageError:
         hint = next(filter(None, (nearest(word, (), "argument") for word in arguments)), "")
         return _usage_error(error.message, hint, error.ctx) if hint else error
@@ -74,10 +79,19 @@ def _advice_on_option(name: str, context: click.Context | None) -> str:
     flags = [flag for flag in flags if flag.startswith("-")]
     if f"-{name}" in flags and f"-{name}" not in NEVER_SUGGESTED:
         return f"did you mean '-{name}'?"
-    hint = nearest(name, flags, "option", str(command.name) if command else "")
+    hint = nearest(name, flags, "option", _command_name(context))
     if any(f"'{flag}'" in hint for flag in NEVER_SUGGESTED):
         return ""
     return hint or ("write options behind the command" if isinstance(command, click.Group) else "")
+
+
+def _command_name(context: click.Context | None) -> str:
+    """Return the name of the command as users write it behind the program's, such as ``agent run``."""
+    names: list[str] = []
+    while context is not None and context.parent is not None:
+        names.insert(0, str(context.command.name))
+        context = context.parent
+    return " ".join(names)
 
 
 def _usage_error(message: str, hint: str, context: click.Context | None) -> click.UsageError:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from resource_api.manifest.python_positions import current_call, source
 from resource_api.model.attribute import EVALUATED, METAPARAMETERS, RELATIONSHIPS
 from resource_api.model.values import document
+from resource_api.model.values.errors import nearest
 from resource_api.model.values.expression import Expression, ExpressionPath, Index
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, parse
 from resource_api.model.values.values import Sensitive, escape_expressions, map_leaves
@@ -157,6 +158,11 @@ class Inputs(View):
         """Return an input, or the mapping's attribute of that name."""
         return self[name] if name in self and not name.startswith("__") else super().__getattribute__(name)
 
+    def __missing__(self, name: str) -> Any:
+        """Raise ``KeyError`` with the declared inputs."""
+        msg = f"there is no input '{name}'; declared are {', '.join(sorted(self)) or 'none'}"
+        raise _MissingKeyError(msg)
+
 
 class ManifestFacts(Mapping[str, Any]):
     """Facts by name, each read at its first use: ``m.facts.os.name``."""
@@ -170,7 +176,10 @@ class ManifestFacts(Mapping[str, Any]):
         try:
             return _viewed(self._facts[name])
         except KeyError:
-            msg = f"there is no fact '{name}'; there is {', '.join(self._facts.names())}"
+            names = self._facts.names()
+            part = f"write m.facts.{name}" if name.partition(".")[0] in names else ""
+            advice = part or nearest(name, names, "fact") or f"there is {', '.join(names)}"
+            msg = f"there is no fact '{name}'; {advice}"
             raise _MissingKeyError(msg) from None
 
     def __getattr__(self, name: str) -> Any:
@@ -287,7 +296,12 @@ class ManifestApi:
         if type_name.startswith("_"):
             raise AttributeError(type_name)
 
-        def declare(title: str, attributes: Mapping[str, object] | None = None, **more: object) -> DeclaredResource:
+        def declare(
+            title: Any = ..., attributes: Mapping[str, object] | None = None, **more: object
+        ) -> DeclaredResource:
+            if title is ...:
+                msg = f"the title is missing; write m.{type_name}('TITLE', ...)"
+                raise TypeError(msg)
             return self.resource(type_name, title, attributes, **more)
 
         return declare
@@ -370,7 +384,8 @@ def _title(type_name: str, title: object) -> str:
         return title
     if type(title) is int or hasattr(title, "__fspath__"):
         return str(title)
-    msg = f"the title must be text, not {title!r:.80}; write m.resource({type_name!r}, 'TITLE', ...)"
+    many = "; a resource is one thing: write a loop" if isinstance(title, (list, tuple, set)) else ""
+    msg = f"the title must be text, not {title!r:.80}; write m.resource({type_name!r}, 'TITLE', ...){many}"
     raise TypeError(msg)
 
 
@@ -417,8 +432,7 @@ def _relation(value: object) -> Any:
 def _parts(value: object) -> tuple[str | ExpressionPath, ...]:
     _check_method(value)
     if callable(value):
-        msg = f"a manifest cannot hold a value of the type {type(value).__name__}"
-        raise TypeError(msg)
+        raise TypeError(document.type_problem(value))
     return value.expression.parts if isinstance(value, PendingValue) else (str(value),)
 
 

@@ -168,11 +168,17 @@ def _load(path: str, python: Reader | None = None, open_code: Callable[[str], in
     if _suffix(path) not in readers:
         ends = ", ".join(readers)
         msg = f"{path}: a manifest is a file that ends in {ends}; apply also takes a saved plan, whatever it is called"
-        hint = nearest(_suffix(path), readers, "suffix") or nearest_file(path, path)
+        missing = "" if os.path.exists(path) else "there is no such file"
+        hint = nearest(_suffix(path), readers, "suffix") or nearest_file(path, path) or missing
         raise UsageError(f"{msg}; {hint}" if hint else msg)
     loader = _Loader(readers, {".py": open_code} if open_code is not None else {})
     loader.load(path, path, 0, loader.roots)
     return loader
+
+
+def manifest_names(directory: str) -> list[str]:
+    """Return the names of the files of a directory that can be manifests, sorted. Raise ``OSError``."""
+    return sorted(name for name in os.listdir(directory) if _suffix(name) in {*READERS, ".py"})
 
 
 def nearest_file(path: str, written: str) -> str:
@@ -182,11 +188,11 @@ def nearest_file(path: str, written: str) -> str:
     """
     root, name = (path, "") if os.path.isdir(path) else os.path.split(path)
     try:
-        names = [name for name in os.listdir(root or ".") if _suffix(name) in {*READERS, ".py"}]
+        names = manifest_names(root or ".")
     except OSError:
         return ""
     if not name:
-        return f"name one of its files: {', '.join(sorted(names)[:_SHOWN])}" if names else "it holds no manifest"
+        return f"name one of its files: {', '.join(names[:_SHOWN])}" if names else "it holds no manifest"
     above = written.removesuffix(name)
     return "" if name in names else nearest(written, [above + name for name in names])
 
@@ -461,7 +467,7 @@ class _Copier:
             if not yaml_scalar.MIN_INTEGER <= value <= yaml_scalar.MAX_INTEGER:
                 message = "the integer does not fit 64 bits; in quotes it is a string"
         elif value is not None and not isinstance(value, Sensitive):
-            message = f"a manifest cannot hold a value of the type {type(value).__name__}"
+            message = document.type_problem(value)
         if message:
             self._add(path, "value", message)
         return value

@@ -104,7 +104,10 @@ QUOTING: Final = "a reference inside [...] or {...}, or with ': ' or ' #' in its
 _LONGEST_LINE: Final = 1000
 _WORD: Final = regex(r"(?<!\w)[A-Za-z]\w*\[")
 # A capital letter marks a reference; other texts of this form may be secrets.
-_PASTABLE: Final = regex(r"(?<![\w\"'])(?:\$\{|[A-Z][a-z0-9_]*\[)")
+_PASTABLE: Final = regex(r"(?<![\w\"':])(?:\$\{|[A-Z][a-z0-9_]*\[)")
+
+#: The title of a reference in quotes, as Puppet writes it.
+_QUOTED_TITLE: Final = regex(r"\[(['\"])(.*)\1\]\Z")
 
 
 def quoting_hint_at(document: Document, line: int) -> str:
@@ -122,7 +125,8 @@ def quoting_hint(line: str) -> str:
     pastable = [cut for cut in pastable if not any(cut != outer and cut in outer for outer in pastable)]
     if not pastable and not _WORD.search(line):
         return ""
-    return f"{QUOTING}: write {', '.join(map(quote, dict.fromkeys(pastable)))}" if pastable else QUOTING
+    plain = dict.fromkeys(_QUOTED_TITLE.sub(r"[\2]", cut) for cut in pastable)
+    return f"{QUOTING}: write {', '.join(map(quote, plain))}" if plain else QUOTING
 
 
 def first_quoting_hint(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | None, str]:

@@ -434,6 +434,9 @@ class Registry:
             hint = f"{file} is not read; rename it to {right}"
         elif file:
             hint = f"{file} is not read; it must be a Python file, {right}"
+        elif "[" in name:
+            type_name, _, title = name.partition("[")
+            hint = f"type and title are two words, as in 'resource {type_name} {title.removesuffix(']')}'"
         else:
             hint = nearest(name, [*self.names(), *self.component_names()], "type")
         return UnknownType(f"unknown type '{capitalize_type(name)}'" + (f"; {hint}" if hint else ""))

@@ -214,10 +214,10 @@ def _name(definition: TypeDefinition, row: Resource) -> Name:
         name = definition.name_of(row)
         hash(name)
     except KeyError as error:
-        msg = f"{definition.name}: get returned a resource without its namevar {error}"
+        msg = f"get returned a resource without its namevar {error}"
         raise ProviderError(msg) from None
     except TypeError:
-        msg = f"{definition.name}: get returned a namevar that cannot be one: {show(definition.name_of(row))}"
+        msg = f"get returned a namevar that cannot be one: {show(definition.name_of(row))}"
         raise ProviderError(msg) from None
     return name
 

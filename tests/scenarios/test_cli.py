@@ -60,7 +60,7 @@ def test_wrong_usage_is_64(bench: Bench, arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["plan"], "Missing argument 'MANIFEST'."),
+        (["plan"], "Missing argument 'MANIFEST'; in this directory: site.yaml"),
         (["plan", "site.yaml", "--nosuch"], "No such option '--nosuch'."),
         (["graph", "site.yaml", "--format", "png"], "Invalid value for '--format': 'png' is not one of"),
         (["history", "diff"], "Missing argument 'A'."),

@@ -67,7 +67,7 @@ def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.C
 )
 @click.option(
     "--generation",
-    type=click.IntRange(1, (1 << 63) - 1),
+    type=options.Integer(1, (1 << 63) - 1),
     metavar="N",
     help="Its number, which must grow; default: one more than that of FILE, if the files are others.",
 )

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 def _check_out(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Refuse Terraform's ``-out=FILE``, which would be a file called ``ut=FILE``."""
-    if value and value.startswith("ut="):
-        msg = f"write -o {value[3:]} or --out {value[3:]}"
+    """Refuse Terraform's ``-out=FILE`` and ``-out FILE``, which would be a file called ``ut=FILE`` or ``ut``."""
+    if value and (value == "ut" or value.startswith("ut=")):
+        file = value[3:] or "FILE"
+        msg = f"write -o {file} or --out {file}"
         raise click.BadParameter(msg)
     return value
 

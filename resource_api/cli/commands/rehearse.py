@@ -48,14 +48,14 @@ def _terminal() -> int:
 @options.rare("--destroy", is_flag=True, help="Destroy afterwards, and report what is left.")
 @click.option(
     "--orders",
-    type=click.IntRange(min=0),
+    type=options.Integer(min=0),
     default=0,
     metavar="N",
     help="Apply in N other orders too, and name the relationships that are missing.",
 )
 @click.option(
     "--kills",
-    type=click.IntRange(min=0),
+    type=options.Integer(min=0),
     default=0,
     metavar="N",
     help="Kill the run in N places; the next one must mend it.",

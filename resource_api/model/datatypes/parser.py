@@ -38,6 +38,8 @@ _UNEXPECTED: Final = {
     '"': "the quote is not closed",
     "/": "no '/' ends this pattern",
     ":": "unexpected ':'; write '=>' between a key and its type",
+    "(": "unexpected '('; parameters are in brackets, as in Array[String] or Hash[String, Integer]",
+    "<": "unexpected '<'; parameters are in brackets, as in Array[String] or Hash[String, Integer]",
 }
 _LONGEST_NUMBER: Final = 400
 

@@ -188,6 +188,22 @@ def problem(file: str, position: Position, code: str, message: str, hint: str = 
     return Problem(None, message, file=file, line=position[0], column=position[1], code=code, hint=hint)
 
 
+def type_problem(value: object) -> str:
+    """Return the problem of a Python value that no manifest can hold, with the value to write instead."""
+    name = type(value).__name__
+    if isinstance(value, type):
+        return f"a manifest cannot hold the class {value.__name__}; a data type is text, such as 'String'"
+    if isinstance(value, bytes):
+        advice = "; write the text, or m.asset(file=...)"
+    elif hasattr(value, "__iter__"):
+        advice = "; write list(...)"
+    elif hasattr(value, "__fspath__") or hasattr(value, "isoformat"):
+        advice = "; write str(...)"
+    else:
+        advice = ""
+    return f"a manifest cannot hold a value of the type {name}{advice}"
+
+
 def character_problem(value: str, *, key: bool, noun: str = "") -> str:
     """Return the problem of a string's characters or, more strictly, of a key's; "" if there is none.
 
@@ -230,7 +246,8 @@ def unknown_keys(
     """Yield a violation with the nearest allowed key for each key not in ``allowed``; ``context`` as in ``suggest``."""
     for key, value in mapping.items():
         if key not in allowed:
-            hint = nearest(key, allowed, context) or module_hint(value) or f"known are {', '.join(allowed)}"
+            advice = (nearest(key, allowed, context), module_hint(value), nearest("*", (), context))
+            hint = next(filter(None, advice), f"known are {', '.join(allowed)}")
             yield Violation((*path, key), f"unknown key {quote_key(key)}", hint, "unknown_key")
 
 

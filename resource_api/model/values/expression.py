@@ -41,6 +41,10 @@ _STACK: Final = regex(
 _SCOPES: Final = ("inputs", "values", "facts", "host", "each", "stacks")
 _IN_BRACKETS: Final = "[0], ['a.b'] or [inputs.k]"
 _WORD: Final = regex(r"[A-Za-z_]+")
+#: A scope and keys that are plain words in brackets, as Puppet and Python write them.
+_FIRST_KEY: Final = regex(rf"({_KNOWN})((?:\[['\"][A-Za-z0-9_-]+['\"]\])+)")
+_PLAIN_KEY: Final = regex(r"\[['\"]([A-Za-z0-9_-]+)['\"]\]")
+_LONGEST_EXCERPT: Final = 40
 _HEAD: Final = regex(r"[A-Za-z][a-z0-9_]*\[")
 _TAIL: Final = regex(r"\]\.([a-z_][a-z0-9_]*)")
 _REST: Final = regex(rf"({_KEYS})\}}")
@@ -150,18 +154,6 @@ def parse(text: str) -> str | Expression:
     return Expression((*parts, literal) if literal else tuple(parts))
 
 
-def _without_spaces(text: str, start: int) -> str:
-    """Return the path that starts behind ``${`` without the spaces at its ends, or "" if that is no path either."""
-    inside = text[start:].partition("}")[0]
-    path = f"${{{inside.strip()}}}"
-    if inside == inside.strip() or "${" in inside:
-        return ""
-    try:
-        return path if _path(path, 2)[1] == len(path) else ""
-    except ValueError:
-        return ""
-
-
 def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
     """Parse one path that starts behind ``${``; return it and its end."""
     if scope := _SCOPE.match(text, start):
@@ -171,31 +163,54 @@ def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
     head = _HEAD.match(text, start)
     tail = _TAIL.search(text, head.end()) if head else None
     rest = _REST.match(text, tail.end()) if tail else None
-    if head is None or tail is None or rest is None:
-        excerpt = text[start - 2 : start + 40]
-        if close := _without_spaces(text, start):
-            msg = f"'{excerpt}' is not a reference; write {close} without spaces, or $${{ for a literal ${{"
-            raise ValueError(msg)
-        word = _WORD.match(text, start)
-        if word and word[0] in _SCOPES and "[${" in text[start:].partition("}")[0]:
-            msg = f"'{excerpt}' is not a reference; a path in brackets has no braces of its own: {_IN_BRACKETS}"
-            raise ValueError(msg)
-        if word and "}" not in text[start:].partition("${")[0]:
-            msg = f"'{excerpt}' is not a reference; write the }} that it lacks, or $${{ for a literal ${{"
-            raise ValueError(msg)
-        msg = (
-            f"'{excerpt}' is not a reference; write ${{inputs.x}}, ${{values.x}}, ${{facts.x}} or"
-            " ${Type[title].attribute}, or $${ for a literal ${"
-        )
-        if word and word[0] in _SCOPES and "[" in text[start:].partition("}")[0]:
-            msg = f"'{excerpt}' is not a reference; write a key in brackets as {_IN_BRACKETS}"
-        elif word and word[0] == "stacks":
-            msg = f"'{excerpt}' is not a reference; an output of a stack is ${{stacks.NAME.outputs.x}}"
-        elif word and word[0] not in _SCOPES:
-            msg += hint(word[0], _SCOPES, "scope")
-        raise ValueError(msg)
+    if head is None or tail is None or rest is None or _FIRST_KEY.match(text, start):
+        raise ValueError(_problem(text, start))
     target = reference.parse(text[start : tail.start() + 1])
     return ExpressionPath(target, (tail[1], *_keys(rest[1]))), rest.end()
+
+
+def _problem(text: str, start: int) -> str:
+    """Return the message about a text behind ``${`` that is no path, with the correct form if it can be told."""
+    inside, brace, _ = text[start:].partition("}")
+    whole = bool(brace) and "${" not in inside and len(inside) < _LONGEST_EXCERPT
+    excerpt = f"${{{inside}}}" if whole else text[start - 2 : start + _LONGEST_EXCERPT]
+    message = f"'{excerpt}' is not a reference; "
+    if advice := _other_spelling(inside):
+        return f"{message}write {advice}, or $${{ for a literal ${{"
+    word = _WORD.match(inside)
+    if word and word[0] in _SCOPES and "[${" in inside:
+        return f"{message}a path in brackets has no braces of its own: {_IN_BRACKETS}"
+    if word and "}" not in text[start:].partition("${")[0]:
+        return f"{message}write the }} that it lacks, or $${{ for a literal ${{"
+    if word and word[0] in _SCOPES and "[" in inside:
+        return f"{message}write a key in brackets as {_IN_BRACKETS}"
+    if word and word[0] == "stacks":
+        return f"{message}an output of a stack is ${{stacks.NAME.outputs.x}}"
+    name = _WORD.match(inside.lstrip("$:"))
+    advice = hint(name[0], _SCOPES, "scope") if name and name[0] not in _SCOPES else ""
+    return (
+        f"{message}write ${{inputs.x}}, ${{values.x}}, ${{facts.x}} or"
+        f" ${{Type[title].attribute}}, or $${{ for a literal ${{{advice}"
+    )
+
+
+def _other_spelling(inside: str) -> str:
+    """Return the path that is meant by one with spaces, with a ``$`` or with its first key in brackets, or ""."""
+    if "${" in inside:
+        return ""
+    bare = inside.strip()
+    path = f"${{{_FIRST_KEY.sub(_dotted, bare.lstrip('$'))}}}"
+    try:
+        complete = path != f"${{{inside}}}" and _path(path, 2)[1] == len(path)
+    except ValueError:
+        return ""
+    note = " without spaces" if path == f"${{{bare}}}" else ""
+    return path + note if complete else ""
+
+
+def _dotted(match: Match[str]) -> str:
+    """Return a scope and its first keys with dots: ``facts['os']['family']`` → ``facts.os.family``."""
+    return match[1] + _PLAIN_KEY.sub(r".\1", match[2])
 
 
 def _keys(text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from resource_api.model.values.errors import nearest
 from resource_api.model.values.start_up import NamedTuple, regex
 
 #: How many components may be around a resource; more come from a damaged document only.
@@ -16,6 +17,13 @@ MAX_COMPONENTS: Final = 100
 TYPE_NAME: Final = regex(r"[a-z][a-z0-9_]*\Z")
 STACK_NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _STEP: Final = regex(r"\]/(?=([A-Z][a-z0-9_]*)\[)")
+#: References as Terraform and Puppet write them: ``aws_instance.web``, ``package { 'vim':``.
+_ADDRESS: Final = regex(
+    r"([a-z][a-z0-9]*_[a-z0-9_]*(?=\.)|[A-Za-z][a-z0-9_]*(?=\s*\{))"
+    r"(?:\.([\w-]+)|\s*\{\s*['\"]?([^'\":{}]+)['\"]?\s*:?)\Z"
+)
+_COLLECTOR: Final = regex(r".*?(<<?\|)")
+_SIGNS: Final = regex(r"@{1,2}")
 _QUALIFIED: Final = regex(r"[a-z][a-z0-9_]*(\$[a-z][a-z0-9_]*)*\Z")
 
 
@@ -61,7 +69,7 @@ def parse(text: str) -> Reference:
     """
     head, bracket, title = text.partition("[")
     if not bracket or title[-1:] != "]":
-        msg = f"'{text}' is not a reference; write Type[title]"
+        msg = f"'{text}' is not a reference; {_advice(text)}"
         raise ValueError(msg)
     title = title[:-1]
     name = _type_name(head)
@@ -74,12 +82,25 @@ def parse(text: str) -> Reference:
     return Reference(name, title)
 
 
+def _advice(text: str) -> str:
+    """Return the correct form of a text that is no reference; that of a word of another tool, if it is one."""
+    if advice := nearest(text, (), "module"):
+        return advice
+    if collector := _COLLECTOR.match(text):
+        return nearest(collector[1], (), "type")
+    address = _ADDRESS.match(text)
+    return f"write {capitalize_type(address[1])}[{address[2] or address[3]}]" if address else "write Type[title]"
+
+
 @lru_cache
 def _type_name(head: str) -> str:
     """Return the type at the beginning of a reference; cached, because 10,000 references name a few types."""
     name = head[:1].lower() + head[1:]
     if not TYPE_NAME.match(name):
-        msg = f"'{head}' is not the name of a type"
+        signs = _SIGNS.match(head)
+        word = signs[0] if signs else "::" if "::" in head else head
+        advice = nearest(head, (), "type") or nearest(word, (), "type")
+        msg = f"'{head}' is not the name of a type" + (f"; {advice}" if advice else "")
         raise ValueError(msg)
     return name
 

@@ -70,8 +70,7 @@ def _known(path: str, details: str) -> set[str]:
     registry = Registry.from_path()
     commands = {name: command for name in COMMANDS if (command := cli.get_command(click.Context(cli), name))}
     options = {option for item in [cli, *commands.values()] for param in item.params for option in param.opts}
-    state = commands["state"]
-    assert isinstance(state, click.Group)
+    groups = {name: group.commands for name, group in commands.items() if isinstance(group, click.Group)}
     types = [details] if path in {"attribute", "read_only"} and details else registry.names()
     attributes = {attribute for name in types for attribute in registry.type(name).attributes}
     return {
@@ -82,12 +81,13 @@ def _known(path: str, details: str) -> set[str]:
         "input": set(sections._INPUT_KEYS),
         "type": set(registry.names()),
         "option": options | {"-V", "--version", "--parallel"},
-        "command": set(state.commands) if details else set(COMMANDS),
+        "command": set(groups.get(details, COMMANDS)),
         "value": {*sections.REPLACEMENTS, *sections.LOGLEVELS, "running", "stopped", "present", "absent", "purged"}
         | {"latest", "file", "directory", "link"},
-        "scope": {"inputs", "values", "facts", "stacks"},
+        "scope": {"inputs", "values", "facts", "host", "stacks"},
         "fact": set(Facts().names()),
         "boolean": {"true", "false"},
+        "provider": set(sections._PROVIDER_KEYS),
     }.get(path, set())
 
 
