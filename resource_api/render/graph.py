@@ -41,6 +41,7 @@ def render(catalog: Catalog, form: Form) -> str:
 
 
 def _edges(catalog: Catalog) -> list[Edge]:
+    """Return the relationships of a catalog, sorted, each pair once with all its kinds."""
     refreshing = {(first, then) for then, firsts in catalog.subscribes.items() for first in firsts}
     pairs = {(first, then) for then, firsts in catalog.requires.items() for first in firsts} | refreshing
     failing = {(first, then) for then, firsts in catalog.on_failure.items() for first in firsts}

@@ -148,6 +148,7 @@ def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
     signatures: Signatures = {}
 
     def note(event: str, arguments: Any) -> None:
+        """Record the signature of a file that the interpreter opens for reading, once, and before it can change."""
         if event not in _EVENTS or not isinstance(arguments[0], (str, bytes)):
             return
         if (event != "open" or arguments[2] & os.O_ACCMODE == os.O_RDONLY) and relevant():

@@ -324,6 +324,7 @@ def evaluate(value: object, resolve: Callable[[ExpressionPath], Any]) -> Any:
 
 
 def _join(expression: Expression, resolve: Callable[[ExpressionPath], Any]) -> Any:
+    """Return the value of an expression: a single path's as it is, otherwise a text, secret if a part is."""
     parts = [resolve(part) if isinstance(part, ExpressionPath) else part for part in expression.parts]
     if len(parts) == 1:
         return parts[0]

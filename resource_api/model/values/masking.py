@@ -431,6 +431,7 @@ class Escape:
 
 
 def _backslash(escape: str) -> str:
+    """Return the text that a backslash escape stands for: of bytes in UTF-8, of code points, or a control character."""
     kind = escape[1]
     if kind == "x" and len(escape) > 3:  # noqa: PLR2004 - \x and two digits
         return _bytes(bytes.fromhex(escape.replace("\\x", "")))
