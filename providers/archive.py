@@ -95,7 +95,7 @@ class Provider(BaseProvider):
                 context.failed(path, message=files.describe_error(error, path))
 
     def _apply(self, path: str, should: Mapping[str, Any]) -> None:
-        """Unpack or remove an archive; what is not declared stays as the record has it."""
+        """Unpack or remove an archive; undeclared attributes stay as the record has them."""
         record = files.UnpackRecord.read(path)
         if should.get("ensure") == "absent":
             if record is not None:

@@ -477,7 +477,7 @@ class _Templates:
         return Sensitive(value) if secret and not isinstance(value, Sensitive) else value
 
     def _member(self, path: ExpressionPath, element: Element, *, whole: bool) -> Any:
-        """Return the member of an element that ``${each...}`` names, or None for one that only others have."""
+        """Return the member of an element that ``${each...}`` names, or None where only other elements have it."""
         first = path.keys[0]
         if first == "key" and element.key is MISSING:
             msg = f"{path}: the element [{element.number}] is neither a text nor a number, so that it has no key"
