@@ -85,8 +85,6 @@ def main(base: str, *digests: str) -> None:
     if sys.version_info < (3, 11):
         sys.exit("needs Python 3.11 or later; this is " + sys.version.split()[0])
     umask = os.umask(0o77)
-    if not base:
-        base = "/var/cache/resource-api" if os.geteuid() == 0 else os.path.expanduser("~/.cache/resource-api")
     os.makedirs(base, 0o700, exist_ok=True)
     if not safe(base):
         sys.exit(base + ": must be a directory that only its owner can open, and no link")
@@ -105,7 +103,8 @@ def main(base: str, *digests: str) -> None:
 
 
 if __name__ == "__main__":
+    base = sys.argv[1] or os.path.expanduser("~/.cache/resource-api" if os.geteuid() else "/var/cache/resource-api")
     try:
-        main(*sys.argv[1:])
+        main(base, *sys.argv[2:])
     except OSError as error:
-        sys.exit("cache: %s" % error)  # the error of a write has no file name
+        sys.exit(base + ": " + error.strerror)  # the error of a write has no file name

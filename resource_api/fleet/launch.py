@@ -49,11 +49,13 @@ fi
 newline='
 '
 reasons=
-check='import sys; sys.version_info < (3, 11) and sys.exit("this is Python " + sys.version.split()[0])'
+check='import sys; print("this is Python " + sys.version.split()[0] if sys.version_info < (3, 11) else "fits")'
 for python in python3.14 python3.13 python3.12 python3.11 python3; do
     command -v $python >/dev/null 2>&1 || continue
-    reason=$($python -I -S -c "$check" 2>&1 </dev/null) && exec $python "$@"
-    reason="exit code $?${reason:+: }$reason"
+    reason=$($python -I -S -c "$check" 2>&1 </dev/null)
+    code=$?
+    case $reason in *fits) exec $python "$@" ;; esac
+    reason="exit code $code${reason:+: }$reason"
     reasons=$reasons$(printf 'RApi-python %s %.200s' $python "${reason%%$newline*}")$newline
 done
 libc=$(getconf GNU_LIBC_VERSION 2>/dev/null) || libc=musl

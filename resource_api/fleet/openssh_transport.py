@@ -65,6 +65,7 @@ _VAGUE_LINES: Final = re.compile(
     r"|Connection (closed|reset) by UNKNOWN port \d+"
 )
 #: The reason why a key was not used, printed before the refusal.
+_CHANGED_KEY: Final = re.compile(r"Host key for ([^\s']+) has changed ")
 _KEY_TROUBLE: Final = re.compile(r"(sign_and_send_pubkey|Load key|no such identity).*")
 #: Errors after which another attempt may succeed.
 _TRANSIENT: Final = re.compile(
@@ -330,9 +331,12 @@ def _unreachable_error(host: Host, output: str) -> HostUnreachable:
     meaningful = [line for line in lines if not _VAGUE_LINES.fullmatch(line)] or lines
     last = meaningful[-1] if meaningful else "ssh has ended and said nothing"
     if "Host key verification failed." in lines:
-        trust = f"; if it is right: resource-api hosts trust {host.name}"
-        unknown = "is known for" in last and (host.address or host.name) in last
-        return unreachable(f"its host key is refused: {last}{trust if unknown else ''}")
+        advice = ""
+        if "is known for" in last and (host.address or host.name) in last:
+            advice = f"; if it is right: resource-api hosts trust {host.name}"
+        elif changed := _CHANGED_KEY.match(last):
+            advice = f"; if that is right, remove the known one: ssh-keygen -R '{changed[1]}'"
+        return unreachable(f"its host key is refused: {last}{advice}")
     trouble = next((line for line in meaningful[:-1] if _KEY_TROUBLE.fullmatch(line)), "")
     return unreachable(f"{last} ({trouble})" if trouble else last, transient=bool(_TRANSIENT.search(last)))
 

@@ -338,7 +338,7 @@ def test_a_link_is_not_followed(sent: archives.SentArchive, unpacked: Path, tmp_
     unpacked.rename(tmp_path / "elsewhere")
     unpacked.symlink_to(tmp_path / "elsewhere")
     code, reason = boot(python, tmp_path / "cache", [sent])
-    assert (code, reason.startswith("cache: [Errno 20] Not a directory: ")) == (1, True)
+    assert (code, reason) == (1, f"{tmp_path}/cache: Not a directory\n")
     assert {path.name for path in (tmp_path / "cache").iterdir()} == {unpacked.name}
 
 
@@ -348,7 +348,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(sent: archives.SentArchive, tmp_
     arguments = archives.boot_arguments([sent.digest], str(tmp_path / "cache"))
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
     result = start(python, arguments, b"%d\n%b" % (len(sent.raw), sent.raw), before=limited)
-    assert (result.returncode, result.stderr) == (1, b"cache: [Errno 27] File too large\n")
+    assert (result.returncode, result.stderr) == (1, f"{tmp_path}/cache: File too large\n".encode())
     assert list((tmp_path / "cache").iterdir()) == []
 
 

@@ -172,21 +172,23 @@ def test_the_output_of_a_login_that_ends_at_once_is_the_reason(
 
 
 def test_an_interpreter_that_does_not_run_is_passed_over(home: Path, server: Server) -> None:
-    """A shim of pyenv stands for a version that is not chosen; the next candidate runs the program."""
+    """A shim of pyenv for a version that is not chosen, or one that runs nothing: the next candidate does."""
     server.profile("127.2.0.21", _SHIM)
     messages = _run(home, _host(server, "127.2.0.21"))
     assert isinstance(messages, dict), messages
     server.profile("127.2.0.21", f"{_OLD}{_SHIM}")
     problem = str(_run(home, _host(server, "127.2.0.21")))
     assert (
-        "; tried: python3.14 (exit code 127: pyenv: python3.14: command not found), python3 (exit code 1): " in problem
+        "; tried: python3.14 (exit code 127: pyenv: python3.14: command not found), python3.13 (exit code 0), python3"
+        " (exit code 1): " in problem
     )
 
 
 #: A shim of pyenv, first in the path.
 _SHIM: Final = """mkdir -p $HOME/bin
 printf '#!/bin/sh\\necho pyenv: python3.14: command not found >&2\\nexit 127\\n' >$HOME/bin/python3.14
-chmod 755 $HOME/bin/python3.14
+printf '#!/bin/sh\\n' >$HOME/bin/python3.13
+chmod 755 $HOME/bin/python3.14 $HOME/bin/python3.13
 PATH=$HOME/bin:$PATH
 """
 #: A host with programs, but without an interpreter that is new enough.

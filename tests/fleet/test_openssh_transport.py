@@ -76,10 +76,11 @@ def test_an_unknown_host_key_is_refused_whatever_the_configuration_says(line: st
 
 
 def test_a_host_key_that_has_changed_is_refused(home: Path, server: Server) -> None:
-    """Nothing is said of trusting it."""
+    """It is named as ssh-keygen removes it; nothing is said of trusting it."""
     key = (server.keys / "stranger.pub").read_text(encoding="ascii")
     (home / ".ssh" / "known_hosts").write_text(f"[127.*]:{server.port} {key}", encoding="ascii")
-    with pytest.raises(HostUnreachable, match=r"its host key is refused: Host key for .* has changed and .*ing\.$"):
+    advice = rf"; if that is right, remove the known one: ssh-keygen -R '\[127\.9\.0\.2\]:{server.port}'$"
+    with pytest.raises(HostUnreachable, match=rf"its host key is refused: Host key for .* has changed and .*{advice}"):
         _said(home, _host(server, "127.9.0.2"))
 
 
