@@ -103,8 +103,9 @@ def main(base: str, *digests: str) -> None:
 
 
 if __name__ == "__main__":
-    base = sys.argv[1] or os.path.expanduser("~/.cache/resource-api" if os.geteuid() else "/var/cache/resource-api")
+    base, *digests = sys.argv[1:]
+    base = base or os.path.expanduser("~/.cache/resource-api" if os.geteuid() else "/var/cache/resource-api")
     try:
-        main(base, *sys.argv[2:])
+        main(base, *digests)
     except OSError as error:
-        sys.exit(base + ": " + error.strerror)  # the error of a write has no file name
+        sys.exit(base + ": %s" % error.strerror)  # the error of a write has no file name
