@@ -22,6 +22,7 @@ from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 from tests.bundled import directory_of_nobody
 from tests.http_server import serving
+from tests.namespaces import bind, private_mounts
 from tests.providers.applied import REGISTRY, reason, run, warned
 from tests.providers.parts_of_files import WholeFiles
 
@@ -156,6 +157,19 @@ def test_a_history_can_be_cut(tmp_path: Path, source: Path) -> None:
         report, _ = run({f"Git_checkout[{tmp_path}/app]": {**declared, "revision": revision}})
         assert reason(report) == ""
         assert git(tmp_path / "app", "rev-list", "HEAD") == head
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_checkout_with_a_mount_inside_stays_where_it_is(tmp_path: Path, source: Path) -> None:
+    """It is not moved aside first."""
+    app = tmp_path / "app"
+    run({f"Git_checkout[{app}]": {"source": str(source), "revision": "main"}})
+    (app / "data").mkdir()
+    with private_mounts():
+        bind(tmp_path, str(app / "data"))
+        error = reason(run({f"Git_checkout[{app}]": {"ensure": "absent", "force": True}})[0])
+        assert error == f"'{app}/data' is a mount point, so it cannot be removed before it is unmounted"
+        assert (app / "name").exists()
 
 
 def test_local_work_is_not_lost(tmp_path: Path, source: Path) -> None:

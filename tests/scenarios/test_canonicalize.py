@@ -88,7 +88,7 @@ def test_a_secret_that_a_check_does_not_expect_is_said_with_its_attribute(bench:
     secret = "inputs: {p: {type: 'Sensitive[String]', default: topsecret}}\n"
     result = bench.apply(secret + "resources:\n  Probe[a]: {colour: '${inputs.p}'}\n")
     assert (result.code, "topsecret" in result.err) == (65, False)
-    assert "site.yaml:3:13: Probe[a]: colour cannot be or contain a secret" in result.err, result.err
+    assert "site.yaml:3:14: Probe[a]: colour cannot be or contain a secret" in result.err, result.err
 
 
 def test_the_value_is_checked_before_and_after(bench: Bench) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -220,7 +220,8 @@ def test_values_that_grow_without_end_are_refused_soon(bench: Bench) -> None:
         f"w{n}": {"invoke": "std.concat", "with": {"lists": [[[f"${{values.w{n - 1}}}"]]]}} for n in range(1, 1000)
     }
     for values in ({"v0": ["x"], **double}, {"w0": ["x"], **nested}):
-        began = time.monotonic()
+        began = sum(os.times()[:4])
         refused = bench.run("validate", bench.write("site.json", json.dumps({"project": "p", "values": values})))
-        assert (refused.code, time.monotonic() - began < 80) == (65, True), refused.err
+        # Processor time, of child processes too: a busy machine is no reason.
+        assert (refused.code, sum(os.times()[:4]) - began < 15) == (65, True), refused.err
         assert "expands beyond the limit" in refused.err or "is nested deeper than 100" in refused.err
