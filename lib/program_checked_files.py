@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lib import whole_directory
+from lib import file_parts, whole_directory
 from lib.sensitive import new_mode, reveal
 from resource_api import Change, ResourceError, files
 
@@ -34,16 +34,22 @@ def ended(text: str) -> str:
     return text if text.endswith("\n") else f"{text}\n"
 
 
-def read_rows(context: Context, directory: str, names: Collection[str]) -> Iterator[Resource]:
-    """Yield the files of ``names`` that exist; one that cannot be read, such as a link, fails its name."""
-    for name in names:
+def read_rows(
+    context: Context, directory: str, names: Collection[str] | None, listed: Collection[str] = ()
+) -> Iterator[Resource]:
+    """Yield the files of ``names``, or of those ``listed``, that exist.
+
+    One that cannot be read, such as a link, fails its name, in a listing it is a warning.
+    """
+    for name in listed if names is None else names:
         path = f"{directory}/{name}"
         try:
             content = ended(files.read(path, LARGEST).decode("utf-8", "replace"))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            context.failed(name, message=_describe(path, error))
+            reason = _describe(path, error)
+            file_parts.report_unreadable(context, [name], reason if names is not None else f"{path}: {reason}", names)
             continue
         yield {"ensure": "present", "name": name, "content": content}
 

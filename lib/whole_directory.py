@@ -152,7 +152,11 @@ class WholeDirectory(NamedTuple):
 
     def _main(self, copy: Copy) -> bytes:
         """Return a main file that reads the copy, also where the present one does not read the directory."""
-        text = files.read_lines(self.main).content.decode("utf-8", "surrogateescape")
+        try:
+            text = files.read_lines(self.main).content.decode("utf-8", "surrogateescape")
+        except OSError as error:
+            msg = f"{self.main}: {files.describe_error(error, self.main)}"
+            raise ResourceError(msg) from error
         changed = re.sub(re.escape(self.path) + END, copy.directory, text)
         if self.include and copy.directory not in changed:
             changed = f"{text}\n{self.include.format(copy.directory)}\n"

@@ -47,7 +47,7 @@ class Provider(BaseProvider):
             yield from program_checked_files.read_rows(context, DIRECTORY, names)
         elif os.path.isdir(DIRECTORY):  # noqa: PTH112 - a text
             listed = sorted(filter(NAME.fullmatch, os.listdir(DIRECTORY)))  # noqa: PTH208 - as above
-            yield from context.accepted(list(program_checked_files.read_rows(context, DIRECTORY, listed)))
+            yield from context.accepted(list(program_checked_files.read_rows(context, DIRECTORY, None, listed)))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Verify all rules as they will be, also those of packages, and write each file."""
@@ -83,19 +83,17 @@ class Provider(BaseProvider):
 def _later_duplicates(copy: Copy) -> Iterator[str]:
     """Yield the logs that two files name, of which one has a pattern: logrotate finds them once such a log exists."""
     read = [Path(copy.main), *(path for path in listing.matching(copy.directory) if NAME.fullmatch(path.name))]
-    patterns = [
-        (path, text)
-        for path in read
-        for text in _patterns(files.read(os.path.realpath(path), program_checked_files.LARGEST))
-    ]
+    patterns = [(path, text) for path in read for text in _patterns(os.path.realpath(path))]
     for (path, text), (second, pattern) in permutations(patterns, 2):
         if path != second and text != pattern and not os.path.lexists(text) and _is_match(text, pattern):
             yield f"{path}: duplicate log entry for {text}, which {second} rotates as {pattern}"
 
 
-def _patterns(content: bytes) -> Iterator[str]:
-    """Yield the paths of logs that a file names, outside of blocks and scripts."""
-    depth, script = 0, False
+def _patterns(path: str) -> Iterator[str]:
+    """Yield the paths of logs that a file names, outside of blocks and scripts; none of one that cannot be read."""
+    depth, script, content = 0, False, b""
+    with suppress(OSError):
+        content = files.read(path, program_checked_files.LARGEST)
     for line in content.decode("utf-8", "surrogateescape").splitlines():
         word = line.strip()
         if script or word in SCRIPTS:

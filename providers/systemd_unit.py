@@ -49,8 +49,9 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the files in ``names``, or all in the directory; a link fails its name."""
-        listed = _listed() if names is None else names
-        rows_by_name = {row["name"]: row for row in program_checked_files.read_rows(context, DIRECTORY, listed)}
+        listed = _listed() if names is None else ()
+        read = program_checked_files.read_rows(context, DIRECTORY, names, listed)
+        rows_by_name = {row["name"]: row for row in read}
         outdated = self._outdated(rows_by_name)
         rows = [{**row, "outdated": _unit(name) in outdated} for name, row in rows_by_name.items()]
         yield from context.accepted(rows) if names is None else rows

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api import ManifestError
+from resource_api import ManifestError, Runtime
+from resource_api.system.log import ForwardedLog
 from resource_api.testing import ProviderCompliance
-from tests.providers.applied import reason, run, warned
+from tests.providers.applied import REGISTRY, reason, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,10 +129,20 @@ def test_what_a_killed_run_has_left_is_removed() -> None:
 
 
 def test_a_link_is_left_alone() -> None:
-    """It belongs to who made it."""
+    """It belongs to who made it; neither it nor a directory disturbs a listing or another rule."""
     (PLACE / "ra-link").symlink_to("/srv/rule")
+    (PLACE / "ra-directory").mkdir()
     assert reason(run({"Logrotate_rule[ra-link]": {"content": RULE}})[0]) == "it is a link to /srv/rule"
-    (PLACE / "ra-link").unlink()
+    lines: list[str] = []
+    listed = Runtime(REGISTRY, log=ForwardedLog("warning", lambda event: lines.append(event.text))).resources(
+        "logrotate_rule"
+    )
+    assert not {"ra-link", "ra-directory"} & {row["name"] for row in listed}
+    assert lines == [f"{PLACE}/ra-directory: not a regular file", f"{PLACE}/ra-link: it is a link to /srv/rule"]
+    assert run({"Logrotate_rule[ra-test]": {"content": RULE}})[0].summary.created == 1
+    for path in (PLACE / "ra-link", PLACE / "ra-test"):
+        path.unlink()
+    (PLACE / "ra-directory").rmdir()
 
 
 @pytest.mark.parametrize(
