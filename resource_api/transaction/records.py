@@ -69,7 +69,8 @@ class Records:
         before = plan.prior.records.get(entry.index)
         failed = run.status in (Status.FAILED, Status.SKIPPED)
         unconfirmed = run.result.unconfirmed
-        if failed and before is None and not (exists(run.is_) or unconfirmed):
+        was_run = run.status is Status.FAILED and _was_run(run)
+        if failed and before is None and not (exists(run.is_) or unconfirmed or was_run):
             return None
         if run.status is Status.SKIPPED and run.is_ == run.step.is_:
             return before._replace(status="tainted") if before and has_transient_reason(run.step) else before

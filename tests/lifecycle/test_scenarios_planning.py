@@ -287,6 +287,17 @@ def test_a_type_that_stays_unreadable_fails_alone(bench: Bench) -> None:
     assert acted(report) == {"Engine[e]": ("update", "failed"), "Thing[a]": ("create", "success")}
 
 
+def test_a_first_run_that_failed_is_repeated_even_if_it_is_not_due(bench: Bench) -> None:
+    """It may have done half of its work, so that nothing seems to be left to do."""
+    bench.world.trouble = {("job", "j"): "raise"}
+    assert bench.apply({"Job[j]": {}}).exit_code == 1
+    bench.world.trouble = {}
+    bench.world.undue.add("j")
+    assert "~ Job[j] (left partial)" in str(bench.plan({"Job[j]": {}}))
+    assert acted(bench.apply({"Job[j]": {}})) == {"Job[j]": ("run", "success")}
+    assert acted(bench.apply({"Job[j]": {}})) == {}
+
+
 def test_the_last_run_of_an_imperative_resource_is_recorded(bench: Bench) -> None:
     """Its time, for a change or a refresh, and its failure; a resource that is not due keeps the former time."""
 
