@@ -118,11 +118,12 @@ class EntryBuilder:
         entry.written = self._declared_values(entry, manifest.defaults_of(declaration) if manifest.defaults else {})
 
     def _report_duplicate(self, declared: Entry | ComponentInstance, first: Entry | ComponentInstance) -> None:
-        message = f"declared twice; first at {self._diagnostics.location(first)}"
+        message, hint = f"declared twice; first at {self._diagnostics.location(first)}", ""
         element, former = declared.declaration.element, first.declaration.element
         if element is not None and former is not None and element.number > former.number:
             message = f"two elements have this title, [{former.number}] and [{element.number}]"
-        self._diagnostics.resource_error(declared, None, message, "duplicate")
+            hint = "write into the title what differs, such as ${each.key} or ${each.index}"
+        self._diagnostics.resource_error(declared, None, message, "duplicate", hint)
 
     def _add_component(self, component: ComponentInstance, loaded: LoadedComponent, manifest: Manifest) -> None:
         """Add the entries of a component; references to an invalid component's resources are not reported."""

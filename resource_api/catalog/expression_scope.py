@@ -511,7 +511,11 @@ class NameEvaluator:
         """Return the evaluated value of a metaparameter, or None for an invalid one, which is reported."""
         before = len(self._diagnostics.problems)
         value = self._part(declared, (key,), written)
-        for violation in () if value is None or value is _INVALID else violations(key, value):
+        known = value is not None and value is not _INVALID
+        reported = len(self._diagnostics.problems) > before
+        for violation in violations(key, value) if known else ():
+            if reported and violation.path == (key,):
+                continue  # it lacks a part that is invalid
             source, part = (value_at(side, violation.path[1:]) for side in (written, value))
             silent = part is source or violation.code == "unknown_key" or _takes_text(violation.path)
             is_ = "" if silent else f"; {source} is {expression.kind_of(part)}"

@@ -7,6 +7,7 @@ as written. A declaration that is left out is kept with the reason (contract §1
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -151,10 +152,9 @@ class DeclarationMaker:
                 self._table.incomplete.add(declared.type)
                 return None
             return list(_elements(value))
-        except ConditionError as error:
-            self._error(declared, "for_each", error)
         except ValueError as error:
-            self._error(declared, "for_each", ConditionError(str(error)))
+            cause = error if isinstance(error, ConditionError) else ConditionError(str(error))
+            self._error(declared, "for_each", _explain_each(written) or cause)
         return None
 
     def _repeated(
@@ -176,7 +176,8 @@ class DeclarationMaker:
                 if error.attribute in wrong:
                     continue
                 wrong.add(error.attribute)
-                self._error(declared._replace(derivation=Derivation(element)), error.attribute, error.cause)
+                part = error.cause.path if isinstance(error.cause, ConditionError) else ()
+                self._error(declared._replace(derivation=Derivation(element)), error.attribute, error.cause, *part)
             except ConditionError as error:
                 self._error(declared._replace(derivation=Derivation(element)), "when", error, *error.path)
             else:
@@ -511,6 +512,15 @@ def _parsed(leaf: Any) -> Any:
     return parsed if isinstance(parsed, Expression) else leaf
 
 
+def _explain_each(written: object) -> ConditionError | None:
+    """Return the error of a collection that depends on its own elements, or None for any other."""
+    with suppress(ValueError):
+        if any(path.root == "each" for path in expression.find_paths(written)):
+            msg = "a collection cannot depend on each, which is one of its own elements"
+            return ConditionError(msg, (), "use inputs, facts, and values that are made of them alone")
+    return None
+
+
 def _part(element: Element, name: str) -> Any:
     return element[conditions.ELEMENT_KEYS.index(name)]
 
@@ -524,7 +534,14 @@ def _has(element: Element, path: ExpressionPath) -> bool:
 
 
 def _metaparameter(name: str, value: object) -> Any:
-    """Return a metaparameter whose expressions are texts again, as they are evaluated like written ones."""
+    """Return a metaparameter whose expressions are texts again, as they are evaluated like written ones.
+
+    Raise ``ConditionError`` for one that holds a secret.
+    """
+    if is_secret(value):
+        path = next(path for path, leaf in leaves(value) if isinstance(leaf, Sensitive))
+        msg = f"{name}: its value is sensitive, and a metaparameter is shown and recorded"
+        raise ConditionError(msg, path, "use what is no secret")
 
     def text(leaf: object) -> Any:
         return expression.text_of(leaf) if name in _TEXTS and type(leaf) in {int, bool} else leaf
