@@ -255,6 +255,8 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
     )
 
 
+#: The most relationships by references with wildcards: each takes a microsecond and 200 bytes.
+_MOST_BY_WILDCARDS: Final = 2_000_000
 _NO_TYPE: Final = "no resource of that type is declared"
 #: Metaparameter → whether its target comes first, and whether it refreshes.
 _RELATIONSHIPS: Final = {
@@ -280,6 +282,8 @@ class _EdgeBuilder:
         self.failure_handlers: list[Entry] = []
         #: Reference with wildcards → the resources that it names.
         self._matched: dict[Reference, list[Entry]] = {}
+        #: The number of relationships that wildcards have made.
+        self._by_wildcards = 0
         #: Reference as text → its resources. Many resources have relationships to the same few.
         self._resolved: dict[str, Sequence[Entry]] = {}
         #: The same for automatic relationships: (type, titles) → resources.
@@ -402,12 +406,24 @@ class _EdgeBuilder:
             self._matched[name] = matching_entries(name, self._table.entries)
         if entries := self._matched[name]:
             subjects = declared.members if isinstance(declared, ComponentInstance) else [declared]
+            if self._is_beyond_limit(declared, word, name, len(entries) * len(subjects)):
+                return ()
             return [entry for entry in entries if entry not in subjects]
         without = self._table.left_out.declarations() + self._table.empty
         if all(declaration.type != name.type for declaration in without):
             return None
         self.notes.append(f"{declared.reference}: {word}: nothing that is declared matches {name}")
         return ()
+
+    def _is_beyond_limit(self, declared: Entry | ComponentInstance, word: str, name: Reference, count: int) -> bool:
+        """Return whether ``count`` further relationships by wildcards are too many, which is reported once."""
+        before = self._by_wildcards
+        self._by_wildcards += count
+        if before <= _MOST_BY_WILDCARDS < self._by_wildcards:
+            message = f"{word}: {name} and the wildcards before it make more than {_MOST_BY_WILDCARDS:,} relationships"
+            advice = "let one resource require them, and the others that one"
+            self._error(declared, word, message, "reference", advice)
+        return self._by_wildcards > _MOST_BY_WILDCARDS
 
     def _by_title(self, title: str, declared: Entry | ComponentInstance) -> str:
         """Return the hint with the resources of a title, for a reference without its type."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from resource_api.model.entry import ComponentInstance, Entry
 
 _MANY: Final = 100
+#: The most elements of one ``for_each`` for which errors of one kind at one position are shown.
+_SHOWN: Final = 5
 
 
 class Diagnostics:
@@ -35,13 +37,24 @@ class Diagnostics:
         self._of_defaults: set[tuple[str, str, str | None, str]] = set()
         self._of_elements: set[tuple[str, str, str | None, str]] = set()
         self._repeated: set[int] = set()
+        #: Position and code → the indices of the errors of elements there.
+        self._by_position: dict[tuple[str, int, int, str], list[int]] = {}
         #: Entry's index → the attributes that are the suggestions for its unknown ones.
         self._suggested: dict[int, set[str]] = {}
 
     @property
     def distinct(self) -> list[Problem]:
-        """All problems and warnings; a problem of a default only for the first resource that inherits it."""
-        return [*(problem for at, problem in enumerate(self.problems) if at not in self._repeated), *self.warnings]
+        """All problems and warnings, those of a default for the first resource that inherits it.
+
+        Of errors of one kind at one position, those of the first elements of ``for_each``, and the number of the rest.
+        """
+        problems, hidden = list(self.problems), set(self._repeated)
+        for indices in self._by_position.values():
+            if rest := indices[_SHOWN:]:
+                last = problems[indices[_SHOWN - 1]]
+                problems[indices[_SHOWN - 1]] = last._replace(message=f"{last.message[:-1]}, and {len(rest):,} more)")
+                hidden.update(rest)
+        return [*(problem for at, problem in enumerate(problems) if at not in hidden), *self.warnings]
 
     @property
     def many(self) -> bool:
@@ -99,6 +112,9 @@ class Diagnostics:
             key = declared.file, declared.key, problem.attribute, problem.message
             if key in self._of_elements:
                 self._repeated.add(len(self.problems))
+            else:
+                position = problem.file, problem.line, problem.column, problem.code
+                self._by_position.setdefault(position, []).append(len(self.problems))
             self._of_elements.add(key)
             problem = problem._replace(message=f"{problem.message} ({element.origin})")
         self.problems.append(problem)

@@ -47,7 +47,10 @@ def order(count: int, edges: Iterable[Edge]) -> Order:
         if not stuck:
             return Order(sequence, remaining, yielded=yielded)
         cycles = _cycles(stuck, remaining)
-        yielding = {edge for cycle in cycles for edge in _contradicted(cycle, remaining)}
+        between: dict[tuple[int, int], list[Edge]] = {}
+        for edge in remaining:
+            between.setdefault((edge.first, edge.then), []).append(edge)
+        yielding = {edge for cycle in cycles for edge in _contradicted(cycle, between)}
         if not yielding:
             return Order((), remaining, cycles=cycles, yielded=yielded)
         yielded += [edge for edge in remaining if edge in yielding]
@@ -99,10 +102,12 @@ def _cycles(stuck: set[int], edges: Iterable[Edge]) -> list[list[int]]:
     return cycles
 
 
-def _contradicted(cycle: Sequence[int], edges: Sequence[Edge]) -> list[Edge]:
-    """Return the automatic edges of a cycle that explicit ones contradict; none if all are automatic."""
-    steps = set(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
-    inside = [edge for edge in edges if (edge.first, edge.then) in steps]
+def _contradicted(cycle: Sequence[int], between: Mapping[tuple[int, int], Sequence[Edge]]) -> list[Edge]:
+    """Return the automatic edges of a cycle that explicit ones contradict; none if all are automatic.
+
+    ``between`` has the edges by their two ends.
+    """
+    inside = [edge for step in zip(cycle, [*cycle[1:], cycle[0]], strict=True) for edge in between.get(step, ())]
     explicit = {(edge.first, edge.then) for edge in inside if not edge.automatic}
     return [edge for edge in inside if edge.automatic and (edge.first, edge.then) not in explicit] if explicit else []
 

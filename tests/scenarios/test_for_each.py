@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -50,6 +50,55 @@ def test_each_element_makes_a_resource(bench: Bench) -> None:
     }
     assert bob["parts"] == ["1", "of bob"]
     assert "colour" not in bob
+
+
+_MANY: Final = {f"k{number}": {"size": number} for number in range(3000)}
+
+
+@pytest.mark.parametrize(
+    ("written", "lines"),
+    [
+        (
+            "require: 'Widget[u-${each.key}]'",
+            [
+                f"Widget[u-k{number}]: dependency cycle: Widget[u-k{number}] => Widget[u-k{number}]"
+                for number in range(5)
+            ],
+        ),
+        ("provider: '${each.key}'", [f"Widget[u-k{number}]: unknown provider 'k{number}'" for number in range(5)]),
+        ("size: '${each.key}'", ["Widget[u-k0]: size must be an integer"]),
+        (
+            "require: 'Widget[q-${each.key}]'",
+            [f"require: unknown resource 'Widget[q-k{number}]'" for number in range(5)],
+        ),
+        ("colour: '${each.value.color}'", ["Widget[u-${each.key}]: ${each.value.color}: there is no 'color'"]),
+    ],
+)
+def test_a_mistake_of_thousands_of_elements_is_told_for_the_first(bench: Bench, written: str, lines: list[str]) -> None:
+    """And the number of the rest; ends soon."""
+    bench.write("in.json", json.dumps({"all": _MANY}))
+    site = (
+        f"inputs: {{all: {{}}}}\nresources:\n  'Widget[u-${{each.key}}]': {{for_each: '${{inputs.all}}', {written}}}\n"
+    )
+    result = _run(bench, "validate", site, "--inputs", "in.json")
+    problems = [line for line in result.err.splitlines() if line.startswith("site.yaml:")]
+    assert (result.code, len(problems)) == (65, len(lines)), result.err
+    assert all(line in problem for line, problem in zip(lines, problems, strict=True)), problems
+    if len(lines) > 1:
+        assert "(from for_each, key 'k4', and 2,995 more)" in problems[-1]
+
+
+def test_wildcards_between_thousands_of_resources_are_an_error(bench: Bench) -> None:
+    """They would take all memory; it names the remedy, once."""
+    bench.write("in.json", json.dumps({"all": _MANY}))
+    body = "'Widget[v-${each.key}]': {for_each: '${inputs.all}', require: 'Widget[u-*]'}"
+    site = (
+        f"inputs: {{all: {{}}}}\nresources:\n  'Widget[u-${{each.key}}]': {{for_each: '${{inputs.all}}'}}\n  {body}\n"
+    )
+    result = _run(bench, "validate", site, "--inputs", "in.json")
+    (problem,) = [line for line in result.err.splitlines() if line.startswith("site.yaml:")]
+    assert "require: Widget[u-*] and the wildcards before it make more than 2,000,000 relationships" in problem
+    assert problem.endswith("; let one resource require them, and the others that one")
 
 
 def test_plan_and_graph_name_the_element(bench: Bench) -> None:
