@@ -161,6 +161,9 @@ class ServerConnection:
         except errors.InsufficientPrivilege as error:
             msg = f"{self.url}: the role '{self.role}' may not do that: {_message(error)}; docs/teams.md lists rights"
             raise StateError(msg) from error
+        except errors.ReadOnlySqlTransaction as error:
+            msg = f"{self.url}: the server takes no writes, as a standby: {_message(error)}; name the one that does"
+            raise StateError(msg) from error
         except psycopg.Error as error:
             failure = f"{self.url}: state cannot be used: {_message(error)}"
             was_open = self._connection is not None

@@ -501,6 +501,13 @@ class TestWrongDatabase:
                 store.claim(WEB, 0)
         server.sql("DROP OWNED BY ra_guest", database)
 
+    def test_a_server_that_takes_no_writes(self, server: Server, url: str) -> None:
+        """A standby, or one after a failover, is named as such, and can be read."""
+        self._use(url)
+        server.sql(f"ALTER DATABASE {url.rpartition('/')[2]} SET default_transaction_read_only = on")
+        assert "the server takes no writes, as a standby: cannot execute UPDATE in a read-only" in self.error(url)
+        assert PostgresqlStore(url).load(WEB).records
+
     def test_a_newer_format(self, server: Server, url: str) -> None:
         """Both versions are named; reading and writing are refused."""
         self._use(url)
