@@ -58,9 +58,14 @@ help:
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable .
 	@touch $@
 
-.venv/.test: setup.cfg pyproject.toml | .venv/bin/python
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+# Most modules of what the tests need are never imported, so none is compiled before it is.
+.venv/.quick: setup.cfg pyproject.toml | .venv/bin/python
+	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --editable '.[tests]'
 	@touch $@ .venv/.run
+
+.venv/.test: setup.cfg pyproject.toml | .venv/bin/python
+	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --editable '.[dev]'
+	@touch $@ .venv/.quick .venv/.run
 
 run: .venv/.run
 	@if [ -n '$(DIR)' ]; then directory='$(DIR)'; mkdir -p "$$directory"; directory=$$(cd "$$directory" && pwd); \
@@ -111,8 +116,8 @@ bench-peers: .venv/.run
 fuzz: .venv/.fuzz
 	@$(BIN)/python -m tests.fuzz --seconds '$(SECONDS)' $(if $(TARGET),--target '$(TARGET)')
 
-quick: .venv/.test
-	@$(BIN)/python -m tests.batches --sampled tests/unit tests/lifecycle -- -m 'not process' $(PYTEST_ARGS)
+quick: .venv/.quick
+	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m tests.batches --quick tests/unit tests/lifecycle -- -m 'not process' $(PYTEST_ARGS)
 
 # Its tests are run by `make lint`.
 LINTED := --ignore tests/test_layout.py

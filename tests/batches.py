@@ -45,9 +45,10 @@ _COUNTED: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
 class Hooks:
     """What pytest does in a batch beside what it does otherwise."""
 
-    def __init__(self, seed: int | None, costs: str | None = None) -> None:
+    def __init__(self, seed: int | None, costs: str | None = None, *, quick: bool = False) -> None:
         """Run the sample ``seed`` of the tests, or all of them; write the processor time of each to a file."""
         self._seed = seed
+        self._quick = quick
         self._costs = costs
 
     @pytest.hookimpl(wrapper=True)
@@ -63,7 +64,7 @@ class Hooks:
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out what is not in the sample."""
         if self._seed is not None:
-            items[:], left_out = sampling.sample(items, self._seed)
+            items[:], left_out = sampling.sample(items, self._seed, quick=self._quick)
             config.hook.pytest_deselected(items=left_out)
 
     def pytest_collection_finish(self) -> None:
@@ -166,7 +167,8 @@ def main() -> int:
     index = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     parser = argparse.ArgumentParser(prog="python -m tests.batches")
     parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1), help="how many batches side by side")
-    parser.add_argument("--sampled", action="store_true", help="run a sample: one case of each law")
+    parser.add_argument("--sampled", action="store_true", help="run a sample of the laws")
+    parser.add_argument("--quick", action="store_true", help="run a sample, of laws without processes one case too")
     parser.add_argument("--costs", metavar="FILE", help="append the processor time of each test to a file")
     parser.add_argument("--ignore", action="append", default=[], metavar="FILE", help="a file to leave out")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories; else tests and examples")
@@ -176,8 +178,8 @@ def main() -> int:
     began = time.monotonic()
     ignored = {*arguments.ignore, *([] if arguments.paths else files(["tests/peers"]))}
     names = [name for name in files(arguments.paths or ("tests", "examples")) if name not in ignored]
-    seed = sampling.seed() if arguments.sampled else None
-    hooks = Hooks(seed, arguments.costs)
+    seed = sampling.seed() if arguments.sampled or arguments.quick else None
+    hooks = Hooks(seed, arguments.costs, quick=arguments.quick)
     if seed is not None:
         print(f"The sample is that of SAMPLE={seed}.", flush=True)  # noqa: T201 - a command
     with workspace() as directory:

@@ -315,6 +315,8 @@ def serve(number: int) -> None:
     requests, running, ready = socket.socket(fileno=number), dict[int, tuple[int, int]](), select.poll()
     ready.register(requests, select.POLLIN)
     ready.poll()
+    if not requests.recv(1, socket.MSG_PEEK):
+        return  # no run was asked for
     preload()
     while True:
         for descriptor, _ in ready.poll():

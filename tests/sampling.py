@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import pytest
 
 # Without a database nothing is written for each example; what fails is printed to be repeated.
-settings.register_profile("sample", deadline=None, max_examples=25, database=None, print_blob=True)
+settings.register_profile("quick", deadline=None, max_examples=10, database=None, print_blob=True)
+settings.register_profile("sample", deadline=None, max_examples=15, database=None, print_blob=True)
 settings.register_profile("whole", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sample"))
 
@@ -130,12 +131,17 @@ def turns(nodeid: str) -> int:
     return TURNS[max(paths, key=len)] if paths else 1
 
 
-def sample(items: Sequence[pytest.Item], seed: int) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """Return the tests of a sample and those that it leaves out, both in their order."""
+def sample(
+    items: Sequence[pytest.Item], seed: int, *, quick: bool = False
+) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return the tests of a sample and those that it leaves out, both in their order.
+
+    A quick one has one case of each law, also of those that need no process.
+    """
     laws: dict[tuple[str, ...], list[pytest.Item]] = defaultdict(list)
     for item in items:
         if not item.get_closest_marker("whole"):
-            laws[_law(item)].append(item)
+            laws[_law(item, quick=quick)].append(item)
     turn: Counter[str] = Counter()
     chosen: set[pytest.Item] = set()
     for law, cases in laws.items():
@@ -143,14 +149,15 @@ def sample(items: Sequence[pytest.Item], seed: int) -> tuple[list[pytest.Item], 
     return [item for item in items if item in chosen], [item for item in items if item not in chosen]
 
 
-def _law(item: pytest.Item) -> tuple[str, ...]:
+def _law(item: pytest.Item, *, quick: bool) -> tuple[str, ...]:
     """Return the law of which a test is a case, after its kind."""
     if "[in_a_worker" in item.name:
         return ("in a worker", item.nodeid)
     bases = getattr(getattr(item, "cls", None), "__mro__", ())
     if any(base.__name__ in _KITS for base in bases) and item.function.__module__ != item.module.__name__:
         return ("kit", item.nodeid.rpartition("::")[0])
-    return ("cases", item.nodeid if item.nodeid.startswith(IN_PROCESS) else item.nodeid.partition("[")[0])
+    each_case = item.nodeid.startswith(IN_PROCESS) and not quick
+    return ("cases", item.nodeid if each_case else item.nodeid.partition("[")[0])
 
 
 def _chosen(law: tuple[str, ...], cases: Sequence[pytest.Item], seed: int, turn: Counter[str]) -> Sequence[pytest.Item]:

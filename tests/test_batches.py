@@ -94,3 +94,16 @@ def test_a_sample_tries_each_law_and_all_samples_try_all_cases(tmp_path: Path) -
         assert process.stdout.splitlines()[0] == f"The sample is that of SAMPLE={seed}."
         assert process.stdout.splitlines()[-1] == "1 passed, 0 failed, 0 skipped", process.stdout + process.stderr
     assert sorted(ran.read_text()) == ["a", "b", "c"]
+
+
+@pytest.mark.process
+def test_a_quick_sample_has_one_case_of_each_law() -> None:
+    """Also of a law that needs no process, each of whose cases another sample has."""
+    file = "tests/unit/model/test_suggestions.py"
+    laws = (command.ROOT / file).read_text(encoding="utf-8").count("\ndef test_")
+    passed = {}
+    for option in ("--quick", "--sampled"):
+        words = [sys.executable, "-m", "tests.batches", option, file]
+        process = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False)
+        passed[option] = int(process.stdout.splitlines()[-1].split()[0])
+    assert passed["--quick"] == laws < passed["--sampled"]
