@@ -34,7 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 #: The files that take longest: each is a batch, and they begin first, so that none is alone at the end.
-LONG: Final = [path for path, turns in sampling.TURNS.items() if turns > 3 and path.endswith(".py")]
+LONG: Final = [
+    *(path for path, turns in sampling.TURNS.items() if turns > 3 and path.endswith(".py")),
+    "tests/terraform/test_terraform_providers.py",
+    "tests/test_work_counts.py",
+    "tests/test_batches.py",
+]
 #: How many other files of one directory are a batch at most.
 _SIZE: Final = 8
 _OPTIONS: Final = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")

@@ -121,7 +121,7 @@ def run(
     *,
     cwd: Path,
     env: Mapping[str, str],
-    timeout: float = 50,
+    timeout: float = 200,
     stdin: int = subprocess.DEVNULL,
     stdout: int = subprocess.PIPE,
     stderr: int = subprocess.PIPE,

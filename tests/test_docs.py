@@ -347,7 +347,6 @@ def machine(name: str, tmp_path: Path) -> Iterator[Machine]:
         yield started
 
 
-@pytest.mark.timeout(240)  # a page may run tests of its own
 @pytest.mark.usefixtures("_hosts", "_database")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_commands_of_a_page_print_what_it_shows(name: str, workspace: Path, request: pytest.FixtureRequest) -> None:

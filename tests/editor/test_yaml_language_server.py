@@ -18,7 +18,7 @@ from tests import command
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.process, pytest.mark.whole, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, pytest.mark.whole]
 
 _VERSION: Final = "1.19.2"
 _HEAD: Final = (

@@ -196,7 +196,6 @@ def _private_machine(directory: Path) -> Iterator[None]:
         yield
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("case", RACES)
 def test_a_neighbour_who_swaps_his_directory(tmp_path: Path, case: str) -> None:
     """Nothing of root's is changed by it, removed, covered or given away, whatever moment is hit."""

@@ -135,7 +135,6 @@ def test_a_sound_manifest_raises_no_alarm(
     assert found(rehearsed(case, tmp_path, monkeypatch, orders=ORDERS)) == []
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", DAMAGED, ids=[case["name"] for case in DAMAGED])
 def test_what_two_creations_make_differently_is_no_damage(
     case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -145,7 +144,6 @@ def test_what_two_creations_make_differently_is_no_damage(
     assert found(rehearsed({**case, "options": options}, tmp_path, monkeypatch)) == []
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", PAIRS, ids=[case["name"] for case in PAIRS])
 def test_a_fault_is_found_until_it_is_mended(
     case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -92,7 +92,7 @@ class Bench:
     def run(self, *arguments: str | Path, **environment: str) -> Outcome:
         """Run ``resource-api`` with ``arguments`` in the bench's directory."""
         options = [str(argument) for argument in arguments]
-        process = command.run(options, cwd=self.home, env=self.environment | environment, text=True, timeout=30)
+        process = command.run(options, cwd=self.home, env=self.environment | environment, text=True)
         # With -d each line of a provider's traceback is a line of the log.
         assert not any(line.startswith("Traceback") for line in process.stderr.splitlines()), process.stderr
         json_schemas.check(options, process.stdout, process.returncode)

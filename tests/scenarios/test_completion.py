@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.scenarios.conftest import Bench
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]  # a shell and many keys
+pytestmark = pytest.mark.process
 
 #: A title with everything that a shell treats specially.
 HOSTILE: Final = "d $(touch pwned)`touch pwned`;touch pwned&|<>*?[x]{a,b}#~'\"\\:=@^é"

@@ -307,7 +307,6 @@ class TestFailures:
         assert ok(bench, "state", "list").split() == ["Widget[a]", "Exec[it]", "Widget[b]"]
         assert ": every row is intact" in ok(bench, "state", "check")
 
-    @pytest.mark.timeout(240)  # two commands for each message
     @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
     def test_a_cut_at_any_message_changes_nothing(
         self, bench: Bench, server: Server, url: str, *, answered: bool

@@ -67,7 +67,7 @@ class Account:
     def run(self, *arguments: str, **variables: str) -> Outcome:
         """Run a command."""
         environment = self.environment | variables
-        ended = command.run(arguments, cwd=self.home, env=environment, text=True, timeout=50)
+        ended = command.run(arguments, cwd=self.home, env=environment, text=True)
         return Outcome(ended.returncode, ended.stdout, ended.stderr)
 
     def write(self, resources: str, more: str = "", config: str = "") -> None:
@@ -565,9 +565,7 @@ def test_after_a_kill_in_a_creation_there_is_never_a_second_one(account: Account
     """Both runs fail and name the ways out; after the import all is well. The program ends with its caller."""
     resource = "  Odd_thing[a]: {name: a}\n"
     account.write(resource)
-    argv = [sys.executable, "-P", "-m", "resource_api", "apply", "site.yaml"]
-    killed = subprocess.run(argv, cwd=account.home, env=account.environment | {"ODD": "kill"}, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    assert account.run("apply", "site.yaml", ODD="kill").code == -signal.SIGKILL
     for name in ("plan", "apply"):
         doubtful = account.run(name, "site.yaml")
         assert doubtful.code == 1
@@ -752,10 +750,7 @@ def test_a_kill_at_any_call_never_leads_to_a_second_creation(account: Account, w
             account.apply("  Odd_thing[a]: {name: a}\n")
         name = "b" if change == "replace" else "a"
         account.write(f"  Odd_thing[a]: {{name: {name}{', size: 1' if change == 'update' else ''}}}\n")
-        argv = [sys.executable, "-P", "-m", "resource_api", *action.split()]
-        variables = account.environment | {"ODD_KILL": f"{when}:{number}"}
-        ended = subprocess.run(argv, cwd=account.home, env=variables, check=False, capture_output=True)
-        killed = ended.returncode == -signal.SIGKILL
+        killed = account.run(*action.split(), ODD_KILL=f"{when}:{number}").code == -signal.SIGKILL
         after_a_kill(account, action)
         assert account.created == expected, f"killed {when} call {number}"
         assert list(account.world) == ([] if change == "destroy" else [name]), f"killed {when} call {number}"

@@ -76,7 +76,6 @@ def listing(machine: Machine) -> list[str]:
     return sorted([*result.stdout.splitlines(), *(" ".join(sorted(line.split())) for line in indexes)])
 
 
-@pytest.mark.timeout(300)
 def test_the_web_server_is_built_used_damaged_mended_and_removed(machine: Machine) -> None:
     """One apply makes a site that answers over TLS; a second one changes nothing; each damage is seen and mended."""
     before = listing(machine)

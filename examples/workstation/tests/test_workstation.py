@@ -78,7 +78,6 @@ def listing(machine: Machine) -> set[str]:
     }
 
 
-@pytest.mark.timeout(120)
 def test_a_developer_can_work_on_the_machine(machine: Machine) -> None:
     """One apply makes the account with its tools and services; a second one changes nothing; damages are mended."""
     before = listing(machine)

@@ -113,7 +113,6 @@ def _damage(site: CachedSite, name: str, how: str) -> None:
     site.put("widget", objects)
 
 
-@pytest.mark.timeout(240)
 @settings(max_examples=times(0.5), suppress_health_check=[HealthCheck.too_slow])
 @given(first=_resources, sections=_sections, actions=st.lists(_actions, min_size=3, max_size=10))
 def test_a_run_with_the_cache_is_like_one_without(first: Any, sections: Any, actions: list[Any]) -> None:

@@ -85,7 +85,6 @@ def test_what_is_written_is_linted_and_formatted(name: str, options: dict[str, b
 
 
 @pytest.mark.process
-@pytest.mark.timeout(180)
 def test_what_is_written_is_typed(tmp_path: Path) -> None:
     """It passes mypy and pyright, both strict, without exceptions."""
     new.write_type("note", tmp_path)
@@ -100,7 +99,6 @@ def test_what_is_written_is_typed(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.timeout(180)
 def test_a_type_of_a_service_passes_its_own_test(tmp_path: Path) -> None:
     """The laws of providers hold for it, against the service that its test runs."""
     new.write_type("zone", tmp_path, http=True)
@@ -141,7 +139,6 @@ def test_a_file_that_cannot_be_read_is_not_an_absent_resource(tmp_path: Path, mo
 
 
 @pytest.mark.process
-@pytest.mark.timeout(180)
 def test_its_own_test_runs(tmp_path: Path) -> None:
     """The compliance suite passes for the example, and fails for a broken one."""
     new.write_type("new_note", tmp_path)

@@ -105,7 +105,6 @@ CHECKERS: Final = [
 
 
 @pytest.mark.process
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("checker", CHECKERS, ids=lambda checker: checker[0])
 def test_a_misspelt_option_or_import_is_found_by_a_type_checker(checker: tuple[str, ...], tmp_path: Path) -> None:
     """So is one that the method does not have, or of another type; the documented ones are accepted."""
