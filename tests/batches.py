@@ -25,8 +25,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
-import hypothesis.strategies  # noqa: F401 - imported once for all batches
 import pytest
+from hypothesis import given, settings, strategies
 
 from tests import command, namespaces, sampling
 
@@ -167,6 +167,14 @@ def run(
     return counts, largest
 
 
+def read_constants() -> None:
+    """Have hypothesis store the constants of all modules and its tables of characters, or each batch computes them."""
+    if (pid := os.fork()) == 0:  # its plugin of pytest refuses a process that has drawn before
+        settings(max_examples=1, database=None)(given(strategies.text())(lambda _: None))()
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
 def main() -> int:
     """Run the tests that are named, all of them by default; return the exit code."""
     index = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
@@ -191,6 +199,7 @@ def main() -> int:
         command.share()
         if len(names) > _SIZE:  # less than each batch would take for its own imports
             command.preload()
+            read_constants()
         begin = partial(start, options=sys.argv[index + 1 :], hooks=hooks, directory=directory)
         counts, code = run(batches(names), begin, arguments.jobs)
     failed = sum(counts[kind] for kind in ("failed", "error", "errors"))

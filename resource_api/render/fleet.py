@@ -161,7 +161,7 @@ def result_lines(command: str, result: object) -> Iterable[str]:
         parts = [(str(part["reference"]), str(part["why"])) for part in result.get("left_out") or ()]
         return [text.valid(result), *left_out_lines(parts)] if result.get("valid") else []
     if command == "import" and isinstance(result, dict):
-        return text.imported(result)
+        return text.imported(result) if result.get("resources") else []
     if command == "run" and isinstance(result, dict):
         return [escape(line) for name in ("stdout", "stderr") for line in str(result.get(name) or "").splitlines()]
     if command == "output":
