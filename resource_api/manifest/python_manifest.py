@@ -7,6 +7,7 @@ have the Python line.
 from __future__ import annotations
 
 import builtins
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,7 @@ from resource_api.manifest.sections import assemble
 from resource_api.model.type_definition import LoadedComponent
 from resource_api.model.values import document
 from resource_api.model.values.document import Document
-from resource_api.model.values.errors import ManifestError, Problem, reason
+from resource_api.model.values.errors import ManifestError, Problem, library_hint, reason
 from resource_api.model.values.expression import Expression, ExpressionPath
 from resource_api.model.values.values import Sensitive
 from resource_api.system.process_guard import read_only
@@ -129,6 +130,7 @@ def run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) -> 
     except (Exception, SystemExit) as error:
         position = raised_at(error, file, source(file) if raw is None else raw)
         message = error.msg if isinstance(error, SyntaxError) else reason(error, with_origin=False)
+        message += library_hint(error, os.path.dirname(file) or ".", os.path.exists)
         raise document.manifest_error(file, position, "python", message) from error
 
 

@@ -644,7 +644,8 @@ def _string(path: Path, value: object) -> Iterator[Violation]:
 
 def _strings(path: Path, value: object) -> Iterator[Violation]:
     if type(value) is not list:
-        yield Violation(path, f"{_name(path)} must be a list of strings")
+        hint = f'write ["{"*" if value == "all" else value}"]' if type(value) is str else ""
+        yield Violation(path, f"{_name(path)} must be a list of strings", hint)
         return
     for number, item in enumerate(value):
         yield from _string((*path, number), item)

@@ -24,6 +24,7 @@ from resource_api.model.values.errors import (
     DefinitionError,
     MissingModule,
     UntrustedCode,
+    library_hint,
     nearest,
     reason,
 )
@@ -171,8 +172,7 @@ def _import_hint(error: BaseException, path: str) -> str:
         directory, name = _root(path), error.name
         if name.startswith("resource_api.") and name.split(".")[1] in _KINDS:
             return "; a file imports modules of lib/ as 'from lib import NAME', and nothing relative to itself"
-        if os.path.exists(f"{directory}/lib/{name}.py"):
-            return f"; write 'from lib import {name}'"
+        return library_hint(error, directory, os.path.exists)
     if type(error) is ImportError and error.name in ("types", "providers"):
         return "; types and providers cannot import each other: code that several need is in lib/"
     if type(error) is ImportError and error.name == "resource_api":

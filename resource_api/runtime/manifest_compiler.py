@@ -154,6 +154,9 @@ class ManifestCompiler:
         if not isinstance(inputs, Mapping):
             msg = f"inputs must be a mapping of names to values, not {inputs!r:.80}"
             raise UsageError(msg)
+        if not isinstance(source, (str, os.PathLike, Mapping, Manifest)):
+            msg = f"a manifest is a path or a mapping, not {source!r:.80}"
+            raise UsageError(msg)
         manifest = (
             source
             if isinstance(source, Manifest)

@@ -16,6 +16,7 @@ from resource_api.model.values.errors import Problem, ProviderError, UnknownName
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import copy_resource, literal, reveal
 from resource_api.plugins.provider_pool import ProviderPool
+from resource_api.plugins.registry import Registry
 from resource_api.runtime import configured_provider
 from resource_api.snapshot.snapshot import Snapshot
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plugins.implementations import Suitability
-    from resource_api.plugins.registry import Registry
     from resource_api.provider.context import RunContext
     from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.manifest_compiler import Source
@@ -36,6 +36,9 @@ class ResourceReader:
 
     def __init__(self, registry: Registry, run: RunContext) -> None:
         """Use ``registry``, and ``run`` for the log, cancellation and isolation; nothing is read yet."""
+        if not isinstance(registry, Registry):
+            msg = f"a Runtime needs a registry, not {registry!r:.80}; write Registry.from_path(DIRECTORY)"
+            raise TypeError(msg)
         self.registry = registry
         self.run = run
         registry.send_warnings(lambda message: run.log.write("warning", "", message))

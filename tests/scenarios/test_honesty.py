@@ -93,10 +93,11 @@ def test_a_context_names_the_method_that_is_meant(bench: Bench, call: str, words
     [
         (
             "change.should['size'] = 2",
-            "item assignment; is_ and should are read-only: change a copy, such as {**should}",
+            "item assignment; is_ and should are read-only: use a copy, such as {**should}",
         ),
-        ("del change.should['size']", "item deletion; is_ and should are read-only: change a copy, such as {**should}"),
-        ("change.should.pop('size')", "'pop'; is_ and should are read-only: change a copy, such as {**should}"),
+        ("del change.should['size']", "item deletion; is_ and should are read-only: use a copy, such as {**should}"),
+        ("change.should.pop('size')", "'pop'; is_ and should are read-only: use a copy, such as {**should}"),
+        ("__import__('json').dumps(change.should)", "; is_ and should are read-only: use a copy, such as {**should}"),
         ("change.should.size", "no attribute 'size'; it is a mapping: write ['size']"),
     ],
 )

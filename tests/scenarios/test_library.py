@@ -421,6 +421,21 @@ def test_tags_may_have_upper_case(runtime: Runtime) -> None:
     assert [str(step.reference) for step in runtime.plan(expected, skip_tags=["OLD"]).steps] == ["Coin[b]"]
 
 
+@pytest.mark.parametrize("source", [5, ["a"], lambda m: m.coin("a")])
+def test_a_manifest_is_a_path_or_a_mapping(runtime: Runtime, source: Any) -> None:
+    """A function is the manifest of a file, not of a program."""
+    for call in (runtime.plan, runtime.apply, runtime.validate, runtime.destroy):
+        with pytest.raises(UsageError, match="a manifest is a path or a mapping, not "):
+            call(source)
+
+
+def test_a_runtime_needs_a_registry() -> None:
+    """A directory of types is not taken for one."""
+    wrong: Any = "types"
+    with pytest.raises(TypeError, match=r"a Runtime needs a registry, not 'types'; write Registry\.from_path\(DIR"):
+        Runtime(wrong)
+
+
 @pytest.mark.parametrize("inputs", [["worth"], "worth=5", 5])
 def test_inputs_are_a_mapping(runtime: Runtime, inputs: Any) -> None:
     """Anything else is refused with what it should be."""

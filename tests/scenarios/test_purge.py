@@ -382,7 +382,7 @@ MISTAKES = [
         "purge: [{type: Widget, at_most: 1, exept: [a]}]",
         "1:36: unknown key 'exept'; did you mean 'except'?",
     ),
-    ("purge: [{type: Widget, at_most: 1, except: a}]", "1:36: except must be a list of strings"),
+    ("purge: [{type: Widget, at_most: 1, except: a}]", '1:36: except must be a list of strings; write ["a"]'),
     ("purge: [{type: Widgit, at_most: 1}]", "1:10: unknown type 'Widgit'; did you mean 'widget'?"),
     ("purge: [{type: Errand, at_most: 1}]", "1:10: Errand cannot be purged: what it does cannot be listed"),
     (

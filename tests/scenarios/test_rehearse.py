@@ -479,6 +479,15 @@ def test_a_control_group_that_was_left_is_removed_by_the_next_rehearsal(bench: B
     assert_removed(groups)
 
 
+def test_a_failed_run_without_a_network_names_the_option_for_one(bench: Bench) -> None:
+    """A package that cannot be fetched fails for that reason alone."""
+    manifest = bench.write("site.yaml", "resources: {'Exec[false]': {}}")
+    line = "Network: none; --network host gives the rehearsal that of this machine.\n"
+    assert bench.run("rehearse", manifest).out.endswith(line)
+    assert line not in bench.run("rehearse", manifest, "--network", "host").out
+    assert line not in bench.run("rehearse", bench.write("site.yaml", "resources: {'Exec[true]': {}}")).out
+
+
 def test_where_processes_cannot_be_limited_nothing_runs(bench: Bench) -> None:
     """The refusal names what is missing."""
     manifest = bench.write("site.yaml", "resources: {}")

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 #: The severities of a problem.
@@ -130,7 +130,7 @@ def reason(error: BaseException, *, with_origin: bool = True) -> str:
     is_interrupt = isinstance(error, KeyboardInterrupt)
     if isinstance(error, ResourceAPIError) or (is_interrupt and text == STOPPED):
         return text or type(error).__name__
-    if "'mappingproxy' object" in text:
+    if "mappingproxy" in text:
         text += _read_only_hint(text)
     if text == "tuple indices must be integers or slices, not str" and origin(error):
         text += "; a name of several namevars is a tuple of their values"
@@ -145,7 +145,20 @@ def _read_only_hint(text: str) -> str:
     name = text.partition("has no attribute '")[2].partition("'")[0]
     if name and not hasattr(dict, name):
         return f"; it is a mapping: write ['{name}']"
-    return "; is_ and should are read-only: change a copy, such as {**should}"
+    return "; is_ and should are read-only: use a copy, such as {**should}"
+
+
+def library_hint(error: BaseException, directory: str, exists: Callable[[str], bool]) -> str:
+    """Return the right import of a module that a file of ``directory`` misses and that stands there, as a hint, or "".
+
+    ``exists`` is whether a path exists.
+    """
+    name = error.name if isinstance(error, ModuleNotFoundError) and error.name else ""
+    if name and exists(f"{directory}/lib/{name}.py"):
+        return f"; write 'from lib import {name}'"
+    if name and exists(f"{directory}/{name}.py"):
+        return f"; move {name}.py into lib/, and write 'from lib import {name}'"
+    return ""
 
 
 def origin(error: BaseException) -> str:
