@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.catalog.canonicalize import with_texts
 from resource_api.catalog.resource_table import LeftOut
 from resource_api.manifest import conditions
-from resource_api.manifest.conditions import ConditionError
+from resource_api.manifest.conditions import ConditionError, NotKnownError
 from resource_api.manifest.sections import violations
 from resource_api.model.attribute import CARDINALITY, EVALUATED, MISSING
 from resource_api.model.declaration import Declaration, Derivation, Element
@@ -207,9 +207,16 @@ class DeclarationMaker:
     def _error(self, declared: Declaration, attribute: str | None, error: ValueError, *path: str | int) -> None:
         """Report a mistake; references to the resources that are missing for it are not reported too."""
         self._table.incomplete.add(declared.type)
+        if is_reported(error, self._scope):
+            return
         advice = error.hint if isinstance(error, ConditionError) else ""
         code = attribute if attribute in CARDINALITY else "expression"
         self._diagnostics.declaration_error(declared, str(error), str(code), attribute, *path, hint=advice)
+
+
+def is_reported(error: ValueError, scope: Scope) -> bool:
+    """Whether a condition has no known value because of an invalid input, which is reported itself."""
+    return isinstance(error, NotKnownError) and any(value is UNKNOWN for value in scope.inputs.values())
 
 
 def unmet_condition(when: object, scope: Scope) -> str:
@@ -235,7 +242,8 @@ def choose_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagno
         try:
             reason = unmet_condition(when, scope)
         except ConditionError as error:
-            diagnostics.output_error(name, str(error), "when", *error.path, hint=error.hint)
+            if not is_reported(error, scope):
+                diagnostics.output_error(name, str(error), "when", *error.path, hint=error.hint)
             continue
         if reason:
             table.left_out.add(LeftOut(f"output {name}", reason, manifest.place(("outputs", name, "when"))))

@@ -117,7 +117,8 @@ def _holds(purge: Purge, table: ResourceTable, diagnostics: Diagnostics, scope: 
     try:
         reason = for_each.unmet_condition(purge.when, scope)
     except ConditionError as error:
-        diagnostics.purge_error(purge, str(error), "when", *error.path, hint=error.hint)
+        if not for_each.is_reported(error, scope):
+            diagnostics.purge_error(purge, str(error), "when", *error.path, hint=error.hint)
         return False
     if reason:
         name = f"purge of {capitalize_type(purge.type)}"

@@ -54,6 +54,10 @@ class ConditionError(ValueError):
         self.hint = hint
 
 
+class NotKnownError(ConditionError):
+    """A condition on a value that is not known before anything is read, or is that of an invalid input."""
+
+
 class _Missing:
     """The value of a path that does not exist; one instance, ``_MISSING``."""
 
@@ -299,7 +303,7 @@ def _judge_test(condition: PathTest, resolve: Resolve) -> str:
         value, message = _value_of(path, resolve)
         return condition.test.failure(_checked(value, name), name)
     except ConditionError as error:
-        raise ConditionError(str(error), condition.keys, error.hint) from error
+        raise type(error)(str(error), condition.keys, error.hint) from error
     except _MissingValueError:
         if path.root in _OPEN_SCOPES:
             return f"{name} does not exist"
@@ -339,7 +343,7 @@ def _checked(value: object, name: str) -> Any:
         raise ConditionError(msg, (), "test another value")
     if is_unknown(value):
         msg = f"{name} is not known before anything is read"
-        raise ConditionError(msg, (), "a condition takes inputs, facts and what is made of them alone")
+        raise NotKnownError(msg, (), "a condition takes inputs, facts and what is made of them alone")
     return value
 
 

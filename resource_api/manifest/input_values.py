@@ -83,6 +83,9 @@ def input_values(
             problem = Problem(name, f"unknown input '{name}'", file=manifest.file, code="unknown_input")
             problems.append(problem._replace(hint=hint))
     for name, declared in manifest.inputs.items():
+        if declared.default is UNKNOWN:  # its declaration is invalid: whether it is a secret is not known
+            values[name] = UNKNOWN
+            continue
         try:
             values[name] = _input_value(name, declared, arguments, contents)
         except (DataTypeError, ValueError) as error:

@@ -32,7 +32,7 @@ from resource_api.model.values.errors import ManifestError, Problem, nearest
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import show
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -197,9 +197,11 @@ class ManifestBuilder:
     def _report(self, violation: Violation, subject: str = "", code: str = "invalid", *, value: bool = False) -> None:
         self.problems.append(self._problem(violation, subject, code, value=value))
         path = violation.path
-        # A duplicate's first declaration remains; nothing refers to a move, a removal or an unknown section.
+        # A duplicate's first declaration remains, and the name of an invalid input; nothing refers to a move, a removal
+        # or an unknown section.
         if not path or (path[0] in _NAMING and code != "duplicate"):
-            self.lacks_names |= len(path) < 2 or path[0] not in _DECLARATIONS  # noqa: PLR2004 - a section and a name
+            names_input = path[:1] == ("inputs",) and len(path) > 2  # noqa: PLR2004 - a section and a name
+            self.lacks_names |= len(path) < 2 or not (path[0] in _DECLARATIONS or names_input)  # noqa: PLR2004
 
     def _problem(
         self, violation: Violation, subject: str = "", code: str = "invalid", *, value: bool = False
@@ -297,7 +299,7 @@ class ManifestBuilder:
     def _add_input(self, name: str, body: object) -> None:
         """Add the declaration of an input."""
         path: Path = ("inputs", name)
-        body = {} if body is None else body
+        body, before = {} if body is None else body, len(self.problems)
         if type(body) is not dict:
             self._error(path, "an input must be a mapping", "write {type: String, default: ...}")
             return
@@ -309,6 +311,8 @@ class ManifestBuilder:
             del texts[key]
         default = body.get("default", MISSING)
         flags = [self._flag(path, body, key, "an input") for key in ("sensitive", "ephemeral")]
+        if len(self.problems) > before:
+            default = UNKNOWN
         origin = DocumentPath(self._source, path)
         self.inputs[name] = Input(texts.get("type", "Any"), default, texts.get("docs", ""), origin, *flags)
 

@@ -67,7 +67,10 @@ class DocumentPath(NamedTuple):
 
 
 class Input(NamedTuple):
-    """A declared input: data type as text, default or ``MISSING``, documentation, whether it is declared a secret."""
+    """A declared input: data type as text, default, documentation, whether it is declared a secret.
+
+    The default is ``MISSING`` without one, and ``UNKNOWN`` where the declaration is invalid.
+    """
 
     type: str
     default: object

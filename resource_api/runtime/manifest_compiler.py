@@ -174,7 +174,7 @@ class ManifestCompiler:
         def judge(partly: Manifest, when: object) -> str:
             """Return why the condition of an include does not hold, or ""."""
             scope, definitions = self._scope(partly, inputs, providers)
-            diagnostics = Diagnostics(partly, scope.problems)
+            diagnostics = Diagnostics(partly, [*partly.problems, *scope.problems])
             if partly.values:
                 scope.calls = provider_config.find_calls(diagnostics, definitions)
             try:

@@ -10,6 +10,7 @@ from resource_api.model.attribute import MISSING
 from resource_api.model.sealed_secrets import open_sealed
 from resource_api.model.values import expression
 from resource_api.model.values.errors import ManifestError, UsageError, hint
+from resource_api.model.values.values import UNKNOWN
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.runtime import recorded_stack
@@ -80,8 +81,10 @@ def list_inputs(
     compiler = ManifestCompiler(runtime.registry, runtime.facts, runtime.log)
     with ProviderPool(runtime.registry, runtime.run) as providers:
         manifest = compiler.read(source, inputs, providers, complete=False)
-    values, problems = input_values(manifest, inputs)
     declared = manifest.inputs
+    if any(entry.default is UNKNOWN for entry in declared.values()):
+        raise ManifestError(manifest.problems)
+    values, problems = input_values(manifest, inputs)
     missing = {name for name, entry in declared.items() if name not in inputs and entry.default is MISSING}
     if wrong := [problem for problem in problems if problem.attribute not in missing]:
         raise ManifestError(wrong)
