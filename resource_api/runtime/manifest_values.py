@@ -10,8 +10,8 @@ from resource_api.model.attribute import MISSING
 from resource_api.model.sealed_secrets import open_sealed
 from resource_api.model.values import expression
 from resource_api.model.values.errors import ManifestError, UsageError, hint
-from resource_api.model.values.values import UNKNOWN
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.values import UNKNOWN
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.runtime import recorded_stack
 from resource_api.runtime.manifest_compiler import ManifestCompiler
