@@ -130,8 +130,12 @@ class Directories:
         except FileNotFoundError:
             parent, _, name = path.rstrip("/").rpartition("/")
             above = self.make(parent, mode)
-            with suppress(FileExistsError):
-                os.mkdir(name, mode, dir_fd=above.fd)
+            try:
+                with suppress(FileExistsError):
+                    os.mkdir(name, mode, dir_fd=above.fd)
+            except OSError as error:
+                error.filename = path
+                raise
             return self.reach(path)
 
     def place(self, path: str) -> tuple[Directory, str]:
@@ -156,6 +160,7 @@ class Directories:
             except OSError as error:
                 if error.errno in {errno.EINVAL, errno.ENOENT}:
                     return directory, name
+                error.filename = path
                 raise
             if not directory.trusted or not _is_own_link(directory, name):
                 break

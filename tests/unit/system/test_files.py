@@ -938,3 +938,13 @@ def test_checksums_are_those_of_hashlib() -> None:
     """For small and for large ones."""
     for content in (b"", b"abc", b"x" * (1 << 19)):
         assert sha256(content) == hashlib.sha256(content).hexdigest()
+
+
+def test_errors_of_directories_have_the_whole_path(tmp_path: Path) -> None:
+    """Not only its last part, by which the system was asked: that names nothing to a reader."""
+    long = f"{tmp_path}/{'a' * 300}"
+    with Directories() as directories:
+        for reach, path in ((directories.make, "/proc/none"), (directories.make, long), (directories.follow, long)):
+            with pytest.raises(OSError, match=r"none|aaa") as caught:
+                reach(path)
+            assert caught.value.filename == path
