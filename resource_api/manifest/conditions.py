@@ -444,7 +444,9 @@ class _Parser:
             parsed = expression.parse(f"${{{key}}}")
         except ValueError:
             scope = key.partition(".")[0]
-            hint = nearest(scope, (*SCOPES, "any", "not"), "scope") if len(scope) > _SHORT else ""
+            hint = "write stacks.NAME.outputs.x" if scope == "stacks" else ""
+            if len(scope) > _SHORT and scope not in SCOPES:
+                hint = nearest(scope, (*SCOPES, "any", "not"), "scope")
             hint = hint or f"a path begins with {', '.join(SCOPES)}, as in facts.os.family"
             self._violation(path, f"{show(key)} is no path of a condition", hint)
             return _FALSE

@@ -163,3 +163,18 @@ def test_a_wrong_condition_is_refused_at_its_place(when: Any, message: str, path
         reason(when)
     assert str(refused.value).startswith(message)
     assert refused.value.path == path
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("stacks.base.size", "write stacks.NAME.outputs.x"),
+        ("imputs.web", "did you mean 'inputs'?"),
+        ("inputs", "a path begins with inputs, values, facts, host, each, stacks, as in facts.os.family"),
+    ],
+)
+def test_a_wrong_path_is_explained(path: str, hint: str) -> None:
+    """By the form of a stack's output, the nearest scope, or all scopes."""
+    with pytest.raises(ConditionError) as refused:
+        reason({path: 1})
+    assert refused.value.hint == hint
