@@ -13,7 +13,7 @@ from resource_api.model.values.values import is_secret
 from resource_api.runtime.refresh import Imported, KnownResource, import_resources, log_import
 from resource_api.system.filesystem import files
 from resource_api.terraform import cty, state_file
-from resource_api.terraform.schema import fields_of_resource
+from resource_api.terraform.schema import declared_values, fields_of_resource
 from resource_api.terraform.types import attribute_name
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _declarations(
     computed = _made_values(resources)
     declarations, records = [], dict[str, KnownResource]()
     for resource, reference, fields, values in resources:
-        body = state_file.declared_values(fields, values)
+        body = declared_values(fields, values)
         secrets = [name for name, value in body.items() if is_secret(value)]
         if reference in records:
             failed.append(Imported(reference, "failed", f"{reference} is there twice; rename one with 'tofu state mv'"))

@@ -1,4 +1,4 @@
-"""What the stores of rows have in common: a session of one run, which keeps its stacks in memory beside the database.
+"""The base of the stores of rows: the session of a run keeps its stacks in memory beside the database.
 
 The format of rows is in ``stack_rows``. A database, a server: each store opens its own session.
 """
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from resource_api.state.store import StackName
 
 
-class Session(Protocol):
-    """A session that writes."""
+class StoreSession(Protocol):
+    """The session of one run, which writes."""
 
     #: The stacks that were read or written in this session.
     stacks: dict[StackName, StackRows]
@@ -40,7 +40,7 @@ class Session(Protocol):
         """
 
 
-S = TypeVar("S", bound=Session)
+S = TypeVar("S", bound=StoreSession)
 
 
 class RowStore(ABC, Generic[S]):

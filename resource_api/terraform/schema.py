@@ -13,7 +13,7 @@ from resource_api.model.values.values import UNKNOWN, Sensitive
 from resource_api.terraform import cty
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from resource_api.terraform.messages import Message
 
@@ -123,11 +123,16 @@ def _complete(field: SchemaField, value: Any) -> Any:
         return complete(field.members, {}) if field.nesting == "group" else _EMPTY.get(field.nesting)
     if value is None or value is UNKNOWN or not field.members:
         return value
-    if field.nesting in {"list", "set"}:
-        return [item if item is UNKNOWN else complete(field.members, item) for item in value]
+    return map_objects(field, value, lambda members, item: item if item is UNKNOWN else complete(members, item))
+
+
+def map_objects(field: SchemaField, value: Any, change: Callable[[Mapping[str, SchemaField], Any], Any]) -> Any:
+    """Return the value of a nested field with ``change(members, item)`` for each object in its list, set or map."""
+    if isinstance(value, list):
+        return [change(field.members, item) for item in value]
     if field.nesting == "map":
-        return {key: complete(field.members, item) for key, item in value.items()}
-    return complete(field.members, value)
+        return {key: change(field.members, item) for key, item in value.items()}
+    return change(field.members, value)
 
 
 def propose(
@@ -181,13 +186,28 @@ def sealed_value(field: SchemaField, value: Any) -> Any:
     """Return a value of a field with its secrets wrapped."""
     if value is None or field.sensitive:
         return None if value is None else Sensitive(value)
-    if not field.members:
-        return value
-    if isinstance(value, list):
-        return [sealed(field.members, item) for item in value]
-    if field.nesting == "map":
-        return {key: sealed(field.members, item) for key, item in value.items()}
-    return sealed(field.members, value)
+    return map_objects(field, value, sealed) if field.members else value
+
+
+def declared_values(fields: Mapping[str, SchemaField], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a state that a manifest would declare: neither computed ones, nor empty ones."""
+    declared = {}
+    for name, field in fields.items():
+        value = values.get(name)
+        if field.required or (field.is_declarable and not field.computed):
+            value = _declared_value(field, value)
+            if field.required or value not in (None, "", [], {}):
+                declared[name] = value
+    return declared
+
+
+def _declared_value(field: SchemaField, value: Any) -> Any:
+    """Return a value of a state file as a manifest declares it, secrets marked."""
+    if value is None or field.write_only:
+        return None
+    if field.sensitive:
+        return Sensitive(value)
+    return map_objects(field, value, declared_values) if field.members else value
 
 
 def schema_document(name: str, schema: Message) -> dict[str, object]:

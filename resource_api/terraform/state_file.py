@@ -131,33 +131,6 @@ class Interpolation(str):
     __slots__ = ()
 
 
-def declared_values(fields: Mapping[str, SchemaField], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a state that a manifest would declare: neither computed ones, nor empty ones."""
-    declared = {}
-    for name, field in fields.items():
-        value = values.get(name)
-        if field.required or (field.is_declarable and not field.computed):
-            value = _declared_value(field, value)
-            if field.required or value not in (None, "", [], {}):
-                declared[name] = value
-    return declared
-
-
-def _declared_value(field: SchemaField, value: Any) -> Any:
-    """Return a value of a state file as a manifest declares it, secrets marked."""
-    if value is None or field.write_only:
-        return None
-    if field.sensitive:
-        return Sensitive(value)
-    if not field.members:
-        return value
-    if isinstance(value, list):
-        return [declared_values(field.members, item) for item in value]
-    if field.nesting == "map":
-        return {key: declared_values(field.members, item) for key, item in value.items()}
-    return declared_values(field.members, value)
-
-
 def referring(value: object, expressions: Mapping[str, str]) -> Any:
     """Return a declared value in which each text that is a value of another resource is an ``Interpolation``.
 
