@@ -119,8 +119,11 @@ def explain_refusal(
 
     ``spelling`` is the name in messages, if it is another one.
     """
+    hint = ""
+    if attribute.kind == "namevar" and isinstance(value, str) and ", " in value:
+        hint = f"a title names one resource; for_each: [{value.strip('[]')}] declares one for each, as ${{each.value}}"
     for path, message in messages.explain(attribute.datatype, value, attribute.must_be, written):
-        yield Problem(name, f"{spelling or name}{place_text(path)} {message}", code="type_mismatch")
+        yield Problem(name, f"{spelling or name}{place_text(path)} {message}", code="type_mismatch", hint=hint)
 
 
 def _is_partly_known(datatype: DataType, value: object) -> bool:

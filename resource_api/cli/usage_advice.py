@@ -40,9 +40,7 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
         hint = nearest(error.command_name, names, "command", group_name)
         return _usage_error(f"No such command '{error.command_name}'", hint, error.ctx)
     if isinstance(error, click.MissingParameter) and error.param and error.param.name == "manifest":
-        manifests = ", ".join(manifest_names("."))
-        hint = f"in this directory: {manifests}" if manifests else "this directory holds none"
-        return _usage_error("Missing argument 'MANIFEST'", hint, error.ctx)
+        return _usage_error("Missing argument 'MANIFEST'", _advice_on_manifest(error.ctx), error.ctx)
     if type(error) is click.UsageError:
         hint = next(filter(None, (nearest(word, (), "argument") for word in arguments)), "")
         return _usage_error(error.message, hint, error.ctx) if hint else error
@@ -83,6 +81,17 @@ def _advice_on_option(name: str, context: click.Context | None) -> str:
     if any(f"'{flag}'" in hint for flag in NEVER_SUGGESTED):
         return ""
     return hint or ("write options behind the command" if isinstance(command, click.Group) else "")
+
+
+def _advice_on_manifest(context: click.Context | None) -> str:
+    """Return the manifests of the working directory; those of the agent are in its source."""
+    if _command_name(context).startswith("agent"):
+        return ""
+    try:
+        names = manifest_names(".")
+    except OSError:
+        return ""
+    return f"in this directory: {', '.join(names)}" if names else "this directory holds none"
 
 
 def _command_name(context: click.Context | None) -> str:

@@ -86,6 +86,10 @@ def test_two_resources_have_two_urns(
     [
         ("File", "is not a reference; write Type[title]"),
         ("File[/a", "is not a reference; write Type[title]"),
+        ("aws_instance.web", "is not a reference; write Aws_instance[web]"),
+        ("site.yaml", "is not a reference; write Type[title]"),
+        ("package{'vim':", "is not a reference; write Package[vim]"),
+        ("@@Host[a]", "'@@Host' is not the name of a type; there are no virtual or exported resources"),
         ("[x]", "'' is not the name of a type"),
         ("Fi le[x]", "'Fi le' is not the name of a type"),
         ("File[]", "has an empty title"),
