@@ -200,6 +200,7 @@ def test_no_part_of_it_remains_after_a_failure(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"tests": b"no directory"}
 
 
+@pytest.mark.process
 def test_a_new_component_works_as_it_stands(tmp_path: Path) -> None:
     """It is found, formatted, rehearsed and applied; a second one of that name is refused, and a type's name too."""
     written = [path.relative_to(tmp_path).as_posix() for path in new.write_component("new_note", tmp_path)]
