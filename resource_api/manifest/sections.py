@@ -347,6 +347,9 @@ class ManifestBuilder:
             if type(fields[key]) is not str:
                 self._error((*path, key), f"{key} of a provider must be a string", "write it in quotes")
                 return
+            if "${" in fields[key]:
+                self._error((*path, key), f"{key} of a provider cannot hold ${{...}}", "only its config can")
+                return
         type_name = fields["type"][:1].lower() + fields["type"][1:]
         config = fields.get("config", {})
         if not reference.TYPE_NAME.match(type_name):
@@ -357,6 +360,9 @@ class ManifestBuilder:
         elif fields["path"] and (fields["source"] or fields["version"]):
             key = "source" if fields["source"] else "version"
             self._error((*path, key), f"{key} and path exclude each other: path is one program")
+        elif "_" in name and (fields["path"] or fields["source"]):
+            hint = "name it as the first word of its types, such as google for google_compute_disk"
+            self._error(path, f"no type can belong to the Terraform provider {document.quote_key(name)}", hint)
         else:
             origin = DocumentPath(self._source, path)
             words = fields["version"], config, origin, fields["implementation"], fields["path"], fields["source"]

@@ -439,6 +439,10 @@ class Registry:
             hint = f"type and title are two words, as in 'resource {type_name} {title.removesuffix(']')}'"
         else:
             hint = nearest(name, [*self.names(), *self.component_names()], "type")
+            word, underscore, _ = name.partition("_")
+            if underscore and not hint:
+                entry = f"{word}: {{source: NAMESPACE/{word}}}"
+                hint = f"a type of a Terraform provider is known by its entry under providers, as in {entry}"
         return UnknownType(f"unknown type '{capitalize_type(name)}'" + (f"; {hint}" if hint else ""))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from resource_api.model.values.errors import ResourceAPIError, UntrustedCode
@@ -35,12 +36,14 @@ class ProviderProgram(NamedTuple):
 def check(path: str, key: str, open_trusted: Callable[[str], int]) -> None:
     """Raise ``ProgramError`` for a program that cannot be executed, or that others can change."""
     try:
-        os.close(open_trusted(path))
+        descriptor = open_trusted(path)
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        os.close(descriptor)
     except OSError as error:
         msg = f"{path}: {error.strerror}"
         raise ProgramError(msg, key) from error
     except UntrustedCode as error:
         raise ProgramError(str(error), key) from error
-    if not os.access(path, os.X_OK):
-        msg = f"{path} is not executable"
+    if not is_file or not os.access(path, os.X_OK):
+        msg = f"{path} is not executable" if is_file else f"{path} is no file; name the program in it"
         raise ProgramError(msg, key)
