@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record
     from resource_api.model.report import Summary
     from resource_api.model.step import Step
-    from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.diff import Drift
     from resource_api.plan.planner import ExecutionPlan
 
@@ -101,10 +100,9 @@ class PlanDocument(NamedTuple):
 def lines(plan: ExecutionPlan, style: Style = _PLAIN, *, verbose: bool = False) -> Iterator[str]:
     """Yield the lines of a plan.
 
-    ``verbose``: also of defaults in creations, of resources in sync that a step before them may change, and of omitted
-    declarations.
+    ``verbose``: also of resources in sync that a step before them may change, and of omitted declarations.
     """
-    steps = _step_documents(plan, plan.may_change() if verbose else {}, verbose=verbose)
+    steps = _step_documents(plan, plan.may_change() if verbose else {})
     document = PlanDocument(steps, plan.summary, plan.drift, plan.output_changes)
     outputs, handlers = plan.catalog.scope.stack_outputs, plan.failure_sources()
     left_out = [(part.name, part.why) for part in plan.catalog.left_out.all] if verbose else ()
@@ -164,10 +162,10 @@ def _uncorrected(drift: Drift, step: StepDocument) -> Drift | None:
     return drift._replace(changes=changes) if changes else None
 
 
-def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int], *, verbose: bool) -> Iterator[StepDocument]:
+def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Iterator[StepDocument]:
     """Yield the documents of steps that act, or would be refreshed if they could.
 
-    ``may_change``: resources in sync that are shown too, see ``Plan.may_change``. ``verbose``: with defaults.
+    ``may_change``: resources in sync that are shown too, see ``Plan.may_change``.
     """
     blocked, notified = plan.blocked, _notified(plan)
     for step in plan.steps:
@@ -176,15 +174,15 @@ def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int], *, verbo
         cause = may_change.get(index)
         after = "" if cause is None else str(plan.catalog.entries[cause].reference)
         if step.decision.error or acts or index in notified:
-            yield _step_document(plan, step, blocked.get(index), verbose=verbose)._replace(read_after=after)
+            yield _step_document(plan, step, blocked.get(index))._replace(read_after=after)
         elif after:
             yield StepDocument(str(step.reference), Action.SAME, read_after=after)
 
 
-def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, *, verbose: bool) -> StepDocument:
+def _step_document(plan: ExecutionPlan, step: Step, cause: str | None) -> StepDocument:
     """Return the document of one step; ``cause``: the failing resource because of which it is skipped."""
     definition, entry = step.definition, step.entry
-    changes = (*step.changes, *step.predictions)
+    changes = [conceal_difference(definition, change) for change in (*step.changes, *step.predictions)]
     names = definition.names_of_kind("parameter") if uses_parameters(step.action, definition.features) else ()
     attributes = definition.attributes
     return StepDocument(
@@ -199,28 +197,13 @@ def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, *, verbos
         refreshed_by=step.refreshed_by,
         only_ordered=entry.index in plan.catalog.subscribes and "refreshable" not in definition.features,
         create_first=step.create_first,
-        changes=shown_changes(definition, step.action, changes, verbose=verbose),
+        changes=changes,
         parameters={n: attributes[n].conceal(step.should.get(n)) for n in names if n in entry.inputs},
         replaces_because=step.decision.replaces_because,
         side_effects=step.side_effects,
         origin=entry.declaration.element.origin if entry.declaration.element is not None else "",
         drifted=step.corrective,
     )
-
-
-def shown_changes(
-    definition: TypeDefinition, action: Action, changes: Iterable[Difference], *, verbose: bool
-) -> list[Difference]:
-    """Return the changes of a step with secrets wrapped; of a creation only ``verbose`` with defaults of the type."""
-    if action is Action.CREATE and not verbose:
-        changes = [change for change in changes if not _is_default(definition, change)]
-    return [conceal_difference(definition, change) for change in changes]
-
-
-def _is_default(definition: TypeDefinition, change: Difference) -> bool:
-    """Return whether a new value is the one that its type gives where none is declared."""
-    attribute = definition.attributes.get(change.attribute)
-    return attribute is not None and change.is_ is None and same_value(change.should, attribute.default)
 
 
 def uses_parameters(action: Action, features: Collection[str]) -> bool:
@@ -241,7 +224,7 @@ def _notified(plan: ExecutionPlan) -> Collection[int]:
 
 def step_lines(plan: ExecutionPlan, step: Step, style: Style) -> Sequence[str]:
     """Return the lines of one step, also of one without an action."""
-    return _step_lines(_step_document(plan, step, plan.blocked.get(step.entry.index), verbose=True), style)
+    return _step_lines(_step_document(plan, step, plan.blocked.get(step.entry.index)), style)
 
 
 def _step_lines(step: StepDocument, style: Style) -> Sequence[str]:

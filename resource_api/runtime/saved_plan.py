@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.manifest import read as reading
 from resource_api.model.action import Action
-from resource_api.model.change import Difference, SideEffect
+from resource_api.model.change import Difference, SideEffect, conceal_difference
 from resource_api.model.codec import decode, encode
 from resource_api.model.declaration import element_origin
 from resource_api.model.options import EXECUTION, INTERNAL, Options, check_execution, to_options
@@ -29,7 +29,7 @@ from resource_api.model.values.errors import DefinitionError, ManifestError, Pro
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
 from resource_api.plan.diff import Drift
 from resource_api.render import json as documents
-from resource_api.render.plan import PlanDocument, StepDocument, shown_changes, uses_parameters
+from resource_api.render.plan import PlanDocument, StepDocument, uses_parameters
 from resource_api.runtime.environment import read_saved_plan
 from resource_api.state.encryption.envelope import DataKey
 from resource_api.state.store import StackName
@@ -348,8 +348,8 @@ def _not_as_saved(path: str, reason: str) -> ManifestError:
 def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = False) -> PlanDocument:
     """Return a valid document of a plan as text shows it. Raise ``ManifestError`` for values no plan has.
 
-    ``registry`` tells the parameters of types; an unknown type has none. ``verbose``: with defaults in creations, and
-    the resources in sync that are read again after a step.
+    ``registry`` tells the parameters of types; an unknown type has none. ``verbose``: with the resources in sync that
+    are read again after a step.
     """
     try:
         return PlanDocument(
@@ -387,7 +387,7 @@ def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -
         definition, name = _definition(registry, row), str(row["reference"])
         fixed = definition is None or "refreshable" not in definition.features
         if documents.acts(row) or (fixed and name in notified):
-            step = _step(row, definition, only_ordered=fixed and name in subscribed, verbose=verbose)
+            step = _step(row, definition, only_ordered=fixed and name in subscribed)
             yield step._replace(read_after=read_after.get(name, ""))
         elif name in read_after:
             yield StepDocument(name, Action.SAME, read_after=read_after[name])
@@ -405,13 +405,13 @@ def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
     return {name: cause for name, cause in causes.items() if name != cause}
 
 
-def _step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool, verbose: bool) -> StepDocument:
+def _step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
     """Return a step of a saved plan in the form in which plans are rendered; without ``definition`` as it was saved."""
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
     changes, parameters = [_difference(row, saved["unknown"]) for row in saved["changes"]], {}
     if definition is not None:
-        changes = shown_changes(definition, action, changes, verbose=verbose)
+        changes = [conceal_difference(definition, change) for change in changes]
         if uses_parameters(action, definition.features):
             parameters = _parameters(definition, saved["should"])
     return StepDocument(

@@ -145,25 +145,3 @@ def test_a_failure_of_a_saved_plan_ends_in_the_place_of_the_manifest(planned: Be
     assert result.code == 1
     assert f"Error: Widget[bad]: is broken ({path}:4)" in result.err.replace(" Creating failed:", ""), result.err
     assert " | " not in result.err
-
-
-def test_defaults_of_a_creation_are_shown_only_in_detail(bench: Bench) -> None:
-    """A plan and its saved file hide them without ``-v``; JSON, a declared value and an update show them."""
-    attributes = '"level": Attribute("Integer", "l", default=3), "depth": Attribute("Integer", "d", default=4)'
-    provider = """
-    def get(self, context, names=None):
-        return json.loads(Path(os.environ["BENCH"], "probe.json").read_text())
-    def set(self, context, changes): pass
-    """
-    bench.type("probe", bench.NAMED + attributes, provider=provider, base="BaseProvider")
-    (bench.things_of / "probe.json").write_text("[]")
-    site = bench.write("site.yaml", "resources: {'Probe[a]': {depth: 5}}")
-    head = "+ Probe[a]\n    ensure: absent → present\n"
-    concise = f"{head}     depth: (none) → 5\n\nPlan: 1 to create; 0 unchanged.\n"
-    detailed = f"{head}     level: (none) → 3\n     depth: (none) → 5\n\nPlan: 1 to create; 0 unchanged.\n"
-    assert (bench.run("plan", site, "-o", "plan.json").out, bench.run("plan", site, "-v").out) == (concise, detailed)
-    assert (bench.run("show", "plan.json").out, bench.run("show", "plan.json", "-v").out) == (concise, detailed)
-    changes = bench.run("plan", site, "--json").document["steps"][0]["changes"]
-    assert [change["attribute"] for change in changes] == ["ensure", "level", "depth"]
-    (bench.things_of / "probe.json").write_text(json.dumps([{"name": "a", "ensure": "present", "level": 1}]))
-    assert "level: 1 → 3\n" in bench.run("plan", site).out
