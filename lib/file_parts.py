@@ -125,8 +125,7 @@ def edit_lines(
 
 def remove_lines(lines: files.Lines, numbers: Iterable[int]) -> None:
     """Remove the lines with these numbers, in any order."""
-    for number in sorted(numbers, reverse=True):
-        del lines[number]
+    lines.delete(numbers)
 
 
 def missing(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:

@@ -9,6 +9,9 @@ import os
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+#: Characters of another file in a message.
+SHOWN = 80
+
 
 def matching(directory: str | os.PathLike[str], pattern: str = "*") -> list[Path]:
     """Return the paths in a directory whose names match, sorted; none without the directory. Raise ``OSError``."""
@@ -17,3 +20,8 @@ def matching(directory: str | os.PathLike[str], pattern: str = "*") -> list[Path
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [Path(directory, name) for name in sorted(names) if fnmatchcase(name, pattern)]
+
+
+def cut(text: str) -> str:
+    """Return a text of another file as a message shows it."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib import file_parts, ini_lines, listing, validate_cmd
+from lib.listing import cut
 from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, ResourceError, Sensitive, files
 
@@ -32,7 +33,7 @@ class Setting(NamedTuple):
 
     number: int
     value: int
-    more: tuple[int, ...] = ()
+    more: Sequence[int] = ()
     doubt: str = ""
 
 
@@ -89,7 +90,7 @@ def _overridden(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Nam
         later = [str(file) for file in listing.matching(directory, f"*.{own.rpartition('.')[2]}") if file.name > own]
         declared = {name[1:]: str(reveal(changes[name]["value"])) for name in changes if _is_set(name, path, changes)}
         for key, file, value in ini_lines.later_values(later, declared, ini_lines.syntax(path)):
-            message = f"{file} comes after {path} and sets it to '{value}', which counts"
+            message = f"{file} comes after {path} and sets it to '{cut(value)}', which counts"
             yield (path, *key), Problem("value", message, severity="warning")
 
 
@@ -138,17 +139,20 @@ def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = U
     settings: dict[Key, list[Setting]] = {}
     section, names = "", names_by_section.get("", set())
     owner: list[Setting] = []
+    more: list[int] = []
     for number, line in enumerate(ini_lines.classify(texts, syntax.dialect)):
         if line.kind == "header":
             section = syntax.section(ini_lines.section(texts[number]))
             names = names_by_section.get(section, set())
         elif line.kind == "setting":
-            owner = []
+            owner, more = [], []
             if names and (parsed := _parse(texts[number], names, syntax)):
                 owner = settings.setdefault((section, parsed[0]), [])
                 owner.append(Setting(number, parsed[1], doubt=line.doubt))
         elif line.kind == "more" and owner:
-            owner[-1] = owner[-1]._replace(more=(*owner[-1].more, number))
+            if not more:
+                owner[-1] = owner[-1]._replace(more=more)
+            more.append(number)
     return {key: settings[form] for key, form in forms.items() if form in settings}
 
 
@@ -185,12 +189,12 @@ def _lines_of(should: Mapping[str, Any], dialect: ini_lines.Dialect) -> list[str
 
 def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[tuple[int, Sequence[str]]]) -> None:
     """Remove lines by their numbers, and add the texts in ``added`` before the lines with their numbers."""
-    new = dict(added)
-    for number in sorted({*removed, *new}, reverse=True):
-        if number in set(removed):
-            del lines[number]
-        for text in reversed(new.get(number, ())):
+    numbers = sorted(set(removed))
+    for number, texts in sorted(added, reverse=True):
+        for text in reversed(texts):
             lines.insert(number, text)
+        numbers = [old + len(texts) * (old >= number) for old in numbers] if texts else numbers
+    lines.delete(numbers)
 
 
 def _parse(text: str, names: Collection[str], syntax: ini_lines.Syntax) -> tuple[str, int] | None:
@@ -250,10 +254,10 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_li
             lines.append(text)
         return
     number, indent, names = bounds[0], "", {syntax.setting(setting)}
+    inside = _inside_values(kinds)
     for current in range(*bounds):
         comment = ini_lines.COMMENT.match(texts[current])
-        inside = next((line.kind for line in kinds[current + 1 :] if line.kind != "other"), "") == "more"
-        if comment and not inside and _parse(texts[current][comment.end() :], names, syntax):
+        if comment and not inside[current] and _parse(texts[current][comment.end() :], names, syntax):
             number, indent = current + 1, ""
             break
         if kinds[current].kind in {"setting", "more"}:
@@ -266,6 +270,15 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_li
         indent = following[:depth]
     for text in reversed(list(_written([indent + setting], new, should, syntax.dialect))):
         lines.insert(number, text)
+
+
+def _inside_values(kinds: Sequence[ini_lines.Line]) -> list[bool]:
+    """Return of each line whether the next one that is no comment and not blank continues a value."""
+    inside, following = [False] * len(kinds), ""
+    for number in range(len(kinds) - 1, -1, -1):
+        inside[number] = following == "more"
+        following = following if kinds[number].kind == "other" else kinds[number].kind
+    return inside
 
 
 def _remove_if_empty(lines: files.Lines, section: str, syntax: ini_lines.Syntax) -> None:

@@ -167,7 +167,7 @@ def _overridden(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
     for number, (name, own, _, rule) in enumerate(rules):
         for _, path, line, later in rules[number + 1 :] if name in texts else ():
             if path != own and (effect := _effect(rule, later)):
-                yield name, f"{path} comes after it and has '{line}', which counts: {effect}"
+                yield name, f"{path} comes after it and has '{listing.cut(line)}', which counts: {effect}"
 
 
 def _effect(rule: Mapping[str, Any], later: Mapping[str, Any]) -> str:

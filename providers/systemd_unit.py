@@ -194,7 +194,7 @@ def _overridden(name: str, content: str) -> Iterator[Problem]:
     later = [drop_ins[file] for file in sorted(drop_ins) if file > own]
     declared = dict(ini_lines.settings(content.split("\n"), UNIT))
     for (_, setting), path, value in ini_lines.later_values(later, declared, UNIT):
-        message = f"{path} comes after it and sets {setting} to '{value}', which counts"
+        message = f"{path} comes after it and sets {setting} to '{listing.cut(value)}', which counts"
         yield Problem("content", message, severity="warning")
 
 

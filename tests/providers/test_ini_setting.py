@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -376,6 +377,34 @@ def test_python_reads_what_is_declared_and_everything_else_as_before(
     assert {name: item for name, item in after.items() if item} == {
         name: entry for name, entry in before.items() if entry
     }
+
+
+LONG = {
+    "a new setting": b"[s]\nc \\\n" + b"d \\\n" * 200_000,
+    "comments in a value": b"[s]\nz=1 \\\n" + b"#k=1\n" * 200_000 + b"x\n",
+    "a long value": b"[s]\nk = x \\\n" + b"y \\\n" * 200_000 + b"z\n",
+    "many settings": b"[s]\n" + b"k=1\n" * 200_000,
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_a_long_file_is_edited_in_time_that_grows_with_it(case: str) -> None:
+    """A megabyte of another user's must not keep a run of root for minutes; counted in processor time."""
+    for should in ({"value": "1", "key_val_separator": "="}, None):
+        lines, began = Lines(LONG[case]), time.process_time()
+        ini.edit(lines, {("s", "k"): should}, ini.ini_lines.syntax("/srv/a.service"))
+        assert time.process_time() - began < 20
+
+
+@given(st.lists(st.sampled_from([b"a\n", b"b\r\n", b"c"])).map(b"".join), st.sets(st.integers(0, 6)))
+def test_lines_are_deleted_as_one_by_one(content: bytes, numbers: set[int]) -> None:
+    """With the line end that a last line leaves behind."""
+    at_once, one_by_one = Lines(content), Lines(content)
+    numbers = {number for number in numbers if number < len(at_once)}
+    at_once.delete(numbers)
+    for number in sorted(numbers, reverse=True):
+        del one_by_one[number]
+    assert at_once.content == one_by_one.content
 
 
 def parsed(content: str) -> dict[str, dict[str, list[str]]]:

@@ -16,7 +16,7 @@ from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import Directories
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _TRIES: Final = 5
 #: Largest file in bytes: a file of another user must not fill the memory.
@@ -152,6 +152,14 @@ class Lines:
     def __delitem__(self, index: int) -> None:
         """Delete a line with its line end; for a last line without one, with the line end before it."""
         if not self._lines.pop(index).endswith(b"\n") and self._lines:
+            self._lines[-1] = _without_end(self._lines[-1])
+
+    def delete(self, numbers: Iterable[int]) -> None:
+        """Delete the lines with these numbers, as one by one from the last, in one pass over the file."""
+        removed = set(numbers)
+        shortens = len(self) - 1 in removed and not self._lines[-1].endswith(b"\n")
+        self._lines = [line for number, line in enumerate(self._lines) if number not in removed]
+        if shortens and self._lines:
             self._lines[-1] = _without_end(self._lines[-1])
 
     def insert(self, index: int, text: str) -> None:
