@@ -118,6 +118,6 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
     )
     result = rehearsal.rehearse(session.runtime, request, show)
     session.console.show(result.to_dict, lambda: result.lines(session.output.columns))
-    if not result.verdicts[0].ok and not isolation.network and not session.json:
+    if result.verdicts and not result.verdicts[0].ok and not isolation.network and not session.json:
         session.output.print("Network: none; --network host gives the rehearsal that of this machine.")
     return result.exit_code
