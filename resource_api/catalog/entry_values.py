@@ -131,8 +131,12 @@ class Evaluator:
         self._attribute_names: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def evaluate_entries(self) -> None:
-        """Evaluate all entries: those without references by type, then the rest in the order of references."""
-        independent: dict[str, list[Entry]] = {}
+        """Evaluate all entries: those without references by type, then the rest in the order of references.
+
+        One call of a provider canonicalizes many of its entries; an entry with references needs the canonical values
+        of those before it.
+        """
+        independent: dict[str, list[Entry]] = {}  # ``_not_literal`` adds the literal ones
         for entry in self._not_literal(independent):
             values = _written_values(entry)
             if paths := self._resource_paths(entry, values):
@@ -142,7 +146,9 @@ class Evaluator:
                     if (targets := self._targets(attribute_paths))
                 }
                 self.references[entry] = [
-                    first for attribute_paths in paths.values() for first in self._prerequisites(attribute_paths)
+                    prerequisite
+                    for attribute_paths in paths.values()
+                    for prerequisite in self._prerequisites(attribute_paths)
                 ]
             else:
                 self._evaluate(entry)
@@ -373,7 +379,10 @@ class Evaluator:
         return "" if len(path.keys) == 1 else _key_problem(path, target.definition.attributes[path.keys[0]])
 
     def _evaluate(self, entry: Entry) -> None:
-        """Evaluate the expressions of an entry; values that only a state yields become unknown and pending."""
+        """Evaluate the expressions of an entry in place; values that only a state yields become unknown and pending.
+
+        A wrong expression is reported and pending too, so that mistakes of other attributes are found.
+        """
         values = _written_values(entry)
         pending = {}
         for name, value in values.items():
@@ -386,7 +395,7 @@ class Evaluator:
                 result = UNKNOWN
             else:
                 self._check_pending(entry, name, value, result)
-            if result is not value and is_unknown(result):
+            if result is not value and is_unknown(result):  # a declared unknown waits for nothing
                 pending[name] = value
             values[name] = result
         entry.pending = pending or EMPTY
@@ -473,7 +482,7 @@ def _has_path(value: object) -> bool:
 
 
 def _written_values(entry: Entry) -> Resource:
-    """Return the values of an entry that has not been canonicalized, as written."""
+    """Return the very mapping of an entry's values: as written, and changed in place until it is canonicalized."""
     assert type(entry.written) is dict
     return entry.written
 

@@ -55,10 +55,10 @@ class Reporting:
     """The targets of one command, and the document that they receive at its end."""
 
     def __init__(self, targets: Sequence[Target]) -> None:
-        """Send the document to ``targets``."""
+        """Collect the document of a run for ``targets``, to which it is sent at the end."""
         self.targets = targets
         self.document: Mapping[str, object] | None = None
-        #: Whether another command of this process reports the run.
+        #: Whether a command within this one, as in ``watch`` and the agent, reports the run in place of this one.
         self.detached = False
 
     def check(self, sources: Iterable[str]) -> None:

@@ -59,7 +59,7 @@ class ManifestText:
         #: Line, from 1 → the number of the task, the name of the value or the name of the input that stands there.
         self.tasks: dict[int, int] = {}
         self.values: dict[int, str] = {}
-        self.inputs: set[int] = set()
+        self.input_lines: set[int] = set()
 
     @property
     def text(self) -> str:
@@ -79,7 +79,7 @@ class ManifestText:
             start = len(self.lines) + 1
             self._comment("  ", declared.comment)
             self.lines += _entry(name, _escaped_default(declared.declaration), "  ")
-            self.inputs.update(range(start, len(self.lines) + 1))
+            self.input_lines.update(range(start, len(self.lines) + 1))
         if values:
             self.lines += ["", "values:"]
         for name, value in values.items():
@@ -255,14 +255,14 @@ class _Attempt:
         )
 
     def problems(self, runtime: Runtime) -> Sequence[Problem]:
-        """Return the errors of the manifest, without those of inputs that a user gives."""
+        """Return the errors of the converted manifest, but those in lines of inputs: users give their values."""
         file = os.path.join(self._directory, f"{_project(self._path)}.yaml")
         try:
             document = yaml_reader.read(self.text.text.encode(), file)
             runtime.validate(from_documents([document], file))
         except ManifestError as error:
             problems = [row for row in error.problems if row.severity == "error"]
-            return [row for row in problems if row.line not in self.text.inputs]
+            return [row for row in problems if row.line not in self.text.input_lines]
         return []
 
     def learn(self, problems: Sequence[Problem], decisions: Decisions, refused: dict[str, str]) -> bool:
@@ -313,23 +313,27 @@ def _condition(play: Play, plays: Sequence[Play], names: Names) -> tuple[Conditi
 
 
 def _without_repetitions(sections: Sequence[PlaySection], tasks: Sequence[Converted]) -> list[Converted]:
-    """Return tasks in which a resource that was declared before is merged into its first declaration."""
+    """Return tasks in which a resource that was declared before is merged into its first declaration.
+
+    A manifest declares a resource once. A task of which nothing else is left is not converted where that contradicts.
+    """
     first = {row.reference: row for section in sections for task in section.tasks for row in task.declarations}
     result = []
     for task in tasks:
-        rows, comments, reason = [], list(task.comments), ""
+        rows, comments, conflict = [], list(task.comments), ""
         for row in task.declarations:
             earlier = first.get(row.reference)
             if earlier is None:
                 first[row.reference] = row
                 rows.append(row)
             elif not earlier.merge(row):
-                reason = f"{row.reference} is declared at {earlier.task.location} with other values"
+                conflict = f"{row.reference} is declared at {earlier.task.location} with other values"
             elif earlier.task is not row.task:
                 comments.append(f"{row.reference}: see {earlier.task.location}")
-        result.append(
-            task._replace(declarations=rows, comments=tuple(comments), reason=task.reason or ("" if rows else reason))
-        )
+        if conflict and rows:
+            comments.append(f"not repeated: {conflict}")
+        reason = task.reason or ("" if rows else conflict)
+        result.append(task._replace(declarations=rows, comments=tuple(comments), reason=reason))
     return result
 
 

@@ -233,7 +233,10 @@ def modules_archive(
 
 
 def make_archive(files: Mapping[str, SentFile]) -> SentArchive:
-    """Return the archive of files by name."""
+    """Return the archive of files by name, in a format that a few lines on the host can unpack.
+
+    Sorted: equal files have an equal digest, by which a host knows an archive that it has.
+    """
     index: list[tuple[str, int, int]] = []
     end = 0
     listed = sorted(files.items())
@@ -241,8 +244,8 @@ def make_archive(files: Mapping[str, SentFile]) -> SentArchive:
         end += len(content)
         index.append((name, end, 0o700 if executable else 0o600))
     contents = (content for _, (content, _) in listed)
-    raw = lzma.compress(b"".join((json.dumps(index).encode(), b"\n", *contents)))
-    return SentArchive(sha256(raw).hexdigest(), raw)
+    packed = lzma.compress(b"".join((json.dumps(index).encode(), b"\n", *contents)))
+    return SentArchive(sha256(packed).hexdigest(), packed)
 
 
 @cache

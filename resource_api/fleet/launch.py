@@ -145,7 +145,12 @@ class Launch:
         return ()
 
     def receive(self, data: bytes) -> None:
-        """Process bytes from standard output; those after the first frame are ignored."""
+        """Process bytes from standard output; those after the first frame are ignored.
+
+        The host prints what its login prints, a prompt of ``doas``, the marks of ``_SCRIPT`` if it has no interpreter
+        (``runtime``, answered with a runtime's digest; ``need`` or ``have``, answered with the archive or nothing), and
+        then the first frame. A terminal mixes standard error into it.
+        """
         if self._began:
             return
         self._buffer += data

@@ -338,7 +338,11 @@ def _attributes_of(key_paths: Collection[str]) -> list[str]:
 def _broken_value_rules(
     definition: TypeDefinition, name: str, value: object, is_: Resource, should: Resource
 ) -> Iterator[str]:
-    """Yield an error if a planned value is neither the declared nor the present one, nor an open one of its type."""
+    """Yield an error if a value that a provider planned cannot come true.
+
+    A declared attribute becomes as declared or stays; an undeclared one that the provider does not compute stays; a
+    computed one is unknown, stays, or has a value of its data type.
+    """
     if name in should:
         unchanged = name in is_ and same_value(value, is_[name])
         if not (unchanged or completes(value, should[name])):

@@ -136,7 +136,7 @@ class PackageFinder:
             raise ProgramError(str(error)) from error
 
     def find(self, declared: ConfiguredProvider, *, locked: bool = True) -> ProviderProgram:
-        """Return the program of a provider, unless not ``locked`` the one that the lock file names.
+        """Return the program of a provider: the version in the lock file, or the newest one for ``locked=False``.
 
         Raise ``ProgramError``.
         """

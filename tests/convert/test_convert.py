@@ -454,6 +454,21 @@ def test_the_same_resource_twice_is_one(tmp_path: Path) -> None:
     ]
 
 
+def test_a_contradiction_within_a_loop_is_a_comment(tmp_path: Path) -> None:
+    """The other elements are converted; the manifest says which one is not, and where the first one stands."""
+    text = """
+- copy: {dest: /etc/a, content: x}
+- copy: {dest: "{{ item }}", content: "{% if item %}y{% endif %}"}
+  loop: [/etc/a, /etc/b]
+"""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text))
+    conversion = converted(playbook)
+    contents = {name: row["content"] for name, row in manifest_of(conversion)["resources"].items()}
+    assert contents == {"File[/etc/a]": "x", "File[/etc/b]": "${values.text_2}"}
+    assert f"not repeated: File[/etc/a] is declared at {playbook}:3 with other values" in conversion.manifest
+
+
 def test_an_expression_of_manifests_in_a_key_is_a_text(tmp_path: Path) -> None:
     """In a variable and in an argument, as in any text."""
     playbook = tmp_path / "p.yml"
