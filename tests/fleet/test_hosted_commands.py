@@ -78,7 +78,7 @@ class Fleet:
             env=self.environment | environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=200,
             check=False,
         )
         assert "Traceback" not in process.stderr, process.stderr
