@@ -16,7 +16,6 @@ from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import from_documents
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.reference import STACK_NAME
-from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import literal
 from resource_api.model.values.version import __version__
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
 #: The most lines of a task that are repeated as a comment.
 _REPEATED: Final = 12
-#: The name of an input or value in a reference or condition.
-_NAME_USE: Final = regex(r"\b(?:inputs|values)(?:\.([A-Za-z0-9_-]+)|\[\\?'([^']+)\\?'\])")
 #: The longest line of a collection.
 _WIDTH: Final = 100
 #: Metaparameters that stand above the attributes.
@@ -136,13 +133,7 @@ def _needed(
     names: Names, declarations: Sequence[ConvertedResource]
 ) -> tuple[dict[str, ConvertedInput], dict[str, Any]]:
     """Return the inputs and values that declarations use, also by other values."""
-    waiting: list[object] = [(row.title, row.attributes) for row in declarations]
-    names_in_use: set[str] = set()
-    while waiting:
-        for name in map("".join, _NAME_USE.findall(repr(waiting.pop()))):
-            if name not in names_in_use:
-                names_in_use.add(name)
-                waiting.append(names.values.get(name))
+    names_in_use = names.uses(*((row.title, row.attributes) for row in declarations))
     inputs = {name: declared for name, declared in names.inputs.items() if name in names_in_use}
     return inputs, {name: value for name, value in names.values.items() if name in names_in_use}
 

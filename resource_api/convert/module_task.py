@@ -190,8 +190,11 @@ class ModuleTask:
     def declare(self, type_name: str, title: object, attributes: dict[str, object]) -> ConvertedResource:
         """Declare a resource; attributes that are None are left out."""
         declared = {name: value for name, value in attributes.items() if value is not None}
-        title = written(title)
-        declaration = ConvertedResource(type_name, str(title), written(declared), self.task)
+        title = str(written(title))
+        if self._scope.is_rendered(title):
+            msg = "its name depends on a rendered template, and names are known before"
+            raise Unconvertible(msg)
+        declaration = ConvertedResource(type_name, title, written(declared), self.task)
         self.declarations.append(declaration)
         return declaration
 
@@ -199,6 +202,7 @@ class ModuleTask:
         """Declare a resource whose title is no part of its identity: the task's name, or else ``name``."""
         title = self.task.name or name
         title = str(written(self.expressions.value(title))) if "{{" in title else title
+        title = type_name if self._scope.is_rendered(title) else title
         if self.in_loop and "${each." not in title:
             title = f"{title} ${{each.index}}"
         title = self._scope.title(type_name, " ".join(title.split()), (self.task.number, self._element))

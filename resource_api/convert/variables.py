@@ -63,6 +63,8 @@ _MAGIC: Final = frozenset(_MAGIC_TEXT.split())
 _SECRET_NAME: Final = regex(r"(?i).*(password|passwd|passphrase|secret|token|api_?key|private_?key)")
 _WORD: Final = regex(r"[^A-Za-z0-9_]+")
 _MISSING: Final = object()
+#: The name of an input or value in a reference or condition.
+_NAME_USE: Final = regex(r"\b(?:inputs|values)(?:\.([A-Za-z0-9_-]+)|\[\\?'([^']+)\\?'\])")
 #: The data type of all values: `Any` would accept that nothing is given.
 _ANY: Final = "NotUndef[Any]"
 #: The data type of variables whose members are used.
@@ -229,6 +231,21 @@ class Names:
             reference = self._named[key] = self._value(name, value, "")
         return reference
 
+    def uses(self, *declared: object) -> set[str]:
+        """Return the names of the inputs and values that declared values use, also by other values."""
+        waiting, names = list(declared), set[str]()
+        while waiting:
+            for name in map("".join, _NAME_USE.findall(repr(waiting.pop()))):
+                if name not in names:
+                    names.add(name)
+                    waiting.append(self.values.get(name))
+        return names
+
+    def is_rendered(self, text: str) -> bool:
+        """Return whether a text depends on a rendered template, which no title may: titles are known before."""
+        values = (self.values.get(name) for name in self.uses(text))
+        return any(isinstance(value, dict) and value.get("invoke") == "template" for value in values)
+
     def title(self, type_name: str, title: str, task: tuple[int, int]) -> str:
         """Return a title that no other task has, with a number if need be."""
         number, candidate = 1, title
@@ -344,6 +361,10 @@ class TaskScope:
     def literal_value(self, value: object) -> Any:
         """Return a value itself; for a reference to an input with a default, the default's part."""
         return self._names.literal_value(value) if isinstance(value, ValueReference) else value
+
+    def is_rendered(self, text: str) -> bool:
+        """Return whether a text depends on a rendered template, which no title may."""
+        return self._names.is_rendered(text)
 
     def title(self, type_name: str, title: str, task: tuple[int, int]) -> str:
         """Return a title that no other task has, with a number if need be."""

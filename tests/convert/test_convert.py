@@ -469,6 +469,25 @@ def test_a_contradiction_within_a_loop_is_a_comment(tmp_path: Path) -> None:
     assert f"not repeated: File[/etc/a] is declared at {playbook}:3 with other values" in conversion.manifest
 
 
+def test_no_title_depends_on_a_rendered_template(tmp_path: Path) -> None:
+    """A label is replaced; a task whose resource would have such a name is converted to its module."""
+    text = """
+- shell: echo {{-unknown }}
+- shell: echo {{-unknown }} {{ item }}
+  loop: [1, 2]
+- file: {path: "/etc/{{-unknown }}", state: touch}
+"""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text))
+    check_conversion(playbook.read_text())
+    assert list(manifest_of(converted(playbook))["resources"]) == [
+        "Exec[exec]",
+        "Exec[exec (2)]",
+        "Exec[exec (3)]",
+        "Ansible_module[file]",
+    ]
+
+
 def test_an_expression_of_manifests_in_a_key_is_a_text(tmp_path: Path) -> None:
     """In a variable and in an argument, as in any text."""
     playbook = tmp_path / "p.yml"

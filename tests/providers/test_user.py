@@ -251,7 +251,7 @@ def test_a_home_is_where_the_record_says_after_a_failed_flush(monkeypatch: pytes
         flush(fd)
 
     monkeypatch.setattr(os, "fsync", fail)
-    assert "Input/output error" in failure(home=str(path), managehome=True)
+    assert "input/output error" in failure(home=str(path), managehome=True)
     monkeypatch.undo()
     apply(home=str(path), managehome=True)
     assert (home.exists(), path.exists()) == (False, True)
