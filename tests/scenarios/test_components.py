@@ -136,7 +136,10 @@ def test_a_saved_plan_of_components_is_applied(bench: Bench) -> None:
         (HOUSE.replace('"house"', '"hut"'), "COMPONENT is named 'hut' but its file is named 'house'"),
         (HOUSE.replace("def build", "def built"), "defines no function build(m)"),
         (HOUSE.replace("Integer[1, 9]", "Integr"), "component 'house': input 'size': data type 'Integr'"),
-        (HOUSE.replace("m.inputs.size)", "m.inputs.sise)"), "components/house.py:18:82: House[a]: there is no input 'sise'"),
+        (
+            HOUSE.replace("m.inputs.size)", "m.inputs.sise)"),
+            "components/house.py:18:82: House[a]: there is no input 'sise'",
+        ),
         (
             HOUSE.replace("size=m.inputs.size", "sise=1"),
             "components/house.py:18:77: House[a]/Widget[wall]: unknown attr",
