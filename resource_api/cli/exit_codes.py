@@ -40,10 +40,10 @@ def of_run(report: RunReport, interrupts: Interrupts, settings: Settings) -> int
 
 def of_plan(plan: ExecutionPlan, *, detailed: bool) -> int:
     """Return the code of a plan: 1 where something in it fails; if ``detailed``, 2 where something would change."""
-    if plan.summary.failed or plan.problems:
+    summary = plan.summary
+    if summary.failed or plan.problems:
         return 1
-    changed = plan.summary.changed or plan.summary.outputs_changed
-    return _CHANGED if detailed and changed else 0
+    return _CHANGED if detailed and (summary.changed or summary.outputs_changed) else 0
 
 
 def is_planned(code: int) -> bool:

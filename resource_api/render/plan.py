@@ -174,13 +174,16 @@ def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Itera
         cause = may_change.get(index)
         after = "" if cause is None else str(plan.catalog.entries[cause].reference)
         if step.decision.error or acts or index in notified:
-            yield _step_document(plan, step, blocked.get(index))._replace(read_after=after)
+            yield _step_document(plan, step, blocked.get(index), after)
         elif after:
             yield StepDocument(str(step.reference), Action.SAME, read_after=after)
 
 
-def _step_document(plan: ExecutionPlan, step: Step, cause: str | None) -> StepDocument:
-    """Return the document of one step; ``cause``: the failing resource because of which it is skipped."""
+def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, read_after: str = "") -> StepDocument:
+    """Return the document of one step.
+
+    ``cause``: the failing resource because of which it is skipped. ``read_after``: that after which it is read again.
+    """
     definition, entry = step.definition, step.entry
     changes = [conceal_difference(definition, change) for change in (*step.changes, *step.predictions)]
     names = definition.names_of_kind("parameter") if uses_parameters(step.action, definition.features) else ()
@@ -203,6 +206,7 @@ def _step_document(plan: ExecutionPlan, step: Step, cause: str | None) -> StepDo
         side_effects=step.side_effects,
         origin=entry.declaration.element.origin if entry.declaration.element is not None else "",
         drifted=step.corrective,
+        read_after=read_after,
     )
 
 
