@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
+from benchmarks.measure import LAUNCH
 from tests import command
 from tests.peers.terraform_programs import Site, program
 
@@ -48,15 +48,17 @@ class Cost(NamedTuple):
 
 
 def measured(site: Site, *arguments: str) -> Cost:
-    """Return the least cost of three runs of the interpreter with these arguments."""
+    """Return the least cost of three runs of the interpreter with these arguments.
+
+    A small process starts them: a child inherits the peak memory of its parent, here of all tests.
+    """
     costs = []
     for _ in range(3):
-        argv = [sys.executable, "-P", *arguments]
-        with subprocess.Popen(argv, cwd=site.home, env=site.environment, stdout=subprocess.DEVNULL) as process:
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = status
-        assert status == 0
-        costs.append(Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024))
+        argv = [*LAUNCH, sys.executable, "-P", *arguments]
+        output = subprocess.run(argv, cwd=site.home, env=site.environment, capture_output=True, check=True).stdout
+        code, seconds, memory, _elapsed = output.split()
+        assert int(code) == 0
+        costs.append(Cost(float(seconds), int(memory) / 1024))
     return Cost(min(cost.seconds for cost in costs), min(cost.memory for cost in costs))
 
 
