@@ -22,6 +22,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 INSIDE: Final = Path("/run/ra-test-inside")
 #: Seconds until systemd must have started.
 _START: Final = 30.0
+#: Attempts to download packages, two seconds apart.
+_DOWNLOADS: Final = 30
 #: Machines of one process may overlap: the kernel removes the processes of an earlier one later.
 _NUMBERS: Final = count()
 _CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -182,9 +184,17 @@ def started_machine(directory: Path, *, stored: Sequence[str] = (), network: boo
 
 
 def download_packages(*names: str) -> None:
-    """Put packages into the cache of apt, so that a machine without a network can install them."""
+    """Put packages into the cache of apt, so that a machine without a network can install them.
+
+    Another test may have the cache locked, which ``DPkg::Lock::Timeout`` does not wait for, or be replacing the lists.
+    """
     options = ("-q", "-y", "--download-only", "-o", "DPkg::Lock::Timeout=120")
-    subprocess.run(["apt-get", "install", *options, *names], check=True, capture_output=True)
+    for _ in range(_DOWNLOADS):
+        process = subprocess.run(["apt-get", "install", *options, *names], check=False, capture_output=True, text=True)
+        if process.returncode == 0:
+            return
+        time.sleep(2)
+    raise AssertionError(process.stderr)
 
 
 def _hierarchies() -> list[Path]:
