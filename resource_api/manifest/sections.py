@@ -359,7 +359,8 @@ class ManifestBuilder:
             self._error((*path, "config"), "the configuration of a provider must be a mapping")
         elif fields["path"] and (fields["source"] or fields["version"]):
             key = "source" if fields["source"] else "version"
-            self._error((*path, key), f"{key} and path exclude each other: path is one program")
+            hint = f"leave {key} out, or path"
+            self._error((*path, key), f"{key} and path exclude each other: path is one program", hint)
         elif "_" in name and (fields["path"] or fields["source"]):
             hint = "name it as the first word of its types, such as google for google_compute_disk"
             self._error(path, f"no type can belong to the Terraform provider {document.quote_key(name)}", hint)

@@ -70,7 +70,7 @@ def _document(program: ProviderProgram) -> dict[str, object]:
 def _lines(programs: Sequence[ProviderProgram]) -> Iterator[str]:
     """Yield the lines of a table whose last column, the path, is never cut, so that it can be copied."""
     if programs:
-        rows = [{name: value or "" for name, value in _document(program).items()} for program in programs]
+        rows = [{name: value or "-" for name, value in _document(program).items()} for program in programs]
         paths = ["path", *(escape(str(row.pop("path"))) for row in rows)]
         yield from (f"{line}  {path}" for line, path in zip(table(rows, None), paths, strict=True))
 
