@@ -164,9 +164,9 @@ def _overridden(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
         rest = INCLUDE.split(_read(MAIN) or "", maxsplit=1)[1:]
         lines += [("", MAIN, line) for line in "".join(rest).split("\n")]
     rules = [(name, path, line.strip(), rule) for name, path, line in lines if (rule := _parse(line))]
-    for number, (name, own, _, rule) in enumerate(rules):
+    for number, (name, file, _, rule) in enumerate(rules):
         for _, path, line, later in rules[number + 1 :] if name in texts else ():
-            if path != own and (effect := _effect(rule, later)):
+            if path != file and (effect := _effect(rule, later)):
                 yield name, f"{path} comes after it and has '{listing.cut(line)}', which counts: {effect}"
 
 

@@ -146,9 +146,9 @@ def run(call: Call) -> RunJson | OverviewJson:
 
 
 def _overview(call: Call, seconds: float) -> OverviewJson:
-    store, now = call.runtime.store, time.time()
+    store, time_now = call.runtime.store, time.time()
     runs = None if recorded_stack.none_recorded(store, call.options) else recorded_stack.Runs(store, call.options)
-    return run_overview.overview(runs, now - seconds, now)
+    return run_overview.overview(runs, time_now - seconds, time_now)
 
 
 def state_rm(call: Call) -> dict[str, Any]:

@@ -157,7 +157,7 @@ class Purging:
         return recorded
 
     def _other_stacks(self, rule: PurgeRule) -> Sequence[tuple[StackName, StackState]]:
-        """Return the states of all other stacks of the store: what they record is never purged."""
+        """Return the states of all other stacks of the store, whose records are never purged."""
         if self._states is None:
             states = []
             for name in self._store.stacks():
