@@ -20,6 +20,7 @@ from resource_api.model.values.errors import (
     DefinitionError,
     ManifestError,
     Problem,
+    ProviderError,
     ResourceAPIError,
     StateDamaged,
     UnknownType,
@@ -234,6 +235,9 @@ class Session:
         except ResourceAPIError as error:
             message = error.with_options(self._store_options()) if isinstance(error, StateDamaged) else str(error)
             problem = Problem(error.attribute, message, code=diagnostic_code(error))
+            if isinstance(error, ProviderError):
+                file, line, column = error.position
+                problem = problem._replace(file=file, line=line, column=column)
             code = self._fail([problem], error.exit_code, cause=error)
         except Exception as error:  # noqa: BLE001 - the last resort
             problem, code = unexpected(error)

@@ -43,10 +43,11 @@ class Family:
         log: Callable[[str, str], None],
         address: str = "",
         names_file: TypeNamesFile | None = None,
+        position: tuple[str, int, int] = ("", 0, 0),
     ) -> None:
         """Use the program at ``path``, which is trusted, for types that begin with ``name``; start nothing yet.
 
-        ``address`` is the one of the provider, as a manifest declares it; ``names_file`` keeps the names of its types.
+        ``address`` and ``position`` are the provider's in a manifest; ``names_file`` keeps the names of its types.
         """
         self.name = name
         whole = address or f"hashicorp/{name}"
@@ -55,6 +56,7 @@ class Family:
         self._identity = (name, path, *_stamp(path))
         self._log = log
         self._names_file = names_file
+        self._position = position
         #: Digest of a configuration → its process; None: the one that only answers questions about types.
         self._running: dict[str | None, PluginProcess] = {}
         self._configured: set[str] = set()
@@ -77,8 +79,11 @@ class Family:
         try:
             answer = self.process().call("schema")
         except PluginError as error:
-            msg = f"the Terraform provider {self.name} ({self.path}): {error}"
-            raise (ProviderError if isinstance(error, HandshakeError) else DefinitionError)(msg) from error
+            kind = ProviderError if isinstance(error, HandshakeError) else DefinitionError
+            failure = kind(f"the Terraform provider {self.name} ({self.path}): {error}")
+            if isinstance(failure, ProviderError):
+                failure.position = self._position
+            raise failure from error
         if errors := [diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == 1]:
             msg = f"the Terraform provider {self.name} ({self.path}): {'; '.join(errors)}"
             raise DefinitionError(msg)
@@ -200,7 +205,9 @@ def register_families(registry: Registry, manifest: Manifest, log: Log) -> None:
     for program in find_all(manifest, registry.trust.open, os.environ):
         declared = manifest.providers[program.name]
         names_file = TypeNamesFile(manifest.file, program.name, (declared.source, declared.path, declared.version))
-        family = Family(program.name, program.path, partial(_log_line, log, program.name), names_file=names_file)
+        log_line = partial(_log_line, log, program.name)
+        position = declared.origin.place("source" if declared.source else "path")
+        family = Family(program.name, program.path, log_line, names_file=names_file, position=position)
         registry.register_family(program.name, family)
 
 

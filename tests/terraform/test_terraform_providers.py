@@ -771,6 +771,26 @@ def test_a_faulty_program_fails_with_its_words(account: Account, fault: str, mes
     assert message in failed.err
 
 
+def test_a_program_that_is_no_provider_is_named_with_the_line_of_its_entry(account: Account) -> None:
+    """It ends without a handshake: exit code 1, since the manifest may be right, and the position of ``path``."""
+    account.write("  Odd_thing[a]: {name: a}\n")
+    (account.home / "terraform-provider-odd").write_text("#!/bin/sh\necho hello\n")
+    for action in ("validate", "plan", "apply"):
+        failed = account.run(action, "site.yaml")
+        assert failed.code == 1
+        assert failed.err.startswith("site.yaml:2:9: the Terraform provider odd (")
+        assert "returned 0 before its handshake, and printed: hello" in failed.err
+        assert "    2 |   odd: {path: " in failed.err
+
+
+def test_a_manifest_without_a_source_has_nothing_to_lock(account: Account) -> None:
+    """An entry with ``path`` is not locked; the command says so."""
+    account.write("  Odd_thing[a]: {name: a}\n")
+    locked = account.run("providers", "lock", "site.yaml")
+    reason = "only a provider with 'source' is locked, and the manifest declares none"
+    assert (locked.code, locked.out) == (0, f"providers.lock: 0 locked; {reason}.\n"), locked.err
+
+
 def test_a_time_limit_ends_a_call(account: Account) -> None:
     """The program hangs in apply; the resource fails after its ``timeout``."""
     began = time.monotonic()

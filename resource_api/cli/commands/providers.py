@@ -97,7 +97,8 @@ def _locked_document(path: str, locked: Mapping[ProviderAddress, LockedProvider]
 def _locked_lines(path: str, locked: Mapping[ProviderAddress, LockedProvider]) -> Iterator[str]:
     for address, provider in locked.items():
         yield f"{address} {provider.version}"
-    yield f"{escape(os.path.relpath(path))}: {len(locked)} locked."
+    remark = "" if locked else "; only a provider with 'source' is locked, and the manifest declares none"
+    yield f"{escape(os.path.relpath(path))}: {len(locked)} locked{remark}."
 
 
 @providers.command("schema", examples=("resource-api providers schema site.yaml vsphere",))

@@ -257,6 +257,9 @@ class ManifestError(ResourceAPIError):
 class ProviderError(ResourceAPIError):
     """A provider broke its contract at run time (undeclared, not canonical, not converged) or is unavailable."""
 
+    #: The file, line and column of the provider's declaration; without a file they are not known.
+    position: tuple[str, int, int] = ("", 0, 0)
+
 
 class CannotList(ProviderError):  # noqa: N818 - the name is a sentence
     """Raised by ``get`` for ``names=None`` if the provider cannot enumerate; its message says why."""
