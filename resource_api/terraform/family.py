@@ -43,6 +43,7 @@ class Family:
         log: Callable[[str, str], None],
         address: str = "",
         names_file: TypeNamesFile | None = None,
+        *,
         position: tuple[str, int, int] = ("", 0, 0),
     ) -> None:
         """Use the program at ``path``, which is trusted, for types that begin with ``name``; start nothing yet.
