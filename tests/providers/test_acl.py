@@ -11,7 +11,7 @@ import pytest
 
 from resource_api import ManifestError, Runtime
 from resource_api.testing import Neighbour, ProviderCompliance
-from resource_api.testing.laws import FORMS
+from resource_api.testing.set_laws import FORMS
 from tests.bundled import directory_of_nobody
 from tests.namespaces import private_mounts
 from tests.providers.applied import REGISTRY, converge, reason, run, warned

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from resource_api import ManifestError, Runtime
 from resource_api.testing import Neighbour, ProviderCompliance
-from resource_api.testing.laws import FORMS
+from resource_api.testing.set_laws import FORMS
 from tests.bundled import directory_of_nobody, execute
 from tests.providers.applied import REGISTRY, converge, reason, run, warned
 from tests.providers.parts_of_files import WholeFiles

@@ -1,4 +1,4 @@
-"""The laws of connections to hosts, as a test class that an author inherits. Needs pytest.
+"""The laws of connections to hosts, as a test class to inherit.
 
 Jobs really run, with a provider that misbehaves as the law requires. The subclass connects to hosts and kills them.
 """
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from resource_api.fleet.connections import HostConnections
-
-# ruff: noqa: S101, PLR2004 - a law is an assertion, and a number in it is the law itself
-
 
 #: Seconds within which all events arrive, also on a busy machine.
 _PATIENCE: Final = 60.0
