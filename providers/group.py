@@ -60,8 +60,9 @@ class Provider(BaseProvider):
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the users that leave a group because it is removed, and those whose primary group it is.
 
-        The latter it has to keep: groupdel refuses.
+        The latter it has to keep: groupdel refuses. Users that join or leave must not be declared otherwise.
         """
+        yield from _memberships(changes)
         deleted = {name: is_ for name, (is_, should) in changes.items() if should["ensure"] == "absent" and is_}
         numbers = {is_["gid"]: name for name, is_ in deleted.items()}
         for user in pwd.getpwall() if deleted else ():
@@ -86,6 +87,18 @@ class Provider(BaseProvider):
             else:
                 with context.updating(name):
                     _change(self.groupmod, name, *_options({k: v for k, v in should.items() if v != is_.get(k)}))
+
+
+def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+    """Yield the users that join or leave the groups of ``changes``, with all other groups that they will be in."""
+    for name, (is_, should) in changes.items():
+        if should["ensure"] == "present" and should.get("members") is not None:
+            joining, before = set(should["members"]), set((is_ or {}).get("members", ()))
+            groups = grp.getgrall() if joining != before else ()
+            for member in sorted(joining ^ before):
+                others = {group.gr_name for group in groups if member in group.gr_mem} - {name}
+                state = {"groups": sorted(others | ({name} if member in joining else set()))}
+                yield name, SideEffect(member, "update", "user", state, asked=True)
 
 
 def _change(tool: Command, name: str, *options: str | int) -> None:

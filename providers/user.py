@@ -127,7 +127,11 @@ class Provider(BaseProvider):
             yield from prerequisites.written_in_place(dict.fromkeys(changes, f"/etc/{file}"))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the resources that go with a user: its own group, its memberships, and its home directory."""
+        """Yield the resources that go with a user: its own group, its memberships, and its home directory.
+
+        Groups that it joins or leaves as declared must not be declared otherwise.
+        """
+        yield from _memberships(changes)
         deleted = {name: (is_, should) for name, (is_, should) in changes.items() if should["ensure"] == "absent"}
         groups = grp.getgrall() if deleted else ()
         for name, (is_, should) in deleted.items():
@@ -344,6 +348,22 @@ def _changed(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any
     if "groups" in changed and should["membership"] == "minimum":
         changed["groups"] = sorted({*changed["groups"], *is_.get("groups", ())})
     return changed
+
+
+def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+    """Yield the groups that users join or leave, with all members that these will have."""
+    for name, (is_, should) in changes.items():
+        before = set((is_ or {}).get("groups", ()))
+        if should["ensure"] == "present" and (groups := _changed(is_ or {}, should).get("groups")) is not None:
+            for group in sorted(before.symmetric_difference(groups)):
+                others = {member for entry in _group(group) for member in entry.gr_mem} - {name}
+                state = {"members": sorted(others | ({name} if group in groups else set()))}
+                yield name, SideEffect(group, "update", "group", state, asked=True)
+
+
+def _group(name: str) -> Iterator[grp.struct_group]:
+    with suppress(KeyError):
+        yield grp.getgrnam(name)
 
 
 def _options(changed: Mapping[str, Any]) -> list[str | int]:

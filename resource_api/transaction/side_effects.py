@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import RecordKey
     from resource_api.model.step import Operation, Step
     from resource_api.model.type_definition import Name
+    from resource_api.model.values.values import Values
     from resource_api.plan.diff import Resource
     from resource_api.plan.planner import ExecutionPlan
     from resource_api.plugins.provider_pool import ProviderPool
@@ -332,16 +333,38 @@ class SideEffectRule:
             return False
         if effect.removes:
             return exists(should)
-        if planned is not None and would_change(planned) and entry.index > step.entry.index:
-            return False  # its own turn comes later
+        is_, state = (planned.is_ if planned is not None else None) or {}, effect.state or {}
+        if planned is not None and entry.index > step.entry.index and _would_restore(planned, state):
+            return False
         if not exists(should):
-            return True
-        row = {**((planned.is_ if planned is not None else None) or {}), **(effect.state or {})}
+            return "ensure" in state
+        after = {name: _with_same_change(should.get(name), is_.get(name), value) for name, value in state.items()}
         try:
-            differences = compare(entry, row, should, self._functions(entry.instance))
+            differences = compare(entry, {**is_, **after}, should, self._functions(entry.instance))
         except ComparisonError:
             return False
-        return any(difference.attribute in row.keys() & (effect.state or {}).keys() for difference in differences)
+        return any(difference.attribute in state for difference in differences)
+
+
+def _would_restore(step: Step, state: Values) -> bool:
+    """Return whether a later step sets an attribute that a side effect leaves in this ``state``."""
+    differences = step.decision.differences
+    changed = {difference.attribute for difference in differences} or {"ensure"}
+    return would_change(step) and ("ensure" in changed or not changed.isdisjoint(state))
+
+
+def _with_same_change(declared: object, before: object, after: object) -> object:
+    """Return the value that a side effect, which was seen to turn ``before`` into ``after``, leaves of a declared one.
+
+    A list loses and gains the same members: it may be set as declared before the side effect happens. Otherwise the
+    value is ``after``.
+    """
+    if not isinstance(declared, list) or not isinstance(after, list):
+        return after
+    former = before if isinstance(before, list) else []
+    return [value for value in declared if value in after or value not in former] + [
+        value for value in after if value not in former and value not in declared
+    ]
 
 
 def _is_below(entry: Entry, top: str, instances: Collection[str]) -> bool:

@@ -199,6 +199,38 @@ def test_a_plan_names_the_users_whose_primary_group_is_removed() -> None:
         subprocess.run(["userdel", "ra-test-c"], check=True)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize(
+    ("members", "user", "refused"),
+    [
+        (["ra-test-b"], {"groups": []}, True),
+        ([], {"groups": [NAME]}, True),
+        ([], {"groups": [NAME], "membership": "minimum"}, True),
+        (["ra-test-b"], {"groups": [], "membership": "minimum"}, False),
+        (["ra-test-b"], {"groups": [NAME]}, False),
+        (["ra-test-a", "ra-test-b"], {"groups": [NAME], "comment": "changed"}, False),
+        (None, {"groups": [NAME]}, False),
+        (["ra-test-b"], {}, False),
+    ],
+)
+def test_members_and_groups_that_contradict_each_other_are_refused(
+    members: list[str] | None, user: dict[str, Any], order: int, *, exists: bool, refused: bool
+) -> None:
+    """They would change each other in every run; those that agree converge in one run, in any order."""
+    group = {} if members is None else {"members": members}
+    declared = dict([(f"Group[{NAME}]", group), ("User[ra-test-b]", user)][::order])
+    if exists:
+        subprocess.run(["groupadd", NAME], check=True)
+    report = Runtime(REGISTRY, log=Log("off")).apply({"resources": declared})
+    errors = [str(step.error) for step in report.steps if step.error]
+    assert bool(errors) == refused, errors
+    for error in errors:
+        assert re.match(rf"would update (Group\[{NAME}\]|User\[ra-test-b\]), which \1 declares otherwise", error)
+    if not refused:
+        assert Runtime(REGISTRY).apply({"resources": declared}).summary.unchanged == len(declared)
+
+
 class TestGroup(ProviderCompliance):
     """A group with members."""
 
