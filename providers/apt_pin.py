@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import deb822, file_parts, listing, prerequisites
+from lib import deb822, file_parts, listing, prerequisites, whole_directory
 from lib.sensitive import new_mode, reveal
-from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -25,13 +24,14 @@ DIRECTORY = Path("/etc/apt/preferences.d")
 MAIN = "/etc/apt/preferences"
 SUFFIX = ".pref"
 NONE = "/dev/null"
-#: Neither the lists of repositories nor the installed packages are read, and no cache of them is written.
-WITHOUT_PACKAGES = (
-    *("-o", f"Dir::State::status={NONE}"),
+#: The lists of repositories are not read, and no cache of them is written.
+WITHOUT_LISTS = (
     *("-o", f"Dir::State::lists={NONE}/"),
     *("-o", "Dir::Cache::pkgcache="),
     *("-o", "Dir::Cache::srcpkgcache="),
 )
+#: The installed packages for a check: apt reads regular expressions for names only where it has a name to compare.
+STATUS = b"Package: x\nStatus: install ok installed\nVersion: 1\nArchitecture: all\nMaintainer: x\nDescription: x\n"
 #: The beginning of a line with an error of apt.
 LEVEL = "E: "
 INTEGER = re.compile(r"[-+]?\d{1,5}", re.ASCII)
@@ -71,8 +71,8 @@ class Provider(BaseProvider):
             yield from ((name, problem) for problem in _earlier(name, reveal(should)))
 
     @property
-    def _directory(self) -> WholeDirectory:
-        return WholeDirectory(str(DIRECTORY), MAIN, "", self._errors)
+    def _directory(self) -> whole_directory.WholeDirectory:
+        return whole_directory.WholeDirectory(str(DIRECTORY), MAIN, "", self._errors)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Have apt read all priorities as they will be, then edit or remove the file of each."""
@@ -90,10 +90,13 @@ class Provider(BaseProvider):
                 batch.remove(path)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return apt's errors about a copy of the directory; it looks for no versions of packages."""
+        """Return apt's errors about a copy of the directory, as if nothing but one package were known."""
+        status = f"{copy.main}.status"
+        whole_directory.write(status, STATUS)
         paths = {"preferences": copy.main, "preferencesparts": copy.directory, "sourcelist": NONE, "sourceparts": NONE}
         options = [word for key, path in paths.items() for word in ("-o", f"Dir::Etc::{key}={path}")]
-        result = self.apt_cache.attempt(*options, *WITHOUT_PACKAGES, "policy", log="debug")
+        options += ["-o", f"Dir::State::status={status}", *WITHOUT_LISTS]
+        result = self.apt_cache.attempt(*options, "policy", log="debug")
         return [line[len(LEVEL) :] for line in result.stderr.splitlines() if line.startswith(("E: ", "W: "))]
 
 

@@ -120,6 +120,23 @@ def test_an_earlier_record_that_counts_is_named_in_the_plan(
     assert policy.splitlines()[4].split()[1] == (priority if counts else "900")
 
 
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [({"packages": ["/(a/"]}, "Invalid regular expression: (a"), ({"packages": ["*"]}, "pin type version")],
+)
+def test_a_plan_names_the_complaint_of_apt_about_a_priority_before_it_is_written(
+    change: dict[str, Any], complaint: str
+) -> None:
+    """It is an error of the apply, which writes nothing; apt repeats some complaints for each package."""
+    declared = {"packages": ["a"], "pin": "version 1", "priority": 700}
+    assert warned({"Apt_pin[ra-test]": declared}) == []
+    [message] = warned({"Apt_pin[ra-test]": declared | change})
+    assert message.count(complaint) == 1, message[:400]
+    error = str(apply("ra-test", **declared | change).steps[0].error)
+    assert error.count(complaint) == 1, error[:400]
+    assert list(DIRECTORY.iterdir()) == []
+
+
 class TestAptPin(ProviderCompliance):
     """A priority in a file, and similar ones."""
 
