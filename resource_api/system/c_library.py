@@ -27,7 +27,7 @@ def load() -> tuple[object, Callable[[], int]]:
 
 
 def call(function: str, *arguments: object, path: str | None = None) -> int:
-    """Return the result of a function. Raise ``OSError`` with ``path`` if it is negative."""
+    """Return the result of a function. Raise ``OSError``, with ``path`` as its file name, if it is negative."""
     library, get_errno = load()
     result: int = getattr(library, function)(*arguments)
     if result < 0:
@@ -38,4 +38,4 @@ def call(function: str, *arguments: object, path: str | None = None) -> int:
 
 def prctl(operation: int, value: int = 0) -> int:
     """Set or read an attribute of this process. Raise ``OSError``."""
-    return call("prctl", operation, value, 0, 0, 0)
+    return call("prctl", operation, value, 0, 0, 0, path="prctl")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import pwd
 import sys
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from resource_api.system import kernel_facts
@@ -72,16 +72,10 @@ def _identity() -> dict[str, object]:
     return {"uid": uid, "gid": os.getegid(), "user": pwd.getpwuid(uid).pw_name, "privileged": uid == 0}
 
 
-def _kernel_fact(name: str) -> dict[str, object]:
-    """Return a fact of ``kernel_facts``, which loads ``socket``."""
-    return kernel_facts.FACTS[name]()
-
-
+#: The names of the facts that are functions of ``kernel_facts``, which is loaded, and ``socket`` with it, at their use.
+_KERNEL_FACTS: Final = ("networking", "processors", "memory")
 _FACTS: Final[Mapping[str, Callable[[], object]]] = {
     "os": _os,
-    "networking": partial(_kernel_fact, "networking"),
-    "processors": partial(_kernel_fact, "processors"),
-    "memory": partial(_kernel_fact, "memory"),
     "kernel": lambda: os.uname().sysname,
     "kernelrelease": lambda: os.uname().release,
     "identity": _identity,
@@ -102,9 +96,10 @@ class Facts:
     def __getitem__(self, name: str) -> object:
         """Return one fact. Raise ``KeyError`` for an unknown name."""
         if name not in self._values:
-            self._values[name] = _FACTS[name]()
+            read = getattr(kernel_facts, name) if name in _KERNEL_FACTS else _FACTS[name]
+            self._values[name] = read()
         return self._values[name]
 
     def names(self) -> list[str]:
         """Return the names of all facts, sorted."""
-        return sorted(_FACTS)
+        return sorted((*_FACTS, *_KERNEL_FACTS))

@@ -12,10 +12,7 @@ import socket
 import struct
 from contextlib import suppress
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from typing import Final
 
 #: The request for the IPv4 address of an interface, and the position of the address in the answer (netdevice(7)).
 _SIOCGIFADDR: Final = 0x8915
@@ -28,7 +25,8 @@ _TENTATIVE: Final = 0x40
 _CORES: Final = "/sys/devices/system/cpu/cpu[0-9]*/topology"
 
 
-def _networking() -> dict[str, object]:
+def networking() -> dict[str, object]:
+    """Return the fact: the names of this host, all ``interfaces``, and the addresses of the first one but ``lo``."""
     hostname, _, domain = socket.gethostname().partition(".")
     domain = domain or socket.getfqdn().partition(".")[2]
     addresses = interfaces()
@@ -75,31 +73,21 @@ def version_6_addresses(table: str) -> dict[str, str]:
     return {name: str(IPv6Address(min(candidates)[2])) for name, candidates in addresses.items()}
 
 
-def _processors() -> dict[str, object]:
-    count, cores = processors()
-    return {"count": count, "physicalcount": cores, "isa": os.uname().machine}
-
-
-def processors() -> tuple[int, int]:
-    """Return the number of processors and the number of cores, each at least 1."""
+def processors() -> dict[str, object]:
+    """Return the fact: the numbers of processors and of cores, each at least 1, and the machine's instruction set."""
     directories = glob.iglob(_CORES)
     cores = {_text(f"{path}/core_cpus_list") or _text(f"{path}/thread_siblings_list") for path in directories}
-    return os.cpu_count() or 1, len(cores - {""}) or 1
+    return {"count": os.cpu_count() or 1, "physicalcount": len(cores - {""}) or 1, "isa": os.uname().machine}
 
 
-def _memory() -> dict[str, object]:
-    system, swap = memory()
-    return {"system": {"total_bytes": system}, "swap": {"total_bytes": swap}}
-
-
-def memory() -> tuple[int, int]:
-    """Return the sizes of the memory and of the swap space in bytes."""
+def memory() -> dict[str, object]:
+    """Return the fact: the sizes of the memory and of the swap space in bytes."""
     sizes = {"MemTotal": 0, "SwapTotal": 0}
     for line in _text("/proc/meminfo").splitlines():
         name, _, size = line.partition(":")
         if name in sizes:
             sizes[name] = int(size.split()[0]) * 1024
-    return sizes["MemTotal"], sizes["SwapTotal"]
+    return {"system": {"total_bytes": sizes["MemTotal"]}, "swap": {"total_bytes": sizes["SwapTotal"]}}
 
 
 def _text(path: str) -> str:
@@ -109,10 +97,3 @@ def _text(path: str) -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-FACTS: Final[Mapping[str, Callable[[], dict[str, object]]]] = {
-    "networking": _networking,
-    "processors": _processors,
-    "memory": _memory,
-}

@@ -6,10 +6,13 @@ import ctypes
 import errno
 import os
 import struct
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from resource_api.system import c_library
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     #: An instruction (struct sock_filter): code, instructions to skip if a comparison holds, and if not, operand.
     Instruction = tuple[int, int, int, int]
@@ -27,11 +30,8 @@ _NO_NEW_PRIVILEGES: Final = 38
 
 def install(instructions: Sequence[Instruction]) -> None:
     """Install a filter permanently. Needs SYS_ADMIN in the user namespace. Raise ``OSError``."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    code, program = _program(instructions)
-    if libc.prctl(_SET_SECCOMP, _FILTER_MODE, ctypes.c_char_p(program), 0, 0):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "seccomp")
-    del code
+    with _program(instructions) as address:
+        c_library.call("prctl", _SET_SECCOMP, _FILTER_MODE, address, 0, 0, path="seccomp")
 
 
 def install_with_listener(instructions: Sequence[Instruction], call: int) -> int:
@@ -39,21 +39,17 @@ def install_with_listener(instructions: Sequence[Instruction], call: int) -> int
 
     Programs gain no privileges from then on, as the kernel requires of a process without SYS_ADMIN.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    code, program = _program(instructions)
-    listener = libc.syscall(call, _SET_FILTER, _NEW_LISTENER, ctypes.c_char_p(program))
-    if listener < 0:
-        raise OSError(ctypes.get_errno(), "seccomp")
-    del code
-    return int(listener)
+    c_library.prctl(_NO_NEW_PRIVILEGES, 1)
+    with _program(instructions) as address:
+        return c_library.call("syscall", call, _SET_FILTER, _NEW_LISTENER, ctypes.c_void_p(address), path="seccomp")
 
 
-def _program(instructions: Sequence[Instruction]) -> tuple[ctypes.Array[ctypes.c_char], bytes]:
-    """Return the memory of the instructions, to be held until they are installed, and a struct sock_fprog of it."""
-    code = b"".join(struct.pack("HBBI", *instruction) for instruction in instructions)
-    memory = ctypes.create_string_buffer(code)
-    return memory, struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(memory))
+@contextmanager
+def _program(instructions: Sequence[Instruction]) -> Iterator[int]:
+    """Yield the address of a struct sock_fprog of the instructions; its memory is held for the block only."""
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in instructions))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code)))
+    yield ctypes.addressof(program)
 
 
 # add_key, request_key, keyctl, bpf, perf_event_open, userfaultfd, init_module, finit_module, delete_module, kexec_load,

@@ -8,7 +8,10 @@ import fcntl
 import os
 import socket
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+
+from resource_api.system import c_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +36,7 @@ _DETACH: Final = 0x2
 # Operations of prctl(2), and the numbers of system calls without a function in every C library.
 _SET_DEATH_SIGNAL: Final = 1
 _DROP_BOUND: Final = 24
-_AMBIENT: Final = (47, 4)
+_CLEAR_AMBIENT: Final = (47, 4)
 _SIGKILL: Final = 9
 _MOUNT_SETATTR: Final = 442
 _AT_CWD: Final = -100
@@ -44,45 +47,41 @@ _SET_FLAGS: Final = 0x8914
 _UP: Final = 0x1
 _CAPABILITY_VERSION: Final = 0x20080522
 
-_libc: Final = ctypes.CDLL(None, use_errno=True)
-
 
 def unshare(flags: int) -> None:
     """Move this process, or its children for a new process table, to new namespaces. Raise ``OSError``."""
-    _checked("unshare", _libc.unshare(flags))
+    c_library.call("unshare", flags, path="unshare")
 
 
 def make_mounts_private() -> None:
     """Hide later mounts of this namespace from other namespaces. Raise ``OSError``."""
-    _checked("/", _libc.mount(None, b"/", None, _RECURSIVE | _PRIVATE, None))
+    c_library.call("mount", None, b"/", None, _RECURSIVE | _PRIVATE, None, path="/")
 
 
 def mount(kind: str, target: str, flags: int = 0, data: str = "") -> None:
     """Mount a file system of a kind. Raise ``OSError``."""
-    name = kind.encode()
-    _checked(f"{kind} on {target}", _libc.mount(name, os.fsencode(target), name, ctypes.c_ulong(flags), data.encode()))
+    name, path = kind.encode(), f"{kind} on {target}"
+    c_library.call("mount", name, os.fsencode(target), name, ctypes.c_ulong(flags), data.encode(), path=path)
 
 
 def bind(source: str, target: str, flags: int | None = None, *, recursive: bool = False) -> None:
     """Mount a file or directory at a second path, with other ``flags`` unless None. Raise ``OSError``."""
-    how = _BIND | (_RECURSIVE if recursive else 0)
-    _checked(target, _libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(how), None))
-    if flags is not None:
-        how = _BIND | _REMOUNT | flags
-        _checked(target, _libc.mount(None, os.fsencode(target), None, ctypes.c_ulong(how), None))
+    first, point = ctypes.c_ulong(_BIND | (_RECURSIVE if recursive else 0)), os.fsencode(target)
+    c_library.call("mount", os.fsencode(source), point, None, first, None, path=target)
+    if flags is not None:  # the kernel ignores them in the first call
+        c_library.call("mount", None, point, None, ctypes.c_ulong(_BIND | _REMOUNT | flags), None, path=target)
 
 
 def make_read_only(target: str) -> None:
     """Make a mount and all mounts beneath it read-only. Raise ``OSError``; ``ENOSYS`` before Linux 5.12."""
     attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
-    size = ctypes.c_size_t(ctypes.sizeof(attributes))
-    path = os.fsencode(target)
-    _checked(target, _libc.syscall(_MOUNT_SETATTR, _AT_CWD, path, _AT_RECURSIVE, ctypes.byref(attributes), size))
+    arguments = os.fsencode(target), _AT_RECURSIVE, ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes))
+    c_library.call("syscall", _MOUNT_SETATTR, _AT_CWD, *arguments, path=target)
 
 
 def unmount(target: str) -> None:
     """Remove a mount at once, even while it is in use. Raise ``OSError``."""
-    _checked(target, _libc.umount2(os.fsencode(target), _DETACH))
+    c_library.call("umount2", os.fsencode(target), _DETACH, path=target)
 
 
 def change_root(directory: str) -> None:
@@ -92,7 +91,7 @@ def change_root(directory: str) -> None:
     if machine not in _PIVOT_ROOT:
         msg = f"pivot_root is not known for {machine}"
         raise OSError(msg)
-    _checked("pivot_root", _libc.syscall(_PIVOT_ROOT[machine], b".", b"."))
+    c_library.call("syscall", _PIVOT_ROOT[machine], b".", b".", path="pivot_root")
     unmount(".")
     os.chdir("/")
 
@@ -105,7 +104,7 @@ def start_loopback() -> None:
 
 def die_with(parent: int, number: int = _SIGKILL) -> None:
     """Send this process a signal when its parent dies, or at once if ``parent`` is no longer its parent."""
-    _checked("prctl", _libc.prctl(_SET_DEATH_SIGNAL, number, 0, 0, 0))
+    c_library.prctl(_SET_DEATH_SIGNAL, number)
     if os.getppid() != parent:
         os.kill(os.getpid(), number)
 
@@ -115,22 +114,18 @@ def drop_capabilities(numbers: Iterable[int]) -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     # Effective, permitted and inheritable, for the capabilities from 0 and from 32 on.
     sets = (ctypes.c_uint32 * 6)()
-    _checked("capget", _libc.capget(ctypes.byref(header), ctypes.byref(sets)))
+    c_library.call("capget", ctypes.byref(header), ctypes.byref(sets), path="capget")
     for number in numbers:
-        # A capability unknown to the kernel cannot be dropped, and no process has it.
-        if _libc.prctl(_DROP_BOUND, number, 0, 0, 0) and ctypes.get_errno() != errno.EINVAL:
-            _checked("prctl", -1)
+        try:
+            c_library.prctl(_DROP_BOUND, number)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a capability unknown to the kernel, which no process has
+                raise
         for index in range(3):
             sets[3 * (number // 32) + index] &= ~(1 << number % 32)
-    _libc.prctl(*_AMBIENT, 0, 0, 0)
-    _checked("capset", _libc.capset(ctypes.byref(header), ctypes.byref(sets)))
-
-
-def _checked(name: str, result: int) -> None:
-    """Raise ``OSError`` with ``name`` for a failed call."""
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), name)
+    with suppress(OSError):  # before Linux 4.3 there is no ambient set
+        c_library.prctl(*_CLEAR_AMBIENT)
+    c_library.call("capset", ctypes.byref(header), ctypes.byref(sets), path="capset")
 
 
 #: Settings in ``/proc/sys`` that forbid users to make namespaces, or to mount in them, and their values.

@@ -42,12 +42,10 @@ class Invocation(NamedTuple):
     guard: Callable[[int], NoReturn] | None = None
 
 
-def prepare(invocation: Invocation) -> None:
-    """Load the libraries of the child: loading them in a forked child is not safe."""
+def prepare() -> None:
+    """Load and compute everything that the child needs: loading a library in a forked child is not safe."""
     process_tree.prepare()
     signals()
-    if invocation.identity is not None:
-        identity.prepare()
 
 
 @cache

@@ -70,11 +70,6 @@ def is_own(user: str) -> bool:
         return False
 
 
-def prepare() -> None:
-    """Load the libraries of ``assume``: loading them in a forked child is not safe."""
-    c_library.load()
-
-
 def assume(identity: Identity) -> None:
     """Make this process, a forked child without descriptors of its parent, that user permanently. Raise ``OSError``.
 

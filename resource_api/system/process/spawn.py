@@ -59,7 +59,7 @@ def _start_reading(invocation: Invocation, out: int, err: int, report: int) -> C
 
     Raise ``OSError`` if no child can be forked.
     """
-    child.prepare(invocation)
+    child.prepare()
     parent, handled, stdin = os.getpid(), child.handled_signals(), child.stdin(invocation)
     # No handler of this process may run in the child.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, child.signals())
@@ -165,7 +165,7 @@ def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> 
     A failed fork, at the limit of processes, leaks the descriptors that ``sh`` has opened before.
     """
     _check_descriptors()
-    child.prepare(invocation)
+    child.prepare()
     _open_standard_streams()
     stdin, collects = child.stdin(invocation), gc.isenabled()
     go, release = map(child.above_standard_streams, os.pipe2(os.O_CLOEXEC))

@@ -27,8 +27,12 @@ def test_interfaces_have_the_addresses_that_psutil_finds() -> None:
 
 def test_processors_and_memory_are_those_of_psutil() -> None:
     """Counts and bytes are equal."""
-    assert kernel_facts.processors() == (psutil.cpu_count(), psutil.cpu_count(logical=False))
-    assert kernel_facts.memory() == (psutil.virtual_memory().total, psutil.swap_memory().total)
+    counts = kernel_facts.processors()
+    assert (counts["count"], counts["physicalcount"]) == (psutil.cpu_count(), psutil.cpu_count(logical=False))
+    assert kernel_facts.memory() == {
+        "system": {"total_bytes": psutil.virtual_memory().total},
+        "swap": {"total_bytes": psutil.swap_memory().total},
+    }
 
 
 def test_the_ipv6_address_is_a_lasting_one_of_the_widest_scope() -> None:
