@@ -17,17 +17,7 @@ from __future__ import annotations
 from resource_api.system.filesystem.directories import Directories, Directory, canonical_path
 from resource_api.system.filesystem.download import fetch
 from resource_api.system.filesystem.edit import Lines, edit, edit_lines, printable, read_content, read_lines
-from resource_api.system.filesystem.files import (
-    Batch,
-    describe_error,
-    open_source,
-    parts,
-    read,
-    replace,
-    sha256,
-    stat_and_read,
-    stat_attributes,
-)
+from resource_api.system.filesystem.files import Batch, describe_error, replace
 from resource_api.system.filesystem.in_place import locked_path, why_not_replaced
 from resource_api.system.filesystem.permissions import (
     directory_mode,
@@ -37,6 +27,7 @@ from resource_api.system.filesystem.permissions import (
     user_id,
     user_name,
 )
+from resource_api.system.filesystem.reading import open_source, parts, read, sha256, stat_and_read, stat_attributes
 from resource_api.system.filesystem.trees import PROTECTED_DIRECTORIES, mount_id, mount_points, mounts_beneath, unmount
 from resource_api.system.filesystem.unpack import (
     LONGEST_DIRECTORY_NAME,

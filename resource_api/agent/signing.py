@@ -14,7 +14,7 @@ from resource_api.agent.bundle import LARGEST_FILE
 from resource_api.agent.root_only_files import Untrusted, check_file
 from resource_api.model.values.errors import CommandError, ResourceError, UsageError
 from resource_api.provider.command import Command
-from resource_api.system.filesystem import files
+from resource_api.system.filesystem import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -64,9 +64,9 @@ def may_sign_now(signature: bytes, signers: str) -> list[str]:
 
 def read_signed(path: str) -> tuple[bytes, bytes]:
     """Return the content of a file and its signature. Raise ``Untrusted`` without a signature, ``OSError``."""
-    raw = files.read(path, LARGEST_FILE)
+    raw = reading.read(path, LARGEST_FILE)
     try:
-        return raw, files.read(path + SUFFIX, LARGEST_SIGNATURE)
+        return raw, reading.read(path + SUFFIX, LARGEST_SIGNATURE)
     except FileNotFoundError as error:
         msg = f"it is not signed: there is no {path}{SUFFIX}"
         raise Untrusted(msg) from error

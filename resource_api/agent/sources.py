@@ -24,7 +24,7 @@ from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import CommandError, ResourceError, StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.provider.command import Command
-from resource_api.system.filesystem import archive_members, download, files, private_files
+from resource_api.system.filesystem import archive_members, download, files, private_files, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -208,7 +208,7 @@ class Versions:
 def _read(path: str) -> dict[str, Version]:
     """Return the versions accepted so far. Raise ``StateError``: without them an older version would be accepted."""
     try:
-        record = json.loads(files.read(path, _LARGEST))
+        record = json.loads(reading.read(path, _LARGEST))
         sources = record["sources"] if record["format"] == _FORMAT else {}
         return {str(source): _version(fields) for source, fields in sources.items()}
     except FileNotFoundError:

@@ -23,7 +23,7 @@ from resource_api.fleet.launch import HostPlatform
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.system.filesystem import archive_members, files
+from resource_api.system.filesystem import archive_members, files, reading
 from resource_api.system.filesystem.directories import make_directory, state_directory
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class PythonRuntimes:
             if (machine, libc) == (host.machine, host.libc) and version <= host.version:
                 path = f"{self._directory}/{runtime.digest}.tar.gz"
                 try:
-                    return runtime.digest, files.read(path, LARGEST)
+                    return runtime.digest, reading.read(path, LARGEST)
                 except OSError as error:
                     msg = f"{path}: {error.strerror}; add the runtime again"
                     raise ResourceError(msg) from error
@@ -117,7 +117,7 @@ class PythonRuntimes:
 def _read(file: Path) -> PythonRuntime:
     """Return the runtime that a file describes. Raise ``ResourceError``."""
     try:
-        fields = json.loads(files.read(str(file), _LARGEST_DESCRIPTION))
+        fields = json.loads(reading.read(str(file), _LARGEST_DESCRIPTION))
         first, second = map(int, fields["libc_version"].split("."))
         platform = HostPlatform(str(fields["machine"]), str(fields["libc"]), (first, second))
         runtime = PythonRuntime(str(fields["digest"]), str(fields["python"]), platform, int(fields["size"]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from resource_api.model.values.errors import StateError
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.system import document_schema
-from resource_api.system.filesystem import files
+from resource_api.system.filesystem import reading
 
 if TYPE_CHECKING:
     from resource_api.model.json_documents import LastRunJson, PauseJson
@@ -84,7 +84,7 @@ def _failure(run: LastRunJson) -> str:
 def _read(path: str, part: str) -> object:
     """Return a document, a part of ``agent status --json``, or None without a file. Raise ``StateError``."""
     try:
-        document: object = json.loads(files.read(path, _LARGEST))
+        document: object = json.loads(reading.read(path, _LARGEST))
     except FileNotFoundError:
         return None
     except OSError as error:

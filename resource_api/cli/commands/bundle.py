@@ -16,7 +16,7 @@ from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.reference import STACK_NAME
-from resource_api.system.filesystem import files
+from resource_api.system.filesystem import files, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,7 +101,7 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
 def _existing(path: str, name: str) -> Bundle | None:
     """Return the bundle at a path; None without one. Raise ``UsageError`` for any other file."""
     try:
-        return bundles.read(files.read(path, bundles.LARGEST_FILE))
+        return bundles.read(reading.read(path, bundles.LARGEST_FILE))
     except FileNotFoundError:
         return None
     except Untrusted as error:
@@ -121,7 +121,7 @@ def _existing(path: str, name: str) -> Bundle | None:
 )
 def sign(session: Session, path: str, signing_key: str, **_settings: object) -> None:
     """Sign BUNDLE with an SSH key; the signature is the file BUNDLE.sig."""
-    raw = files.read(os.path.realpath(path), bundles.LARGEST_FILE)
+    raw = reading.read(os.path.realpath(path), bundles.LARGEST_FILE)
     with _naming(path):
         bundle = bundles.read(raw)
     files.write_output(os.path.realpath(path) + signing.SUFFIX, signing.sign(raw, signing_key), 0o644)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceError
+from resource_api.system.filesystem.directories import opened
 from resource_api.system.filesystem.files import replace
+from resource_api.system.filesystem.in_place import lock_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +43,7 @@ def change_accounts(edit: Callable[[Path], object]) -> None:
             with _staged() as before:
                 edit(_STAGE)
                 after = {name: _read(_STAGE / "etc" / name) for name in _FILES}
-            if _installed(before, after):
+            if _install(before, after):
                 return
     msg = "the account files are changed by other programs all the time"
     raise ResourceError(msg)
@@ -64,8 +65,11 @@ def _staged() -> Iterator[dict[str, bytes | None]]:
         shutil.rmtree(_STAGE)
 
 
-def _installed(before: dict[str, bytes | None], after: dict[str, bytes | None]) -> bool:
-    """Install the changed files under the tools' lock; return False if the real files were changed meanwhile."""
+def _install(before: dict[str, bytes | None], after: dict[str, bytes | None]) -> bool:
+    """Install the changed files under the tools' lock; return False, without it, if the real files are not ``before``.
+
+    Both map the names of ``_FILES`` to contents, None for a missing file.
+    """
     with _locked(_LOCK, os.O_WRONLY | os.O_CREAT, fcntl.lockf):
         if any(_read(Path("/etc", name)) != before[name] for name in _FILES):
             return False
@@ -79,21 +83,11 @@ def _installed(before: dict[str, bytes | None], after: dict[str, bytes | None]) 
 @contextmanager
 def _locked(path: str, flags: int, lock: Callable[[int, int], object]) -> Iterator[None]:
     """Lock a file of accounts for the block. Raise ``ResourceError`` if another program holds the lock too long."""
-    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        until = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                lock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    msg = "the account files are locked by another program"
-                    raise ResourceError(msg) from None
-                time.sleep(0.05)
+    with opened(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode=0o600) as fd:
+        if not lock_within(_PATIENCE, fd, lock):
+            msg = "the account files are locked by another program"
+            raise ResourceError(msg)
         yield
-    finally:
-        os.close(fd)
 
 
 def _read(path: Path) -> bytes | None:

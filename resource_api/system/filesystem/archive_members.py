@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 import zlib
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from resource_api.model.values.assets import Limits, Member, checked_members, member_name
@@ -22,12 +23,11 @@ from resource_api.system.filesystem.permissions import (
     packed_directory_mode,
     packed_file_mode,
 )
+from resource_api.system.filesystem.reading import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-#: Members are read in parts of this many bytes.
-PART: Final = 1 << 18
 #: Bytes of a tar block. A complete tar file ends with an empty one.
 _BLOCK: Final = 512
 #: Kinds of headers in a tar file: those that describe the next header, and those that are followed by content.
@@ -151,14 +151,13 @@ def _from_tar(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
     if not info.isreg() or info.sparse is not None:
         msg = f"'{info.name}' is neither a file, a directory nor a link"
         raise ResourceError(msg)
-    return Member(name, "file", packed_file_mode(info.mode), parts=_tar_parts(archive, info))
+    return Member(name, "file", packed_file_mode(info.mode), parts=_parts(partial(archive.extractfile, info)))
 
 
-def _tar_parts(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Iterator[bytes]:
+def _parts(opener: Callable[[], Any]) -> Iterator[bytes]:
+    """Yield the content of a member; ``opener`` returns its stream. Raise ``ResourceError`` if it is damaged."""
     with _parsed():
-        stream = archive.extractfile(info)
-        while stream is not None and (part := stream.read(PART)):
-            yield part
+        yield from parts(opener)
 
 
 def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
@@ -180,17 +179,11 @@ def _from_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
     if info.is_dir():
         return Member(name, "directory", packed_directory_mode(mode or DIRECTORY_MODE))
     if kind == stat.S_IFLNK and info.file_size <= _LONGEST_TARGET:
-        return Member(name, "link", 0o777, b"".join(_zip_parts(archive, info)).decode("utf-8", "surrogateescape"))
+        return Member(name, "link", 0o777, archive.read(info).decode("utf-8", "surrogateescape"))
     if kind not in {0, stat.S_IFREG}:
         msg = f"'{info.filename}' is neither a file, a directory nor a link"
         raise ResourceError(msg)
-    return Member(name, "file", packed_file_mode(mode or FILE_MODE), parts=_zip_parts(archive, info))
-
-
-def _zip_parts(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    with _parsed(), archive.open(info) as stream:
-        while part := stream.read(PART):
-            yield part
+    return Member(name, "file", packed_file_mode(mode or FILE_MODE), parts=_parts(partial(archive.open, info)))
 
 
 def _name(raw: str) -> str:

@@ -25,7 +25,7 @@ from resource_api.model.values.assets import (
     link_stays_inside,
 )
 from resource_api.model.values.errors import ResourceError
-from resource_api.system.filesystem import archive_members, download, files, permissions
+from resource_api.system.filesystem import archive_members, download, permissions, reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,11 +95,11 @@ class AssetReader:
         if listing is None:
             listing = self._listings[path] = list_directory(path)
         digest = _combined_digest([[item.name, item.kind, item.mode, sha or item.target] for item, sha in listing])
-        return digest, partial(_directory_members, path, listing)
+        return digest, lambda limits: checked_members(_opened_members(path, listing), limits)
 
     def _find_files(self, spec: ContentSpec, _path: str) -> Source:
         digest = _combined_digest([[name, content.word, content.sha256] for name, content in spec.source])
-        return digest, partial(_mapping_members, spec.source)
+        return digest, lambda limits: checked_members(_nested_members(spec.source, limits), limits)
 
 
 class SentReader(AssetReader):
@@ -171,7 +171,7 @@ class VerifiedFile(io.RawIOBase):
 
 def open_regular(path: str) -> io.FileIO:
     """Open a regular file. Raise ``OSError`` for other kinds, which may block or be endless."""
-    return files.regular(os.open(path, _READ), path)
+    return reading.regular(os.open(path, _READ), path)
 
 
 def _open_verified(path: str, digest: str) -> BinaryIO:
@@ -211,10 +211,6 @@ def _file_members(opened: Callable[[], BinaryIO], limits: Limits) -> Iterator[Me
         yield from archive_members.members(file, limits)
 
 
-def _mapping_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
-    return checked_members(_nested_members(contents, limits), limits)
-
-
 def _nested_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
     """Yield the members of an archive that is declared as a mapping, archives in it as directories."""
     for name, content in contents:
@@ -223,32 +219,19 @@ def _nested_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> 
             for member in content.members(limits):
                 yield member._replace(name=f"{name}/{member.name}")
         elif isinstance(content, Asset):
-            yield Member(name, "file", permissions.FILE_MODE, parts=files.parts(content.open))
+            yield Member(name, "file", permissions.FILE_MODE, parts=reading.parts(content.open))
 
 
-def _directory_members(top: str, listing: Listing, limits: Limits) -> Iterator[Member]:
-    """Yield the members of a listed directory. Raise ``ResourceError`` at a file that was changed since."""
-    return checked_members((_with_parts(top, member, digest) for member, digest in listing), limits)
-
-
-def _with_parts(top: str, member: Member, digest: str) -> Member:
-    if member.kind != "file":
-        return member
-    path = os.path.join(top, member.name)
-    return member._replace(parts=files.parts(partial(_verified, path, digest)))
-
-
-def _verified(path: str, digest: str) -> BinaryIO:
-    return VerifiedFile(path, digest)  # type: ignore[return-value] # it has all methods of a reader
+def _opened_members(top: str, listing: Listing) -> Iterator[Member]:
+    """Yield the members of a listed directory; reading one raises ``ResourceError`` if it was changed since."""
+    for member, digest in listing:
+        opener = partial(VerifiedFile, os.path.join(top, member.name), digest)
+        yield member._replace(parts=reading.parts(opener)) if member.kind == "file" else member
 
 
 def list_directory(top: str) -> Listing:
     """Return a directory tree's members, sorted, with the SHA-256 of files. Raise ``OSError``, ``ResourceError``."""
-    return tuple(_list(top))
-
-
-def _list(top: str) -> Iterator[tuple[Member, str]]:
-    """Yield all members of a directory tree, sorted, with the SHA-256 of files."""
+    listing = []
     todo = [""]
     while todo:
         directory = todo.pop()
@@ -262,9 +245,10 @@ def _list(top: str) -> Iterator[tuple[Member, str]]:
                 if not link_stays_inside(name, target):
                     msg = f"the link '{name}' leads out of {top}, or up behind a name: {target}"
                     raise ResourceError(msg)
-                yield Member(name, "link", 0o777, target), ""
+                listing.append((Member(name, "link", 0o777, target), ""))
             elif entry.is_dir():
                 todo.append(name)
-                yield Member(name, "directory", permissions.packed_directory_mode(mode)), ""
+                listing.append((Member(name, "directory", permissions.packed_directory_mode(mode)), ""))
             else:
-                yield Member(name, "file", permissions.packed_file_mode(mode)), _digest(entry.path)
+                listing.append((Member(name, "file", permissions.packed_file_mode(mode)), _digest(entry.path)))
+    return tuple(listing)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.start_up import NamedTuple, regex
-from resource_api.system.filesystem import files
+from resource_api.system.filesystem import files, reading
 from resource_api.system.filesystem.directories import (
     DIRECTORY_FLAGS,
     Directories,
@@ -127,7 +127,7 @@ class BackupStore:
         """Copy a file, or all files beneath a directory; links and special files have no content to copy."""
         kind = stat.S_IFMT(os.lstat(name, dir_fd=parent).st_mode)
         if kind == stat.S_IFREG:
-            with os.fdopen(os.open(name, files.READ_FLAGS, dir_fd=parent), "rb", buffering=0) as file:
+            with os.fdopen(os.open(name, reading.READ_FLAGS, dir_fd=parent), "rb", buffering=0) as file:
                 self._copy(file, path)
         elif kind == stat.S_IFDIR:
             if depth >= _DEEPEST:
@@ -203,7 +203,7 @@ class BackupStore:
         self.keep(backup.path)
         self.flush()
         source = self._content_path(backup.sha256)
-        with files.open_source(source) as content:
+        with reading.open_source(source) as content:
             parts = _verified(content, backup.sha256, f"the copy {source} is damaged")
             files.replace(backup.path, parts, mode=backup.mode, uid=backup.uid, gid=backup.gid)
 

@@ -59,6 +59,13 @@ def opened(name: str, flags: int, directory: int | None = None, mode: int = 0o77
         os.close(fd)
 
 
+def write_all(fd: int, content: bytes) -> None:
+    """Write all of ``content`` to a descriptor; one write(2) may take less. Raise ``OSError``."""
+    offset = os.write(fd, content)
+    while offset < len(content):
+        offset += os.write(fd, memoryview(content)[offset:])
+
+
 def canonical_path(path: str) -> str:
     """Return the absolute ``path`` without empty parts and ``.``; a ``..`` is kept."""
     return "/" + "/".join(part for part in path.split("/") if part not in {"", "."})

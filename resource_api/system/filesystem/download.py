@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, BinaryIO, Final
 from urllib.parse import urlsplit
 
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.text import show_size
+from resource_api.system.filesystem.directories import write_all
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
@@ -86,8 +86,7 @@ def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: fl
                 msg = f"{url} was not fetched within {timeout:.0f} seconds"
                 raise ResourceError(msg)
             digest.update(part)
-            while part:
-                part = part[os.write(file.fileno(), part) :]
+            write_all(file.fileno(), part)
     if length.isdecimal() and (length.lstrip("0") or "0") != str(size):
         msg = f"{url} broke off after {size} of {length} bytes"
         raise ResourceError(msg)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.system.filesystem import files
+from resource_api.system.filesystem import files, reading
 from resource_api.system.filesystem.directories import Directories
+from resource_api.system.filesystem.in_place import file_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -102,13 +103,12 @@ def _read_version(path: str) -> _Version:
         directory, name = directories.follow(path)
         path = directory.beneath(name)
         try:
-            status, content = files.stat_and_read(directories, path, _LARGEST)
+            status, content = reading.stat_and_read(directories, path, _LARGEST)
         except FileNotFoundError:
             return _Version(path)
     if content is None:
-        raise files.not_read(status, path, _LARGEST)
-    identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return _Version(path, content, identity)
+        raise reading.not_read(status, path, _LARGEST)
+    return _Version(path, content, file_version(status))
 
 
 class Lines:

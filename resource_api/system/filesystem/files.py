@@ -1,4 +1,4 @@
-"""Read, replace, create and remove files, directories and links: atomic, durable, safe against other users.
+"""Replace, create and remove files, directories and links: atomic, durable, safe against other users.
 
 A file is replaced by renaming a complete one over it, after its content is on disk. Permissions are changed on open
 descriptors, never by name, and at no instant grant more than the old or the new ones.
@@ -11,10 +11,9 @@ import os
 import re
 import stat
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from resource_api.model.values.start_up import NamedTuple, regex
-from resource_api.model.values.text import show_size
 from resource_api.system import c_library
 from resource_api.system.filesystem import in_place, trees
 from resource_api.system.filesystem.directories import (
@@ -24,10 +23,10 @@ from resource_api.system.filesystem.directories import (
     Directories,
     canonical_path,
     opened,
+    write_all,
 )
 from resource_api.system.filesystem.permissions import (
     DIRECTORY_MODE,
-    PATH_FLAGS,
     Permissions,
     change_link_owner,
     change_permissions,
@@ -37,18 +36,10 @@ from resource_api.system.filesystem.permissions import (
     set_new_permissions,
     write_attributes,
 )
-
-try:
-    from _sha256 import sha256 as _sha256  # the source of hashlib's: Python 3.11
-except ImportError:  # pragma: no cover - depends on the version
-    try:
-        from _sha2 import sha256 as _sha256  # from Python 3.12 on
-    except ImportError:
-        from hashlib import sha256 as _sha256
+from resource_api.system.filesystem.reading import READ_FLAGS, opened_for_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from io import FileIO
     from types import TracebackType
 
     from resource_api.system.filesystem.directories import Directory
@@ -59,13 +50,7 @@ SUFFIX: Final = ".resource-api~"
 _NAME: Final = regex(rf"\..*\.([1-9][0-9]*)\.[0-9a-f]+{re.escape(SUFFIX)}", re.DOTALL)
 #: Characters of the final name in a temporary one: with four bytes each, it stays below 255 bytes.
 _PREFIX: Final = 40
-#: Flags to open a file for reading without following a link or blocking on a FIFO.
-READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-_PART: Final = 1 << 18
-#: Size from which OpenSSL, which is six times as fast, is worth its loading, 3 ms.
-_LARGE: Final = 1 << 16
 
 
 class TemporaryNames:
@@ -91,19 +76,13 @@ def discard(fd: int, name: str) -> None:
 
     A temporary directory is removed with the new directory in it, which has the same name and is empty.
     """
-    try:
-        os.unlink(name, dir_fd=fd)
-    except IsADirectoryError:
-        with suppress(OSError):
-            _discard_directory(fd, name)
-    except OSError:
-        return
-
-
-def _discard_directory(fd: int, name: str) -> None:
-    with opened(name, DIRECTORY_FLAGS, fd) as inner, suppress(FileNotFoundError):
-        os.rmdir(name, dir_fd=inner)
-    os.rmdir(name, dir_fd=fd)
+    with suppress(OSError):
+        try:
+            os.unlink(name, dir_fd=fd)
+        except IsADirectoryError:
+            with opened(name, DIRECTORY_FLAGS, fd) as inner, suppress(FileNotFoundError):
+                os.rmdir(name, dir_fd=inner)
+            os.rmdir(name, dir_fd=fd)
 
 
 def sweep(directory: Directory) -> None:
@@ -225,80 +204,6 @@ def _syncfs(fd: int) -> None:
     c_library.call("syncfs", fd)
 
 
-def stat_and_read(directories: Directories, path: str, limit: int) -> tuple[os.stat_result, bytes | None]:
-    """Return the status of the file at the absolute ``path``, and its content if it is regular.
-
-    The content is None unless it is a regular file of at most ``limit`` bytes. A link at the end of the path is not
-    followed; a FIFO or a device is not opened. Raise ``OSError``.
-    """
-    parent, _, name = path.rpartition("/")
-    fd = directories.reach(parent).fd
-    status = os.lstat(name or ".", dir_fd=fd)
-    size = status.st_size
-    if size > limit or not stat.S_ISREG(status.st_mode):
-        return status, None
-    file = os.open(name, READ_FLAGS, dir_fd=fd)
-    try:
-        content: bytes | None = os.read(file, size + 1)
-        if content is not None and len(content) != size:  # it is being written, or is a file of proc(5)
-            content = _whole(file, limit)
-    finally:
-        os.close(file)
-    return status, content
-
-
-def stat_attributes(directories: Directories, path: str) -> tuple[os.stat_result, dict[str, bytes]]:
-    """Return the status and the extended attributes of a file of any kind at the absolute ``path``.
-
-    Raise ``OSError``: ELOOP also for a symbolic link at the end of the path.
-    """
-    directory, name = directories.place(path)
-    with _opened_for_attributes(directory, name, path) as fd:
-        return os.fstat(fd), read_attributes(fd)
-
-
-def read(path: str, limit: int) -> bytes:
-    """Return the content of a regular file. Raise ``OSError``: EFBIG above ``limit`` bytes, EINVAL for no file."""
-    with Directories() as directories:
-        status, content = stat_and_read(directories, path, limit)
-    if content is None:
-        raise not_read(status, path, limit)
-    return content
-
-
-def not_read(status: os.stat_result, path: str, limit: int) -> OSError:
-    """Return the error for a file without content from ``stat_and_read``, with its path.
-
-    It is EFBIG above ``limit`` bytes, EINVAL unless the file is regular.
-    """
-    if not stat.S_ISREG(status.st_mode):
-        return OSError(errno.EINVAL, "not a regular file", path)
-    return OSError(errno.EFBIG, f"larger than {show_size(limit)}", path)
-
-
-def open_source(path: str) -> FileIO:
-    """Open a regular file for reading. Links are followed unless another user could have put them there.
-
-    The stream is unbuffered. Raise ``OSError``: ELOOP for such a link, EINVAL unless the file is regular.
-    """
-    try:
-        with Directories() as directories:
-            directory, name = directories.follow(path)
-            file = os.open(name, READ_FLAGS, dir_fd=directory.fd)
-    except OSError as error:
-        error.filename = path
-        raise
-    return regular(file, path)
-
-
-def regular(file: int, path: str) -> FileIO:
-    """Return the unbuffered stream of an open file. Unless it is regular, close it and raise ``OSError``."""
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise OSError(errno.EINVAL, "not a regular file", path)
-    return os.fdopen(file, "rb", buffering=0)
-
-
 def describe_error(error: Exception, path: str) -> str:
     """Return the message of a failed operation on ``path``, without error number, with a path only if it differs."""
     if not isinstance(error, OSError) or not error.strerror:
@@ -309,13 +214,6 @@ def describe_error(error: Exception, path: str) -> str:
     if error.errno == errno.EPERM and (locked := in_place.locked_path(name if whole else path, removed=True)):
         return f"'{locked}' is immutable, by an attribute of chattr(1)"
     return f"{text}: {name}" if whole and name != path else text
-
-
-def parts(opener: Callable[[], BinaryIO]) -> Iterator[bytes]:
-    """Open a stream when its first part is needed, yield its content in parts of 256 KiB, and close it."""
-    with opener() as stream:
-        while part := stream.read(_PART):
-            yield part
 
 
 def replace(
@@ -338,7 +236,7 @@ def write_output(path: str, content: bytes, mode: int = 0o600) -> None:
         if (stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode)) and status.st_uid in {*ROOT, os.geteuid()}:
             with opened(target, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY) as stream:
                 if os.path.samestat(os.fstat(stream), status):
-                    _write(stream, content)
+                    write_all(stream, content)
                     return
     with Directories() as directories:
         directory, name = directories.follow(canonical_path(target))
@@ -357,7 +255,7 @@ def write_new(path: str, content: bytes, mode: int | None = None) -> None:
             try:
                 if mode is not None:
                     os.fchmod(file, mode)
-                _write(file, content)
+                write_all(file, content)
                 os.fsync(file)
             except BaseException:
                 os.unlink(name, dir_fd=directory.fd)
@@ -452,7 +350,7 @@ class Batch:
         try:
             try:
                 for part in (content,) if isinstance(content, bytes) else content:
-                    _write(fd, part)
+                    write_all(fd, part)
                 set_new_permissions(fd, old, should, directory.fd, name)
                 self._pending.file(fd, directory)
             finally:
@@ -575,7 +473,7 @@ class Batch:
         links: they may have put it there.
         """
         directory, name = self.directories.place(path)
-        with _opened_for_attributes(directory, name, path) as fd:
+        with opened_for_attributes(directory, name, path) as fd:
             status = os.fstat(fd)
             new = change(status, read_attributes(fd))
             if new and not directory.trusted:
@@ -703,30 +601,6 @@ def _naming_a_mount_point(path: str) -> Iterator[None]:
         raise OSError(errno.EBUSY, "it is a mount point, and can be neither removed nor replaced", path) from None
 
 
-@contextmanager
-def _opened_for_attributes(directory: Directory, name: str, path: str) -> Iterator[int]:
-    """Yield a descriptor that allows only to read status and attributes. Raise ``OSError``: ELOOP for a link."""
-    with opened(name, PATH_FLAGS, directory.fd) as fd:
-        if stat.S_ISLNK(os.fstat(fd).st_mode):
-            raise OSError(errno.ELOOP, "a symbolic link has no such attributes", path)
-        yield fd
-
-
-def _whole(file: int, limit: int) -> bytes | None:
-    """Return the whole content of a file, or None above ``limit`` bytes."""
-    with os.fdopen(file, "rb", closefd=False) as stream:
-        stream.seek(0)
-        content = stream.read(limit + 1)
-    return content if len(content) <= limit else None
-
-
-def _write(fd: int, content: bytes) -> None:
-    """Write all of ``content``; one write(2) may take less."""
-    offset = os.write(fd, content)
-    while offset < len(content):
-        offset += os.write(fd, memoryview(content)[offset:])
-
-
 def _replaceable(directory: Directory, name: str, path: str) -> os.stat_result | None:
     """Return the status of a regular file, None for a link or a missing file. Raise ``OSError`` for other kinds."""
     try:
@@ -739,18 +613,3 @@ def _replaceable(directory: Directory, name: str, path: str) -> os.stat_result |
         return None
     number = errno.EISDIR if stat.S_ISDIR(old.st_mode) else errno.EEXIST
     raise OSError(number, "neither a file nor a link, so it cannot be replaced", path)
-
-
-def sha256(content: bytes) -> str:
-    """Return the SHA-256 of a content, in hexadecimal digits."""
-    return sha256_of((content,)) if len(content) >= _LARGE else str(_sha256(content).hexdigest())
-
-
-def sha256_of(parts: Iterable[bytes]) -> str:
-    """Return the SHA-256 of a content in parts, in hexadecimal digits."""
-    import hashlib
-
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest()

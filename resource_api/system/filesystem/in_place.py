@@ -12,15 +12,15 @@ import os
 import stat
 import struct
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.system.filesystem.directories import opened
+from resource_api.system.filesystem.directories import opened, write_all
 from resource_api.system.filesystem.permissions import change_permissions
 from resource_api.system.filesystem.trees import mount_points
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from resource_api.system.filesystem.directories import Directory
     from resource_api.system.filesystem.permissions import Permissions
@@ -34,7 +34,7 @@ _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: ``FS_IOC_GETFLAGS``, and the attributes ``i`` and ``a`` (ioctl_iflags(2)).
 _GET_ATTRIBUTES: Final = 0x80086601
 _LOCKING: Final = 0x30
-#: Seconds to wait for the lock, which other runs hold for milliseconds.
+#: Seconds to wait for the lock of another run.
 _PATIENCE: Final = 15
 
 
@@ -51,8 +51,10 @@ def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str,
             continue
         if target in mounted or os.path.realpath(target) in mounted:
             reasons[path] = f"'{path}' is a mount point"
-        elif os.access(target, os.W_OK) and not _can_replace_in(os.path.dirname(target)):
-            reasons[path] = f"'{path}' can be written to, and its directory cannot"
+        elif os.access(target, os.W_OK):
+            directory = os.path.dirname(target)
+            if not os.access(directory, os.W_OK) or _is_locked(directory):
+                reasons[path] = f"'{path}' can be written to, and its directory cannot"
     return reasons
 
 
@@ -67,19 +69,11 @@ def locked_path(path: str, *, removed: bool = False) -> str:
     return directory if (removed or not os.path.lexists(path)) and _is_locked(directory) else ""
 
 
-def _can_replace_in(directory: str) -> bool:
-    return os.access(directory, os.W_OK) and not _is_locked(directory)
-
-
 def _is_locked(path: str) -> bool:
     """Return whether a file or directory has such an attribute; most filesystems of the kernel have none."""
     attributes = bytearray(struct.calcsize("l"))
-    with suppress(OSError):
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            fcntl.ioctl(fd, _GET_ATTRIBUTES, attributes)
-        finally:
-            os.close(fd)
+    with suppress(OSError), opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC) as fd:
+        fcntl.ioctl(fd, _GET_ATTRIBUTES, attributes)
     return bool(attributes[0] & _LOCKING)
 
 
@@ -101,9 +95,11 @@ def overwrite(directory: Directory, name: str, old: os.stat_result, content: byt
     if not directory.trusted:
         reason = "it cannot be replaced, and other users can write to a directory on its path, so it is not overwritten"
         raise PermissionError(errno.EPERM, reason, name)
-    with opened(name, _FLAGS, directory.fd) as fd, _locked(fd):
+    with opened(name, _FLAGS, directory.fd) as fd:
+        if not lock_within(_PATIENCE, fd):
+            raise OSError(errno.EBUSY, "another process keeps it locked")
         present = os.fstat(fd)
-        if _version(present) != _version(old):
+        if file_version(present) != file_version(old):
             raise BlockingIOError(errno.EAGAIN, "it has been changed meanwhile", name)
         if present.st_nlink > 1:
             reason = "it cannot be replaced, and has other hard links, whose content would change too"
@@ -114,11 +110,12 @@ def overwrite(directory: Directory, name: str, old: os.stat_result, content: byt
         change_permissions(fd, present, should, clear=should.end_attributes(present.st_uid))
         try:
             # A kill between the two calls leaves blank lines at the end, and nothing of the old content.
-            _write(fd, content.ljust(len(before), b"\n"))
+            write_all(fd, content.ljust(len(before), b"\n"))
             os.ftruncate(fd, len(content))
             os.fsync(fd)
         except OSError:
-            _write(fd, before)
+            os.lseek(fd, 0, os.SEEK_SET)
+            write_all(fd, before)
             os.ftruncate(fd, len(before))
             raise
 
@@ -132,32 +129,28 @@ def checked_content(content: Content, check: Callable[[str], object] | None) -> 
     if check is not None:
         with os.fdopen(os.memfd_create("new content"), "wb", buffering=0) as file:
             os.fchmod(file.fileno(), 0o600)
-            _write(file.fileno(), whole)
+            write_all(file.fileno(), whole)
             check(f"/proc/{os.getpid()}/fd/{file.fileno()}")
     return whole
 
 
-def _write(fd: int, content: bytes) -> None:
-    """Write all of ``content`` at the beginning of a file."""
-    offset = 0
-    while offset < len(content):
-        offset += os.pwrite(fd, memoryview(content)[offset:], offset)
+def lock_within(seconds: float, fd: int, lock: Callable[[int, int], object] = fcntl.flock) -> bool:
+    """Lock an open file until it is closed; return False if another process holds the lock for all those ``seconds``.
 
-
-@contextmanager
-def _locked(fd: int) -> Iterator[None]:
-    """Lock an open file against other runs. Raise ``OSError`` (EBUSY)."""
-    until = time.monotonic() + _PATIENCE
+    ``lock`` is ``fcntl.flock`` or ``fcntl.lockf``. Other processes hold these locks for milliseconds.
+    """
+    until = time.monotonic() + seconds
     while True:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
+            lock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until:
-                raise OSError(errno.EBUSY, "another process keeps it locked") from None
+                return False
             time.sleep(0.02)
-    yield  # closing the file ends the lock
+        else:
+            return True
 
 
-def _version(status: os.stat_result) -> tuple[int, ...]:
+def file_version(status: os.stat_result) -> tuple[int, ...]:
+    """Return numbers that are equal only if a file was neither written nor replaced between two statuses."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

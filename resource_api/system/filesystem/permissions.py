@@ -12,7 +12,6 @@ import os
 import pwd
 import stat
 import struct
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceError
@@ -21,7 +20,7 @@ from resource_api.system.filesystem.code_trust import ACL
 from resource_api.system.filesystem.directories import ROOT, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 #: Modes of new files and directories, independent of the umask.
 FILE_MODE: Final = 0o644
@@ -163,7 +162,9 @@ def set_new_permissions(fd: int, old: os.stat_result | None, should: Permissions
         return
     ended = should.end_attributes(old.st_uid)
     (mode, uid, gid), kept_mode = _without_planted_rights(should, old)
-    with _opened_checked(directory, name, old) as source:
+    with opened(name, PATH_FLAGS, directory) as source:
+        if not os.path.samestat(os.fstat(source), old):
+            raise _replaced(name)
         path = f"/proc/self/fd/{source}"
         names = attributes(path)
         if mode is None:
@@ -199,15 +200,6 @@ def _may_inherit(fd: int, should: Permissions, parent: int) -> bool:
     if should.uid is not None and should.mode is not None:
         return False
     return ACL not in attributes(fd) or os.fstat(parent).st_uid in {*ROOT, os.geteuid(), should.uid}
-
-
-@contextmanager
-def _opened_checked(directory: int, name: str, expected: os.stat_result) -> Iterator[int]:
-    """Yield a descriptor for the attributes of the file with the ``expected`` status. Raise ``OSError``."""
-    with opened(name, PATH_FLAGS, directory) as fd:
-        if not os.path.samestat(os.fstat(fd), expected):
-            raise _replaced(name)
-        yield fd
 
 
 def _replaced(name: str) -> OSError:
@@ -272,23 +264,21 @@ _LONGEST_NUMBER: Final = 10
 
 def user_id(owner: str | int) -> int:
     """Return the number of a user given by name or by number. Raise ``ResourceError`` for an unknown name."""
-    if (number := owner_number(owner)) is not None:
-        return number
-    try:
-        return pwd.getpwnam(str(owner)).pw_uid
-    except KeyError:
-        msg = f"there is no user '{owner}'"
-        raise ResourceError(msg) from None
+    return _owner_id(owner, "user", lambda name: pwd.getpwnam(name).pw_uid)
 
 
 def group_id(owner: str | int) -> int:
     """Return the number of a group given by name or by number. Raise ``ResourceError`` for an unknown name."""
+    return _owner_id(owner, "group", lambda name: grp.getgrnam(name).gr_gid)
+
+
+def _owner_id(owner: str | int, kind: str, find: Callable[[str], int]) -> int:
     if (number := owner_number(owner)) is not None:
         return number
     try:
-        return grp.getgrnam(str(owner)).gr_gid
+        return find(str(owner))
     except KeyError:
-        msg = f"there is no group '{owner}'"
+        msg = f"there is no {kind} '{owner}'"
         raise ResourceError(msg) from None
 
 

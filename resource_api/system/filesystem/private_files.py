@@ -12,7 +12,7 @@ from typing import Final
 
 from resource_api.model.values.errors import UsageError
 from resource_api.system.filesystem import files
-from resource_api.system.filesystem.directories import Directories
+from resource_api.system.filesystem.directories import Directories, opened
 
 #: Largest size in bytes of a file of keys.
 MAX_BYTES: Final = 64 * 1024
@@ -34,10 +34,9 @@ def replace(path: str, data: bytes) -> None:
     """Replace the content of a file durably; after an error it has the former content."""
     new = f"{path}.new"
     try:
-        with os.fdopen(create(new), "wb", buffering=0) as file:
-            view = memoryview(data)
-            while view:
-                view = view[file.write(view) :]
+        with open(create(new), "wb") as file:
+            file.write(data)
+            file.flush()
             os.fsync(file.fileno())
     except BaseException:
         with suppress(OSError):
@@ -49,11 +48,8 @@ def replace(path: str, data: bytes) -> None:
 def rename(old: str, new: str) -> None:
     """Rename a file durably within one directory."""
     os.rename(old, new)
-    fd = os.open(os.path.dirname(new) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    with opened(os.path.dirname(new) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) as directory:
+        os.fsync(directory)
 
 
 def is_private_directory(path: str) -> bool:

@@ -71,10 +71,11 @@ def remove(directory: Directory, name: str) -> None:
 
     Raise ``OSError``: EBUSY, with nothing removed, if a filesystem is mounted on it or below it.
     """
-    _refuse_mounted(directory.beneath(name))
+    path = directory.beneath(name)
+    mounted = any(point == path or point.startswith(f"{path}/") for point in mount_points())
     with opened(name, DIRECTORY_FLAGS, directory.fd) as top:
-        if mount_id(top) != mount_id(directory.fd):
-            raise OSError(errno.EBUSY, "a filesystem is mounted there", directory.beneath(name))
+        if mounted or mount_id(top) != mount_id(directory.fd):
+            raise OSError(errno.EBUSY, "a filesystem is mounted there", path)
         todo = _clear(top, top)
         while todo:
             child = todo.pop()
@@ -102,9 +103,3 @@ def _clear(fd: int, top: int) -> list[str]:
             os.rename(name, moved, src_dir_fd=fd, dst_dir_fd=top)
         directories.append(moved)
     return directories
-
-
-def _refuse_mounted(path: str) -> None:
-    """Raise EBUSY for a mount point at or below ``path``."""
-    if any(mounted == path or mounted.startswith(f"{path}/") for mounted in mount_points()):
-        raise OSError(errno.EBUSY, "a filesystem is mounted there", path)

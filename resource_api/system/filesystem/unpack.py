@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from resource_api.model.values.assets import Limits, Member, member_name
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.system.filesystem import files
+from resource_api.system.filesystem import files, reading
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, OTHERS_WRITE, ROOT, Directories, opened
 from resource_api.system.filesystem.permissions import DIRECTORY_MODE, directory_mode
 from resource_api.system.filesystem.trees import mounts_beneath
@@ -86,7 +86,7 @@ class UnpackRecord(NamedTuple):
         file = _record_path(path)
         try:
             with Directories() as directories:
-                status, raw = files.stat_and_read(directories, file, _LARGEST_RECORD)
+                status, raw = reading.stat_and_read(directories, file, _LARGEST_RECORD)
         except (FileNotFoundError, NotADirectoryError):
             return None
         if raw is None or status.st_uid not in {*ROOT, os.geteuid()} or status.st_mode & OTHERS_WRITE:
@@ -140,8 +140,8 @@ def altered_members(path: str, record: UnpackRecord) -> list[str]:
     """Return the names of the first 20 members at ``path`` that were changed since unpacking. Raise ``OSError``."""
     altered: list[str] = []
     with Directories() as directories:
-        for name, state in record.members.items():
-            if not _as_unpacked(directories, path, name, state, record):
+        for name in record.members:
+            if not _as_unpacked(directories, path, name, record):
                 altered.append(name or ".")
                 if len(altered) >= _MAX_ALTERED:
                     break
@@ -168,7 +168,13 @@ def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRe
     after._replace(sha256="", members={**before.members, **members}).write(path)
     gone = [name for name in before.members if name not in members]
     with files.Batch() as batch:
-        turned = [name for name, state in members.items() if _changes_kind(batch.directories, path, name, state)]
+        statuses = ((name, state, _stat(batch.directories, path, name)) for name, state in members.items())
+        # A directory that becomes a file or link, or the reverse: the old one must be removed first.
+        turned = [
+            name
+            for name, state, status in statuses
+            if status is not None and stat.S_ISDIR(status.st_mode) != (state.kind == "directory")
+        ]
         below = [name for name in gone if any(name.startswith(f"{top}/") for top in turned)]
         _remove_members(batch, path, [*turned, *below], before.created)
         for member in _members(archive, options):
@@ -205,7 +211,7 @@ def _state(member: Member, options: UnpackOptions) -> MemberState:
         mode = directory_mode(options.mode) if executable else options.mode
     if member.kind != "file":
         return MemberState(member.kind, mode, member.target)
-    return MemberState("file", mode, files.sha256_of(member.parts))
+    return MemberState("file", mode, reading.sha256_of(member.parts))
 
 
 def _check_conflicts(
@@ -248,12 +254,6 @@ def _has_other_content(directories: Directories, path: str, name: str, before: U
     return False
 
 
-def _changes_kind(directories: Directories, path: str, name: str, state: MemberState) -> bool:
-    """Return whether a directory becomes a file or link, or the reverse, so that the old one must be removed first."""
-    status = _stat(directories, path, name)
-    return status is not None and stat.S_ISDIR(status.st_mode) != (state.kind == "directory")
-
-
 def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created: Collection[str]) -> None:
     """Remove members, the deepest first; directories only if they are in ``created`` and empty by then."""
     mounted = tuple(f"{point}/" for point in _mounted(batch.directories, path))
@@ -279,28 +279,23 @@ def _mounted(directories: Directories, path: str) -> set[str]:
 
 def _write_member(batch: files.Batch, path: str, member: Member, record: UnpackRecord) -> None:
     """Create or update one member on disk, unless it is as in the new ``record``."""
-    name, state, target = member.name, record.members[member.name], _member_path(path, member.name)
-    status = _stat(batch.directories, path, name)
-    mode = None if state.kind == "link" else state.mode
-    if state.kind == "directory":
-        if status is None:
-            batch.make_directory(target, mode=mode, uid=record.uid, gid=record.gid)
-        elif name in record.created and not _has_permissions(status, state, record):
-            batch.set_mode_owner(target, mode=mode, uid=record.uid, gid=record.gid, former_uid=status.st_uid)
-    elif (
-        status is None
-        or _kind(status) != state.kind
-        or not _has_permissions(status, state, record)  # replaced: another user may hold this file open, or have put it
-        or _content(batch.directories, path, name, status) != state.content
-    ):
-        if state.kind == "link":
-            batch.make_link(target, state.content, uid=record.uid, gid=record.gid)
-        else:
-            batch.replace(target, member.parts, mode=mode, uid=record.uid, gid=record.gid)
+    state, target = record.members[member.name], _member_path(path, member.name)
+    if _as_unpacked(batch.directories, path, member.name, record):
+        return
+    if state.kind == "link":
+        batch.make_link(target, state.content, uid=record.uid, gid=record.gid)
+    elif state.kind == "file":
+        # Also for other permissions: another user may hold the present file open, or have put it.
+        batch.replace(target, member.parts, mode=state.mode, uid=record.uid, gid=record.gid)
+    elif (status := _stat(batch.directories, path, member.name)) is None:
+        batch.make_directory(target, mode=state.mode, uid=record.uid, gid=record.gid)
+    else:
+        batch.set_mode_owner(target, mode=state.mode, uid=record.uid, gid=record.gid, former_uid=status.st_uid)
 
 
-def _as_unpacked(directories: Directories, path: str, name: str, state: MemberState, record: UnpackRecord) -> bool:
-    status = _stat(directories, path, name)
+def _as_unpacked(directories: Directories, path: str, name: str, record: UnpackRecord) -> bool:
+    """Return whether a member is on disk as in ``record``; an older directory may have other permissions."""
+    state, status = record.members[name], _stat(directories, path, name)
     if status is None or _kind(status) != state.kind:
         return False
     if state.kind == "directory":
@@ -329,8 +324,8 @@ def _content(directories: Directories, path: str, name: str, status: os.stat_res
     directory, last = directories.place(_member_path(path, name))
     if stat.S_ISLNK(status.st_mode):
         return os.readlink(last, dir_fd=directory.fd)
-    fd = os.open(last, files.READ_FLAGS, dir_fd=directory.fd)
-    return files.sha256_of(files.parts(lambda: os.fdopen(fd, "rb", buffering=0)))
+    fd = os.open(last, reading.READ_FLAGS, dir_fd=directory.fd)
+    return reading.sha256_of(reading.parts(lambda: os.fdopen(fd, "rb", buffering=0)))
 
 
 def _has_permissions(status: os.stat_result, state: MemberState, record: UnpackRecord) -> bool:

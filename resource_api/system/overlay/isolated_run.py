@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values.errors import ResourceAPIError, reason
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import directories
-from resource_api.system.filesystem.directories import opened
+from resource_api.system.filesystem.directories import opened, write_all
 from resource_api.system.overlay import call_filters, namespaces, root
 from resource_api.system.overlay.root import mounts
 from resource_api.system.process import core_dumps, identity
@@ -304,10 +304,8 @@ def _fork(function: Callable[[], None], answer: int) -> int:
 
 def _answer(descriptor: int, kind: bytes, text: bytes) -> None:
     """Write an answer; its first byte, which is written last, makes it valid."""
-    view, offset = memoryview(text), 1
-    while view:
-        written = os.pwrite(descriptor, view, offset)
-        view, offset = view[written:], offset + written
+    os.lseek(descriptor, 1, os.SEEK_SET)
+    write_all(descriptor, text)
     os.pwrite(descriptor, kind, 0)
 
 

@@ -20,6 +20,8 @@ import tty
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from resource_api.system.filesystem.directories import write_all
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -217,7 +219,6 @@ def _copy(source: int, target: int) -> bool:
         data = os.read(source, _CHUNK)
     except OSError:  # the last process on the inner terminal has ended
         return False
-    view = memoryview(data)
-    while view:
-        view = view[os.write(target, view) :]
+    if data:
+        write_all(target, data)
     return bool(data)

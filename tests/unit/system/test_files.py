@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.system.filesystem import files, trees
+from resource_api.system.filesystem import files, reading, trees
 from resource_api.system.filesystem.directories import MAX_OPEN, Directories
-from resource_api.system.filesystem.files import sha256
+from resource_api.system.filesystem.reading import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as a
 
 def run(program: str, *arguments: object, strace: list[str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a program that begins with ``files`` imported, under strace if asked."""
-    head = "import os, sys; from resource_api.system.filesystem import files\n"
+    head = "import os, sys; from resource_api.system.filesystem import files, reading\n"
     return subprocess.run(
         [*(["strace", "-f", "-s", "200", *strace] if strace else []), sys.executable, "-c", head + program]
         + [str(argument) for argument in arguments],
@@ -184,15 +184,15 @@ class TestDurability:
             "files.replace(d + '/f', b'old')\n"
             "try: files.replace(d + '/f', b'x' * 100000)\n"
             "except OSError as e: assert e.errno == errno.ENOSPC\nelse: sys.exit(9)\n"
-            "assert os.listdir(d) == ['f'] and files.read(d + '/f', 9) == b'old'\n"
-            "files.replace(d + '/f', b'new'); assert files.read(d + '/f', 9) == b'new'"
+            "assert os.listdir(d) == ['f'] and reading.read(d + '/f', 9) == b'old'\n"
+            "files.replace(d + '/f', b'new'); assert reading.read(d + '/f', 9) == b'new'"
         )
         unshared(program, tmp_path)
 
 
 def unshared(program: str, *arguments: object) -> None:
     """Run a program in a mount namespace of its own."""
-    head = "import os, sys; from resource_api.system.filesystem import files\n"
+    head = "import os, sys; from resource_api.system.filesystem import files, reading\n"
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
     subprocess.run(
         ["unshare", "--mount", *user, sys.executable, "-c", head + program, *map(str, arguments)],
@@ -550,7 +550,7 @@ class TestAttributes:
         (tmp_path / "f").touch()
         (tmp_path / "link").symlink_to("f")
         with Directories() as directories, pytest.raises(OSError, match="a symbolic link has no such attributes"):
-            files.stat_attributes(directories, str(tmp_path / "link"))
+            reading.stat_attributes(directories, str(tmp_path / "link"))
 
 
 class TestNewDirectories:
@@ -656,9 +656,9 @@ class TestLinks:
         path = f"{theirs}/d/f"
         batch = files.Batch()
         for attempt in (
-            lambda: files.read(path, LIMIT),
+            lambda: reading.read(path, LIMIT),
             lambda: files.replace(path, b"x"),
-            lambda: files.open_source(path),
+            lambda: reading.open_source(path),
             lambda: batch.set_mode_owner(path, mode=0o777),
             lambda: batch.remove(path),
             lambda: batch.make_directory(path + "d"),
@@ -674,7 +674,7 @@ class TestLinks:
         """It does not wait."""
         (tmp_path / "a").symlink_to("b")
         (tmp_path / "b").symlink_to("a")
-        for attempt in (lambda: files.read(f"{tmp_path}/a/f", 1), lambda: files.open_source(f"{tmp_path}/a")):
+        for attempt in (lambda: reading.read(f"{tmp_path}/a/f", 1), lambda: reading.open_source(f"{tmp_path}/a")):
             with pytest.raises(OSError, match="symbolic link") as caught:
                 attempt()
             assert caught.value.errno == errno.ELOOP
@@ -796,13 +796,13 @@ class TestSpecial:
         os.mkfifo(tmp_path / "fifo")
         started = time.monotonic()
         with Directories() as directories:
-            observed, content = files.stat_and_read(directories, f"{tmp_path}/fifo", LIMIT)
+            observed, content = reading.stat_and_read(directories, f"{tmp_path}/fifo", LIMIT)
         assert stat.S_ISFIFO(observed.st_mode)
         assert content is None
         batch = files.Batch()
         for attempt in (
-            lambda: files.read(f"{tmp_path}/fifo", LIMIT),
-            lambda: files.open_source(f"{tmp_path}/fifo"),
+            lambda: reading.read(f"{tmp_path}/fifo", LIMIT),
+            lambda: reading.open_source(f"{tmp_path}/fifo"),
             lambda: files.replace(f"{tmp_path}/fifo", b""),
             lambda: batch.make_link(f"{tmp_path}/fifo", "x"),
             lambda: batch.set_mode_owner(f"{tmp_path}/fifo", mode=0o600),
@@ -824,17 +824,17 @@ class TestSpecial:
 
     def test_a_file_of_proc_is_read_although_it_has_no_size(self) -> None:
         """The size in its status is not trusted."""
-        assert files.read("/proc/self/status", LIMIT).startswith(b"Name:")
+        assert reading.read("/proc/self/status", LIMIT).startswith(b"Name:")
 
     def test_a_file_above_the_limit_is_not_read(self, tmp_path: Path) -> None:
         """The limit holds for the size in the status, and for a growing file."""
         (tmp_path / "f").write_bytes(b"12345")
-        assert files.read(f"{tmp_path}/f", 5) == b"12345"
+        assert reading.read(f"{tmp_path}/f", 5) == b"12345"
         with pytest.raises(OSError, match="larger than 4 bytes") as caught:
-            files.read(f"{tmp_path}/f", 4)
+            reading.read(f"{tmp_path}/f", 4)
         assert caught.value.errno == errno.EFBIG
         with pytest.raises(OSError, match="larger than 4 bytes"):
-            files.read("/proc/self/status", 4)
+            reading.read("/proc/self/status", 4)
 
     @pytest.mark.parametrize(("limit", "size"), [(1000, "1000 bytes"), (64 << 10, "64 KiB"), (16 << 20, "16 MiB")])
     def test_a_file_above_the_limit_is_named_with_it(self, tmp_path: Path, limit: int, size: str) -> None:
@@ -842,9 +842,9 @@ class TestSpecial:
         (tmp_path / "f").touch()
         os.truncate(tmp_path / "f", limit + 1)
         with pytest.raises(OSError, match=f"larger than {size}: '{tmp_path}/f'"):
-            files.read(f"{tmp_path}/f", limit)
+            reading.read(f"{tmp_path}/f", limit)
         with pytest.raises(OSError, match=f"not a regular file: '{tmp_path}'") as caught:
-            files.read(f"{tmp_path}", limit)
+            reading.read(f"{tmp_path}", limit)
         assert caught.value.errno == errno.EINVAL
 
     @pytest.mark.process

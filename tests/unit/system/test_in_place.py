@@ -103,7 +103,7 @@ class TestMountPoint:
         files.replace(str(mounted), b"new")  # what is loaded late is loaded
         log = mounted.parent.parent / "log"
         tracer = subprocess.Popen(
-            ["strace", "-f", "-y", "-o", log, "-e", "trace=pwrite64,ftruncate,fsync,flock", "-p", str(os.getpid())],
+            ["strace", "-f", "-y", "-o", log, "-e", "trace=write,ftruncate,fsync,flock", "-p", str(os.getpid())],
             stderr=subprocess.PIPE,
         )
         assert tracer.stderr is not None
@@ -114,7 +114,7 @@ class TestMountPoint:
             tracer.terminate()
             tracer.communicate()
         calls = [line.split()[1].partition("(")[0] for line in log.read_text().splitlines() if "/hosts>" in line]
-        assert calls == ["flock", "pwrite64", "ftruncate", "fsync"]
+        assert calls == ["flock", "write", "ftruncate", "fsync"]
 
     def test_a_file_that_others_could_swap_is_left_alone(self, mounted: Path) -> None:
         """Another user can write to a directory on its path."""
