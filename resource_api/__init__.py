@@ -9,112 +9,64 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from resource_api.manifest.python_api import ComponentApi, DeclaredResource, ManifestApi, PendingValue
-    from resource_api.model.action import Action
-    from resource_api.model.attribute import Attribute
-    from resource_api.model.change import Change, Difference, SideEffect
-    from resource_api.model.provider_functions import Planned
-    from resource_api.model.report import (
-        Diagnosed,
-        Drifted,
-        Event,
-        Finished,
-        Outputs,
-        PlannedChange,
-        StepEnd,
-        StepReport,
-        StepStart,
-        Summary,
-    )
-    from resource_api.model.step import PolicyPlan, PolicyResource, PolicyStep, Step
-    from resource_api.model.type_definition import ComponentDefinition, Function, Resource, TypeDefinition
-    from resource_api.model.values.assets import Archive, Asset
-    from resource_api.model.values.errors import (
-        CannotList,
-        CommandError,
-        DefinitionError,
-        ManifestError,
-        Problem,
-        ProviderError,
-        ResourceAPIError,
-        ResourceError,
-        StateError,
-        StateLocked,
-        UsageError,
-    )
-    from resource_api.model.values.values import UNKNOWN, Sensitive
+    from resource_api.manifest.python_api import ComponentApi as ComponentApi
+    from resource_api.manifest.python_api import DeclaredResource as DeclaredResource
+    from resource_api.manifest.python_api import ManifestApi as ManifestApi
+    from resource_api.manifest.python_api import PendingValue as PendingValue
+    from resource_api.model.action import Action as Action
+    from resource_api.model.attribute import Attribute as Attribute
+    from resource_api.model.change import Change as Change
+    from resource_api.model.change import Difference as Difference
+    from resource_api.model.change import SideEffect as SideEffect
+    from resource_api.model.provider_functions import Planned as Planned
+    from resource_api.model.report import Diagnosed as Diagnosed
+    from resource_api.model.report import Drifted as Drifted
+    from resource_api.model.report import Event as Event
+    from resource_api.model.report import Finished as Finished
+    from resource_api.model.report import Outputs as Outputs
+    from resource_api.model.report import PlannedChange as PlannedChange
+    from resource_api.model.report import StepEnd as StepEnd
+    from resource_api.model.report import StepReport as StepReport
+    from resource_api.model.report import StepStart as StepStart
+    from resource_api.model.report import Summary as Summary
+    from resource_api.model.step import PolicyPlan as PolicyPlan
+    from resource_api.model.step import PolicyResource as PolicyResource
+    from resource_api.model.step import PolicyStep as PolicyStep
+    from resource_api.model.step import Step as Step
+    from resource_api.model.type_definition import ComponentDefinition as ComponentDefinition
+    from resource_api.model.type_definition import Function as Function
+    from resource_api.model.type_definition import Resource as Resource
+    from resource_api.model.type_definition import TypeDefinition as TypeDefinition
+    from resource_api.model.values.assets import Archive as Archive
+    from resource_api.model.values.assets import Asset as Asset
+    from resource_api.model.values.errors import CannotList as CannotList
+    from resource_api.model.values.errors import CommandError as CommandError
+    from resource_api.model.values.errors import DefinitionError as DefinitionError
+    from resource_api.model.values.errors import ManifestError as ManifestError
+    from resource_api.model.values.errors import Problem as Problem
+    from resource_api.model.values.errors import ProviderError as ProviderError
+    from resource_api.model.values.errors import ResourceAPIError as ResourceAPIError
+    from resource_api.model.values.errors import ResourceError as ResourceError
+    from resource_api.model.values.errors import StateError as StateError
+    from resource_api.model.values.errors import StateLocked as StateLocked
+    from resource_api.model.values.errors import UsageError as UsageError
+    from resource_api.model.values.values import UNKNOWN as UNKNOWN
+    from resource_api.model.values.values import Sensitive as Sensitive
     from resource_api.model.values.version import __version__ as __version__
-    from resource_api.plugins.registry import Registry
-    from resource_api.provider.base import BaseProvider, SimpleProvider
-    from resource_api.provider.command import Command, CommandResult
-    from resource_api.provider.computation import compute
-    from resource_api.provider.context import Context
-    from resource_api.runtime.planning import Plan
-    from resource_api.runtime.recording import Report
-    from resource_api.runtime.runtime import Runtime
-    from resource_api.system.filesystem.account_files import change_accounts
-    from resource_api.system.filesystem.backups import BackupStore, backup_directory
-    from resource_api.system.log import Log
-
-__all__ = [
-    "UNKNOWN",
-    "Action",
-    "Archive",
-    "Asset",
-    "Attribute",
-    "BackupStore",
-    "BaseProvider",
-    "CannotList",
-    "Change",
-    "Command",
-    "CommandError",
-    "CommandResult",
-    "ComponentApi",
-    "ComponentDefinition",
-    "Context",
-    "DeclaredResource",
-    "DefinitionError",
-    "Diagnosed",
-    "Difference",
-    "Drifted",
-    "Event",
-    "Finished",
-    "Function",
-    "Log",
-    "ManifestApi",
-    "ManifestError",
-    "Outputs",
-    "PendingValue",
-    "Plan",
-    "Planned",
-    "PlannedChange",
-    "PolicyPlan",
-    "PolicyResource",
-    "PolicyStep",
-    "Problem",
-    "ProviderError",
-    "Registry",
-    "Report",
-    "Resource",
-    "ResourceAPIError",
-    "ResourceError",
-    "Runtime",
-    "Sensitive",
-    "SideEffect",
-    "SimpleProvider",
-    "StateError",
-    "StateLocked",
-    "Step",
-    "StepEnd",
-    "StepReport",
-    "StepStart",
-    "Summary",
-    "TypeDefinition",
-    "UsageError",
-    "backup_directory",
-    "change_accounts",
-    "compute",
-]
+    from resource_api.plugins.registry import Registry as Registry
+    from resource_api.provider.base import BaseProvider as BaseProvider
+    from resource_api.provider.base import SimpleProvider as SimpleProvider
+    from resource_api.provider.command import Command as Command
+    from resource_api.provider.command import CommandResult as CommandResult
+    from resource_api.provider.computation import compute as compute
+    from resource_api.provider.context import Context as Context
+    from resource_api.runtime.planning import Plan as Plan
+    from resource_api.runtime.recording import Report as Report
+    from resource_api.runtime.runtime import Runtime as Runtime
+    from resource_api.system.filesystem.account_files import change_accounts as change_accounts
+    from resource_api.system.filesystem.backups import BackupStore as BackupStore
+    from resource_api.system.filesystem.backups import backup_directory as backup_directory
+    from resource_api.system.log import Log as Log
 
 _HOMES = {
     "resource_api.manifest.python_api": ("ComponentApi", "DeclaredResource", "ManifestApi", "PendingValue"),
@@ -150,6 +102,7 @@ _HOMES = {
 
 
 if not TYPE_CHECKING:  # A type checker would accept every name.
+    __all__ = [name for names in _HOMES.values() for name in names if name != "__version__"]
 
     def __getattr__(name: str) -> Any:
         """Load a public name from its module when it is first used."""
@@ -162,6 +115,5 @@ if not TYPE_CHECKING:  # A type checker would accept every name.
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
 
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    def __dir__() -> list[str]:
+        return sorted([*__all__, "__version__"])

@@ -12,6 +12,8 @@ from pathlib import Path
 from tokenize import COMMENT, generate_tokens
 from typing import TYPE_CHECKING, Final
 
+import resource_api
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -186,7 +188,7 @@ def test_types_and_providers_import_public_names_only() -> None:
     The functions of ``std`` belong to the language: they read paths, YAML and JSON as manifests are read. The helper of
     Ansible stays for many calls, which no ``Command`` does, and is ended as every other program.
     """
-    public = {f"resource_api.{name}" for name in (*exported("resource_api/__init__.py"), "files", "http")}
+    public = {f"resource_api.{name}" for name in (*resource_api.__all__, "files", "http")}
     public |= {f"resource_api.files.{name}" for name in exported("resource_api/files.py")}
     public |= {f"resource_api.http.{name}" for name in exported("resource_api/http/__init__.py")}
     wrong = [

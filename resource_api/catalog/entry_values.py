@@ -45,7 +45,9 @@ class ValueKinds:
 
     def misfits(self, name: str, attribute: Attribute, value: object) -> Iterator[str]:
         """Yield a message for each reference in a value, or text with references, that can never fit an attribute."""
-        for key_path, expected, actual, written in referred_values.misfits(attribute.datatype, value, self.kinds_of):
+        for key_path, expected, actual, written in referred_values.misfits(
+            attribute.datatype.leaves, value, self.kinds_of
+        ):
             wants, is_ = messages.alternatives(expected, attribute.must_be), messages.alternatives(actual)
             yield f"{name}{place_text(key_path)} must be {wants}, and {written} is {is_}"
 

@@ -198,7 +198,7 @@ def add_namevars(entry: Entry, values: dict[str, object], diagnostics: Diagnosti
         return
     captured = definition.namevars_from_title(entry.title)
     if captured is None:
-        patterns = " or ".join(regex.pattern for regex in definition.title_regexes)
+        patterns = " or ".join(regex.pattern for regex in definition.titles.regexes)
         diagnostics.resource_error(entry, None, f"the title matches no title pattern ({patterns})", "title")
         return
     for namevar in definition.namevars:

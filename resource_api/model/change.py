@@ -6,6 +6,7 @@ Pure values and comparisons. Why a step exists and in which order it runs is for
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingABC
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -170,16 +171,20 @@ def nested_differences(
 
     Values are left out, because they may be secret. Nothing is yielded for two scalars.
     """
-    if isinstance(is_, dict) and isinstance(should, dict):
-        pairs = [(key, is_.get(key, _NOTHING), should.get(key, _NOTHING)) for key in {**is_, **should}]
-    elif isinstance(is_, list) and isinstance(should, list):
-        pairs = list(zip(range(max(len(is_), len(should))), *_stretched(is_, should), strict=True))
+    if (isinstance(is_, dict) and isinstance(should, dict)) or (isinstance(is_, list) and isinstance(should, list)):
+        for key, before, after in _member_pairs(is_, should, _NOTHING):
+            yield from nested_differences(before, after, (*path, key))
+    elif path and not same_value(is_, should):
+        yield path, _kind(is_ is not _NOTHING, should is not _NOTHING)
+
+
+def _member_pairs(is_: Any, should: Any, missing: object) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield (key or index, old value, new value) for each member of two hashes or two arrays."""
+    if isinstance(is_, dict):
+        yield from ((key, is_.get(key, missing), should.get(key, missing)) for key in {**is_, **should})
     else:
-        if path and not same_value(is_, should):
-            yield path, _kind(is_ is not _NOTHING, should is not _NOTHING)
-        return
-    for key, before, after in pairs:
-        yield from nested_differences(before, after, (*path, key))
+        for index, (before, after) in enumerate(zip_longest(is_, should, fillvalue=missing)):
+            yield index, before, after
 
 
 def nested_parts(difference: Difference) -> list[Difference]:
@@ -204,17 +209,9 @@ def _parts(is_: Any, should: Any, path: tuple[str | int, ...]) -> Iterator[tuple
     if not _is_nested(is_, should):
         if not same_value(is_, should):
             yield path, is_, should
-    elif isinstance(is_, dict):
-        for key in {**is_, **should}:
-            yield from _parts(is_.get(key), should.get(key), (*path, key))
-    else:
-        for index, (before, after) in enumerate(zip(is_, should, strict=True)):
-            yield from _parts(before, after, (*path, index))
-
-
-def _stretched(*lists: list[object]) -> Iterator[list[Any]]:
-    longest = max(map(len, lists))
-    return ([*items, *[_NOTHING] * (longest - len(items))] for items in lists)
+        return
+    for key, before, after in _member_pairs(is_, should, None):
+        yield from _parts(before, after, (*path, key))
 
 
 def exists(resource: Mapping[str, object] | None) -> bool:

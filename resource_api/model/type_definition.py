@@ -327,7 +327,7 @@ class TypeDefinition(AttributeSet):
         Otherwise it is the values of the namevars, separated by spaces.
         """
         namevars = {namevar: _text(row[namevar]) for namevar in self.namevars}
-        for template in self.titles.templates if self.titles else ():
+        for template in self.titles.templates:
             title = template.format_map(namevars)
             read = self.namevars_from_title(title) or {}
             if {namevar: _text(value) for namevar, value in read.items()} == namevars:
@@ -335,17 +335,9 @@ class TypeDefinition(AttributeSet):
         return " ".join(map(str, namevars.values()))
 
     @cached_property
-    def titles(self) -> TitlePatterns | None:
-        """How titles are split into namevars; None: no title is."""
-        if self.title_patterns in ((), []):
-            return None
-
+    def titles(self) -> TitlePatterns:
+        """The patterns that split titles into namevars; often there are none."""
         return TitlePatterns(self.title_patterns)
-
-    @property
-    def title_regexes(self) -> tuple[re.Pattern[str], ...]:
-        """The compiled title patterns."""
-        return () if self.titles is None else self.titles.regexes
 
     def named_row(self, name: Name) -> dict[str, Any]:
         """Return the namevars of the resource with a name, of which ``name_of`` is the inverse."""
@@ -368,7 +360,7 @@ class TypeDefinition(AttributeSet):
     @cached_property
     def title_is_name(self) -> bool:
         """Whether the title is the name unless the namevar is declared."""
-        return self.titles is None and len(self.namevars) == 1
+        return not self.title_patterns and len(self.namevars) == 1
 
     def namevars_from_title(self, title: str) -> dict[str, Any] | None:
         """Return the namevars that a title contains, and the defaults of the others.
@@ -378,7 +370,7 @@ class TypeDefinition(AttributeSet):
         if self.title_is_name:
             return {self.namevars[0]: title}
         defaults = {name: attribute.fresh_default() for name, attribute in self.defaults if name in self.namevars}
-        captured = {} if self.titles is None else self.titles.split(title)
+        captured = self.titles.split(title) if self.title_patterns else {}
         return None if captured is None else defaults | captured
 
 
@@ -403,7 +395,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
     if definition.isolation not in (None, "process"):
         problems.append(f"isolation must be 'process' or None, not {definition.isolation!r}")
     problems += _identity_problems(definition)
-    problems += _timeout_problems(definition.timeout) + _settle_problems(definition.settle)
+    problems += _time_problems(definition.timeout, definition.settle)
     problems += _provider_problems(definition) + _verb_problems(definition.verbs)
     if not isinstance(definition.attributes, dict):
         return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
@@ -418,13 +410,12 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         return problems
     if not definition.namevars and not (definition.functions and not definition.attributes):
         problems.append("no attribute is a namevar; one of the attributes must identify the resource")
-    if definition.titles is not None:
-        problems += definition.titles.problems(definition.namevars)
+    problems += definition.titles.problems(definition.namevars)
     return [*problems, *_automatic_problems(definition), *_origin_problems(definition)]
 
 
-def _timeout_problems(timeout: Any) -> list[str]:
-    """Check the time limits: a number of seconds, or numbers by operation; 0 is no limit."""
+def _time_problems(timeout: Any, settle: Any) -> list[str]:
+    """Check the time limits, a number of seconds or numbers by operation, 0 for no limit; and the time to settle."""
     limits = timeout if isinstance(timeout, dict) else {} if timeout is None else {"timeout": timeout}
     problems = [
         f"timeout: unknown operation {name!r}{hint(name, OPERATIONS)}; there are {', '.join(OPERATIONS)}"
@@ -432,7 +423,10 @@ def _timeout_problems(timeout: Any) -> list[str]:
         if name not in (*OPERATIONS, "timeout")
     ]
     wrong = [name for name, value in limits.items() if type(value) not in (int, float) or not value >= 0]
-    return problems + [f"{name} must be a number of seconds, or 0 for no limit, not {limits[name]!r}" for name in wrong]
+    problems += [f"{name} must be a number of seconds, or 0 for no limit, not {limits[name]!r}" for name in wrong]
+    if type(settle) not in (int, float) or not 0 <= settle <= MAX_SETTLE:
+        problems.append(f"settle must be a number of seconds from 0 to {MAX_SETTLE}, not {settle!r}")
+    return problems
 
 
 def _identity_problems(definition: TypeDefinition) -> list[str]:
@@ -441,13 +435,6 @@ def _identity_problems(definition: TypeDefinition) -> list[str]:
     if definition.identity is not None and isinstance(definition.attributes, dict) and len(definition.namevars) != 1:
         return ["a type with identity='title' has one namevar, which is the title"]
     return []
-
-
-def _settle_problems(settle: Any) -> list[str]:
-    """Check the seconds until a change must be visible."""
-    if type(settle) in (int, float) and 0 <= settle <= MAX_SETTLE:
-        return []
-    return [f"settle must be a number of seconds from 0 to {MAX_SETTLE}, not {settle!r}"]
 
 
 def _verb_problems(verbs: object) -> list[str]:

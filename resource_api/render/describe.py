@@ -261,8 +261,8 @@ def _sections(
         yield "Functions", [_function(*pair, mixed=mixed) for pair in definition.functions.items()]
     if relations := relationships(definition):
         yield "Automatic relationships", relations
-    if definition.title_regexes:
-        yield "Titles", [_title(regex, expressions=expressions) for regex in definition.title_regexes]
+    if definition.titles.regexes:
+        yield "Titles", [_title(regex, expressions=expressions) for regex in definition.titles.regexes]
     if explained and (kinds := [kind for kind in _KINDS if kind and definition.names_of_kind(kind)]):
         yield "Kinds", [[f"{kind}: {KINDS[kind]}"] for kind in kinds]
 
@@ -521,7 +521,7 @@ def document(
     if definition.functions:
         document["functions"] = [_function_document(*pair) for pair in definition.functions.items()]
     document["title_patterns"] = [
-        {"pattern": regex.pattern, "namevars": list(regex.groupindex)} for regex in definition.title_regexes
+        {"pattern": regex.pattern, "namevars": list(regex.groupindex)} for regex in definition.titles.regexes
     ]
     return document
 

@@ -233,7 +233,7 @@ def _titles_without_names(definition: TypeDefinition) -> str:
 
     Only titles in printable ASCII without references are decided: for other titles Python's dialect differs.
     """
-    if not definition.title_regexes or any(definition.attributes[name].has_default for name in definition.namevars):
+    if not definition.titles.regexes or any(definition.attributes[name].has_default for name in definition.namevars):
         return ""
     patterns = [_in_brackets(pattern["pattern"]) for pattern in definition.title_patterns]
     if None in patterns:

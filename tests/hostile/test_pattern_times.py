@@ -55,7 +55,7 @@ def patterns() -> Iterator[tuple[str, list[Callable[[str], object]]]]:
         for attribute, declared in definition.attributes.items():
             for number, item in enumerate(_of_datatype(declared.datatype)):
                 yield f"{name}.{attribute}[{number}]", [item.search]
-        for number, regex in enumerate(definition.titles.regexes if definition.titles else ()):
+        for number, regex in enumerate(definition.titles.regexes):
             yield f"{name}.title_patterns[{number}]", [regex.match]
 
 

@@ -23,20 +23,21 @@ if TYPE_CHECKING:
 _DIGEST: Final[Schema] = {"type": "string", "pattern": "^[0-9a-f]{64}" + END}
 
 
-def _spelt(word: str) -> Schema:
-    """Return the schema of an asset or archive in a manifest."""
-    spelt: dict[str, Schema] = {key: {"type": "string"} for key in ORIGINS[word]}
-    if "files" in spelt:
-        spelt["files"] = {"type": "object", "additionalProperties": {"type": "object"}}
-    ways = [{"required": [key, "sha256"] if key == "url" else [key]} for key in spelt]
-    body = {"type": "object", "properties": {**spelt, "sha256": _DIGEST}, "additionalProperties": False, "oneOf": ways}
+def _content_schema(word: str) -> Schema:
+    """Return the schema of an asset or archive in a manifest: one origin, with ``sha256`` if it is a URL."""
+    origins: dict[str, Schema] = {key: {"type": "string"} for key in ORIGINS[word]}
+    if "files" in origins:
+        origins["files"] = {"type": "object", "additionalProperties": {"type": "object"}}
+    ways = [{"required": [key, "sha256"] if key == "url" else [key]} for key in origins]
+    members = {**origins, "sha256": _DIGEST}
+    body = {"type": "object", "properties": members, "additionalProperties": False, "oneOf": ways}
     return {"type": "object", "properties": {word: body}, "required": [word], "additionalProperties": False}
 
 
 _PLAIN: Final[Mapping[str, Schema]] = {
     "Any": {},
-    "Archive": _spelt("archive"),
-    "Asset": _spelt("asset"),
+    "Archive": _content_schema("archive"),
+    "Asset": _content_schema("asset"),
     "Data": {},
     "Undef": {"type": "null"},
     "Numeric": {"type": "number"},
@@ -48,7 +49,7 @@ _PLAIN: Final[Mapping[str, Schema]] = {
 }
 
 
-def schema(datatype: DataType, draft7: bool = False) -> Schema:  # noqa: FBT001, FBT002 - there are two drafts
+def schema(datatype: DataType, *, draft7: bool = False) -> Schema:
     """Return ``datatype`` as JSON Schema 2020-12 or draft-07; a secret has the schema of its content."""
     return _schema(datatype, "draft-07" if draft7 else "2020-12")
 
@@ -59,24 +60,13 @@ def _schema(datatype: DataType, dialect: Dialect) -> Schema:
 
 
 def _limits(datatype: DataType, low: str, high: str) -> Schema:
+    """Return the limits of a number or a size under their keywords ``low`` and ``high``."""
     limits = {low: datatype.low, high: datatype.high}
     return {word: limit for word, limit in limits.items() if limit is not None}
 
 
-def _string(datatype: DataType, _: Dialect) -> Schema:
-    return {"type": "string", **_limits(datatype, "minLength", "maxLength")}
-
-
 def _number(datatype: DataType, _: Dialect) -> Schema:
     return {"type": "integer" if datatype.kind == "Integer" else "number", **_limits(datatype, "minimum", "maximum")}
-
-
-def _boolean(datatype: DataType, _: Dialect) -> Schema:
-    return {"type": "boolean", **({"enum": list(datatype.words)} if datatype.words else {})}
-
-
-def _enum(datatype: DataType, _: Dialect) -> Schema:
-    return {"type": "string", "enum": list(datatype.words)}
 
 
 def _pattern(datatype: DataType, _: Dialect) -> Schema:
@@ -84,24 +74,13 @@ def _pattern(datatype: DataType, _: Dialect) -> Schema:
     return {"type": "string", **(patterns[0] if len(patterns) == 1 else {"anyOf": patterns})}
 
 
-def _optional(datatype: DataType, dialect: Dialect) -> Schema:
+def _alternatives(datatype: DataType, dialect: Dialect) -> Schema:
     return {"anyOf": [_schema(branch, dialect) for branch in datatype.branches]}
 
 
-def _not_undef(datatype: DataType, dialect: Dialect) -> Schema:
-    return {"not": {"type": "null"}, "allOf": [_schema(datatype.parts[0], dialect)]}
-
-
-def _sensitive(datatype: DataType, dialect: Dialect) -> Schema:
-    return _schema(datatype.parts[0], dialect)
-
-
 def _array(datatype: DataType, dialect: Dialect) -> Schema:
-    return {
-        "type": "array",
-        "items": _schema(datatype.parts[0], dialect),
-        **_limits(datatype, "minItems", "maxItems"),
-    }
+    items = _schema(datatype.parts[0], dialect)
+    return {"type": "array", "items": items, **_limits(datatype, "minItems", "maxItems")}
 
 
 def _tuple(datatype: DataType, dialect: Dialect) -> Schema:
@@ -129,16 +108,16 @@ def _struct(datatype: DataType, dialect: Dialect) -> Schema:
 
 
 _BUILDERS: Final[Mapping[str, Callable[[DataType, Dialect], Schema]]] = {
-    "String": _string,
+    "String": lambda datatype, _: {"type": "string", **_limits(datatype, "minLength", "maxLength")},
     "Integer": _number,
     "Float": _number,
-    "Boolean": _boolean,
-    "Enum": _enum,
+    "Boolean": lambda datatype, _: {"type": "boolean", **({"enum": list(datatype.words)} if datatype.words else {})},
+    "Enum": lambda datatype, _: {"type": "string", "enum": list(datatype.words)},
     "Pattern": _pattern,
-    "Optional": _optional,
-    "Variant": _optional,
-    "NotUndef": _not_undef,
-    "Sensitive": _sensitive,
+    "Optional": _alternatives,
+    "Variant": _alternatives,
+    "NotUndef": lambda datatype, dialect: {"not": {"type": "null"}, "allOf": [_schema(datatype.parts[0], dialect)]},
+    "Sensitive": lambda datatype, dialect: _schema(datatype.parts[0], dialect),
     "Array": _array,
     "Tuple": _tuple,
     "Hash": _hash,

@@ -17,7 +17,7 @@ from resource_api.model.values.text import QUOTES, escape, show
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.model.datatypes.datatype import DataType
 
@@ -130,14 +130,9 @@ def _phrase(datatype: DataType, words: str) -> str:
     if kind == "Boolean":
         return any_of(_words_of(datatype))
     if kind == "Reference":
-        return f"a reference{' to ' if datatype.words else ''}{any_of_types(map(str, datatype.words))}"
+        types = sorted(capitalize_type(str(word)) for word in datatype.words)
+        return f"a reference to {any_of(types)}" if types else "a reference"
     return _WORDS[kind]
-
-
-def any_of_types(names: Iterable[str]) -> str:
-    """Return the names of types as alternatives; empty for none."""
-    types = [capitalize_type(name) for name in sorted(names)]
-    return any_of(types) if types else ""
 
 
 def _limits(datatype: DataType) -> str:

@@ -47,33 +47,27 @@ def with_texts(datatype: DataType, written: object, value: object) -> Any:
     """Return a value with referred values as text where only text is accepted; ``written`` has the references."""
     if type(value) not in _CONVERTED or datatype.accepts(value):
         return value
-    if type(value) in {int, bool}:
-        text = text_of(value)
-        return text if datatype.accepts(text) and _is_reference(written) else value
-    return _with_texts(datatype.leaves, written, value)
+    return _convert(datatype.leaves, written, value)
 
 
-def _with_texts(kinds: Kinds, written: object, value: Any) -> Any:
-    """Return a value in which numbers and Booleans of references are text where the type takes only text."""
+def _convert(kinds: Kinds, written: object, value: Any) -> Any:
+    """Return a value of the data types ``kinds`` in which referred numbers and Booleans are text if only text fits."""
     if type(value) is Sensitive:
         inner = written.reveal() if type(written) is Sensitive else written
-        return Sensitive(_with_texts(kinds, inner, value.reveal()))
+        return Sensitive(_convert(kinds, inner, value.reveal()))
     if type(value) not in _CONVERTED:
         return value
     if type(value) in {int, bool}:
-        return _as_text(kinds, value) if _is_reference(written) else value
+        text = text_of(value)
+        only_text = any(kind.accepts(text) for kind in kinds) and not any(kind.accepts(value) for kind in kinds)
+        return text if only_text and _is_reference(written) else value
     pairs = value.items() if type(value) is dict else enumerate(value)
-    items = [_with_texts(part_kinds(kinds, key), _part(written, key), item) for key, item in pairs]
+    items = [_convert(part_kinds(kinds, key), _part(written, key), item) for key, item in pairs]
     return dict(zip(value, items, strict=True)) if type(value) is dict else items
 
 
-def _as_text(kinds: Kinds, value: object) -> Any:
-    text = text_of(value)
-    takes_it = any(kind.accepts(value) for kind in kinds)
-    return text if not takes_it and any(kind.accepts(text) for kind in kinds) else value
-
-
 def _part(written: object, key: Any) -> Any:
+    """Return the written form of the part of a value at a key; a part of a reference's value is a reference, too."""
     if type(written) is dict:
         # A key that holds the characters ``${`` is written with another dollar sign.
         return written[key] if key in written else written[escape_expressions(key)]
@@ -132,18 +126,13 @@ class Misfit(NamedTuple):
     written: str
 
 
-def misfits(datatype: DataType, written: object, kinds_of: KindsOf) -> Iterator[Misfit]:
-    """Yield the references in a value that cannot fit a data type, whatever they yield."""
-    yield from _misfits(datatype.leaves, written, kinds_of, ())
-
-
-def _misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, ...]) -> Iterator[Misfit]:
-    """Yield the references in a value that never fit ``kinds``, the types that are accepted at ``path``."""
+def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, ...] = ()) -> Iterator[Misfit]:
+    """Yield the references in a value at ``path`` that cannot fit ``kinds``, whatever they yield."""
     if type(written) is Sensitive:
-        yield from _misfits(kinds, written.reveal(), kinds_of, path)
+        yield from misfits(kinds, written.reveal(), kinds_of, path)
     elif type(written) in {dict, list}:
         for key, item in written.items() if type(written) is dict else enumerate(written):
-            yield from _misfits(part_kinds(kinds, key), item, kinds_of, (*path, key))
+            yield from misfits(part_kinds(kinds, key), item, kinds_of, (*path, key))
     else:
         referred, whole = kinds_as_written(written, kinds_of), _is_reference(written)
         if kinds and referred and not any(_may_fit(source, kind) for source in referred for kind in kinds):
@@ -195,13 +184,14 @@ def _may_fit(referred: DataType, expected: DataType) -> bool:
 
 
 def _words(kind: DataType) -> Sequence[str | bool]:
-    """Return the values of a data type that has few; empty for any other."""
-    return (kind.words or (True, False)) if kind.kind == "Boolean" else kind.words if kind.kind == "Enum" else ()
+    """Return all values of a Boolean or an Enum; empty for any other data type."""
+    if kind.kind == "Boolean":
+        return kind.words or (True, False)
+    return kind.words if kind.kind == "Enum" else ()
 
 
 def _overlap(one: DataType, second: DataType) -> bool:
     """Return whether a number, or a size, may be within the limits of both."""
-    low, high = (max, min)
     lows = [limit for limit in (one.low, second.low) if limit is not None]
     highs = [limit for limit in (one.high, second.high) if limit is not None]
-    return not (lows and highs) or low(lows) <= high(highs)
+    return not (lows and highs) or max(lows) <= min(highs)

@@ -91,16 +91,14 @@ class Problem(NamedTuple):
 
 def nearest(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> str:
     """Return the hint ``did you mean 'x'?`` with the nearest of ``words``, or ""; see ``suggest``."""
-    from resource_api.model.values.suggestions import suggest
-
-    return suggest(word, words, context, type_name)
+    return nearest_word(word, words, context, type_name)[1]
 
 
 def nearest_word(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> tuple[str, str]:
     """Return the word that the hint of ``nearest`` names, or "", and the hint."""
-    from resource_api.model.values.suggestions import suggest_word
+    from resource_api.model.values.suggestions import suggest
 
-    return suggest_word(word, words, context, type_name)
+    return suggest(word, words, context, type_name)
 
 
 def hint(word: object, words: Iterable[str], context: str = "") -> str:

@@ -11,6 +11,7 @@ import json
 from difflib import get_close_matches
 from functools import cache
 from heapq import nlargest
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -38,24 +39,20 @@ def foreign_terms() -> Mapping[str, Mapping[str, tuple[str, str]]]:
     }
 
 
-def suggest(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> str:
-    """Return ``did you mean 'x'?``, with a sentence if there is one, or that sentence alone, or "".
+def suggest(word: str, words: Iterable[str], context: str, type_name: str) -> tuple[str, str]:
+    """Return the suggested word, or "", and the hint: ``did you mean 'x'?`` and a sentence, either alone, or "".
 
     ``context`` and ``type_name`` select the words of other tools: ``attribute`` and a type, or ``option`` alone.
     """
-    return suggest_word(word, words, context, type_name)[1]
-
-
-def suggest_word(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> tuple[str, str]:
-    """Return the word that ``suggest`` names, or "", and its text."""
     names = sorted(words)
-    equivalent, sentence = _of_another_tool(word, names, context, type_name)
+    equivalent, sentence = _translate(word, names, context, type_name)
     if not (equivalent or sentence):
         equivalent = closest(word, names)
-    return equivalent, f"{_question(equivalent)} {sentence}".strip()
+    question = f"did you mean '{equivalent}'?" if equivalent else ""
+    return equivalent, f"{question} {sentence}".strip()
 
 
-def _of_another_tool(word: str, words: Collection[str], context: str, type_name: str) -> tuple[str, str]:
+def _translate(word: str, words: Collection[str], context: str, type_name: str) -> tuple[str, str]:
     """Return the equivalent of a word of another tool, which must be among ``words``, and a sentence, or two ""."""
     terms = foreign_terms()
     for table in (terms.get(f"{context} {type_name}", {}), terms.get(context, {})):
@@ -96,20 +93,11 @@ def _have_alike_titles(reference: str, other: str) -> bool:
 
 
 def _common_ends(word: str, candidate: str) -> int:
-    """Return how many characters two words have in common at their beginnings and at their ends."""
-    return _common_beginning(word, candidate) + _common_beginning(word[::-1], candidate[::-1])
-
-
-def _common_beginning(word: str, candidate: str) -> int:
-    for number, (one, two) in enumerate(zip(word, candidate, strict=False)):
-        if one != two:
-            return number
-    return min(len(word), len(candidate))
+    """Return the number of characters that two words have in common at their beginnings and at their ends."""
+    ends = zip(word, candidate, strict=False), zip(reversed(word), reversed(candidate), strict=False)
+    return sum(len(list(takewhile(lambda pair: pair[0] == pair[1], pairs))) for pairs in ends)
 
 
 def _plain(word: str) -> str:
+    """Return a word in the form in which words are compared: neither case nor the kind of dash counts."""
     return word.lower().replace("-", "_")
-
-
-def _question(word: str) -> str:
-    return f"did you mean '{word}'?" if word else ""

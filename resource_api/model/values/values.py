@@ -7,7 +7,7 @@ The text of a key path, ``settings.tls.key`` or ``rules[*].port``, begins with a
 from __future__ import annotations
 
 from copy import deepcopy
-from itertools import chain
+from itertools import chain, takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
 
@@ -301,26 +301,28 @@ def attribute_of(text: str) -> str:
 def parse_place(text: str) -> tuple[str, KeyPath]:
     """Return attribute and key path of ``settings.tls.key``. Raises ``ValueError`` with a sentence for the user."""
     head = _ATTRIBUTE.match(text)
-    path, end = list[str | int | None](), head.end() if head else 0
-    while head and (step := _STEP.match(text, end)):
-        key, index, quoted = step.groups()
-        path.append(int(index) if index is not None else key if quoted is None else quoted.replace("''", "'"))
-        end = step.end()
+    path, end = _key_path(text, head.end()) if head else ((), 0)
     if head is None or end < len(text):
         msg = f"'{text}' is no place in an attribute; write settings.tls.key, rules[0].port or labels['a.b']"
         raise ValueError(msg)
-    return head[0], tuple(path)
+    return head[0], path
+
+
+def _key_path(text: str, end: int) -> tuple[KeyPath, int]:
+    """Return the keys in a text from ``end`` on, and the position of the first character that belongs to none."""
+    path: list[str | int | None] = []
+    while step := _STEP.match(text, end):
+        key, index, quoted = step.groups()
+        path.append(int(index) if index is not None else key if quoted is None else quoted.replace("''", "'"))
+        end = step.end()
+    return tuple(path), end
 
 
 def nearest_place(text: str) -> tuple[str, tuple[str | int, ...]]:
     """Return attribute and key path of ``rules[0].port``, up to a ``*`` or a mistake."""
-    head = attribute_of(text)
-    path, end = list[str | int](), len(head)
-    while (step := _STEP.match(text, end)) and any(groups := step.groups()):
-        key, index, quoted = groups
-        path.append(int(index) if index is not None else key if quoted is None else quoted.replace("''", "'"))
-        end = step.end()
-    return head, tuple(path)
+    attribute = attribute_of(text)
+    path, _ = _key_path(text, len(attribute))
+    return attribute, tuple(takewhile(lambda step: step is not None, path))  # type: ignore[arg-type] # without None
 
 
 def with_present(should: object, is_: object, path: KeyPath) -> Any:
