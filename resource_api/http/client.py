@@ -81,7 +81,7 @@ class ConnectionPool:
     def exchange(self, method: str, target: str, headers: Mapping[str, str], data: bytes | None) -> Exchange:
         """Send one request for a path with its query, and return the answer.
 
-        Raise ``Unreachable``, and ``ResourceError`` for an answer that is too large.
+        Raise ``ServiceUnreachable``, and ``ResourceError`` for an answer that is too large.
         """
         end = time.monotonic() + self._timeout
         try:
@@ -138,10 +138,11 @@ class ConnectionPool:
         return connection
 
     def _proxy_headers(self) -> dict[str, str]:
+        """Return the header with the user and the password in the proxy's URL; nothing without a user."""
         if self._proxy is None or self._proxy.username is None:
             return {}
-        words = f"{unquote(self._proxy.username)}:{unquote(self._proxy.password or '')}"
-        return {"Proxy-Authorization": f"Basic {base64.b64encode(words.encode()).decode()}"}
+        user, password = unquote(self._proxy.username), unquote(self._proxy.password or "")
+        return {"Proxy-Authorization": basic_authorization(user, password).reveal()}
 
 
 def _close_all(connections: deque[HTTPConnection]) -> None:
@@ -213,7 +214,7 @@ def _words(error: OSError | HTTPException) -> str:
 #: Methods that may be repeated after any outcome of the first request (RFC 9110, 9.2.2).
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Answers after which a request may be repeated; the first even if it must not be sent twice: it was not accepted.
+#: Answers after which a request may be repeated; after the first one always, as the service has not accepted it.
 _TOO_MANY: Final = 429
 _AGAIN: Final = frozenset({_TOO_MANY, 502, 503, 504})
 _MISSING: Final = (404, 410)
@@ -254,8 +255,7 @@ def expand(template: str, /, **values: object) -> str:
 
 def basic_authorization(user: str, password: str | Sensitive[str]) -> Sensitive[str]:
     """Return the header ``Authorization`` of a user with a password (RFC 7617)."""
-    secret = password.reveal() if isinstance(password, Sensitive) else password
-    return Sensitive(f"Basic {base64.b64encode(f'{user}:{secret}'.encode()).decode()}")
+    return Sensitive(f"Basic {base64.b64encode(f'{user}:{reveal(password)}'.encode()).decode()}")
 
 
 _ACCEPTED: Final = 202
@@ -294,12 +294,9 @@ class Job(NamedTuple):
             return None if not word else not (isinstance(body, dict) and body.get("error"))
         if not isinstance(word, str):
             return True
-        lower = word.lower()
-        return True if lower in _lower(self.done) else False if lower in _lower(self.failed) else None
-
-
-def _lower(words: Collection[str]) -> set[str]:
-    return {word.lower() for word in words}
+        if word.lower() in map(str.lower, self.done):
+            return True
+        return False if word.lower() in map(str.lower, self.failed) else None
 
 
 #: Most pages of a list.
@@ -330,7 +327,7 @@ class Paging(NamedTuple):
 def _paged_items(ask: Callable[[str], Response], path: str, paging: Paging) -> Iterator[dict[str, object]]:
     """Yield the objects of all pages; ``ask`` returns the answer for the path or URL of a page, also a 404.
 
-    Raise ``ResourceError`` for an answer that is no list of objects, and for pages that never end.
+    Raise ``ResourceError`` for pages that never end.
     """
     count, before, urls = 0, None, set[str]()
     url = _with_parameter(path, paging.page, paging.first) if paging.page else path
@@ -355,6 +352,7 @@ def _paged_items(ask: Callable[[str], Response], path: str, paging: Paging) -> I
 
 
 def _entries(response: Response, paging: Paging) -> list[dict[str, object]]:
+    """Return the objects of one page. Raise ``ResourceError`` for an answer that is no list of objects."""
     entries = field_at(response.body, paging.items)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         subject = f"the field {paging.items!r}" if paging.items else "the answer"
@@ -414,7 +412,9 @@ class Client:
         self.url = url.rstrip("/")
         self._origin = (parts.scheme, parts.netloc)
         self._mask = Mask()
-        all_headers = {**(headers or {}), **({} if token is None else {"Authorization": _bearer(token)})}
+        all_headers = dict(headers or {})
+        if token is not None:
+            all_headers["Authorization"] = Sensitive(f"Bearer {reveal(token)}")
         self._secrets = [value for value in all_headers.values() if isinstance(value, Sensitive)]
         self._mask.add(self._secrets)
         self._headers = {
@@ -486,8 +486,9 @@ class Client:
             response, status = self._once(method, url, sent, data)
             if 200 <= status < 300 or status in allow:  # noqa: PLR2004 - the successes of HTTP
                 return response
-            again = status in _AGAIN | {0} if repeat or method in _IDEMPOTENT else status in {_TOO_MANY, -1}
-            if not remaining or not (again or status == -1):
+            # A request that the service has not accepted is repeated whatever it would change.
+            again = status in {_TOO_MANY, -1} or (status in _AGAIN | {0} and (repeat or method in _IDEMPOTENT))
+            if not remaining or not again:
                 break
             self._wait(_pause(response, pause), url, response)
             pause *= 2
@@ -566,6 +567,7 @@ class Client:
         return response, status
 
     def _error(self, response: Response, status: int) -> RequestError:
+        """Return the error for an answer with this status, 0 for none, with the service's words without secrets."""
         words = " ".join(self._mask(response.words).split())[:_SHOWN]
         return RequestError(f"{response.request}: {f'{status} {words}'.strip() if status else words}", status)
 
@@ -596,13 +598,9 @@ def _pause(response: Response, otherwise: float) -> float:
         return otherwise
 
 
-def _bearer(token: str | Sensitive[str]) -> Sensitive[str]:
-    return Sensitive(f"Bearer {token.reveal() if isinstance(token, Sensitive) else token}")
-
-
 def _header(name: str, value: str | Sensitive[str]) -> str:
     """Return the text of a header. Raise ``ResourceError``, without the value, for one that cannot be sent."""
-    text = value.reveal() if isinstance(value, Sensitive) else value
+    text: str = reveal(value)
     if not re.fullmatch(r"[\w-]+", name) or not text.isascii() or not text.isprintable():
         msg = f"the header {name} has characters that cannot be in a header"
         raise ResourceError(msg)

@@ -12,7 +12,7 @@ from resource_api.model.attribute import METAPARAMETERS, MISSING
 from resource_api.model.values.reference import Reference, child_reference, instance_name
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
-from resource_api.model.values.values import nearest_place
+from resource_api.model.values.values import attribute_of, nearest_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -324,23 +324,29 @@ class Manifest(NamedTuple):
         """
         within = (attribute, *inner) if attribute is not None else ()
         if isinstance(part, Declaration):
-            if attribute in METAPARAMETERS and attribute not in part.meta:
-                spelt = f"{attribute}_"  # an attribute that is called like a metaparameter
-                attribute = spelt if spelt in part.attributes or spelt in self.defaults_of(part) else attribute
-                within = (attribute, *inner)
-            written = attribute is None or attribute in part.attributes or attribute in part.meta
-            if attribute is not None and not (written or attribute.isidentifier()):
-                attribute, path = nearest_place(attribute)
-                within = (attribute, *path, *inner)
-            if attribute is not None and self.inherits(part, attribute):
-                return self.defaults_place(part.file, part.type, *within)
-            return part.place(*within)
+            return part.place() if attribute is None else self._attribute_place(part, attribute, inner)
         if isinstance(part, (Input, ConfiguredProvider, Moved, Removed)):
             return part.origin.place(*within)
         path = (*part, *within)
         candidates = [document for document in reversed(self.documents) if not file or document.file == file]
         best = max(candidates, key=lambda document: _depth(document.data, path), default=None)
         return DocumentPath(best, path).place() if best else FilePosition(file or self.file)
+
+    def _attribute_place(self, declared: Declaration, attribute: str, inner: tuple[str | int, ...]) -> FilePosition:
+        """Return the position of an attribute, a place in one or a metaparameter, or of the key ``inner`` below it.
+
+        It is in ``defaults`` where only these have it.
+        """
+        if attribute in METAPARAMETERS and attribute not in declared.meta:
+            spelt = f"{attribute}_"  # an attribute that is called like a metaparameter
+            if spelt in declared.attributes or spelt in self.defaults_of(declared):
+                attribute = spelt
+        if not (attribute in declared.attributes or attribute in declared.meta or attribute.isidentifier()):
+            attribute, path = nearest_place(attribute)
+            inner = (*path, *inner)
+        if self.inherits(declared, attribute):
+            return self.defaults_place(declared.file, declared.type, attribute, *inner)
+        return declared.place(attribute, *inner)
 
     def defaults_of(self, declared: Declaration) -> Mapping[str, Any]:
         """Return the values that a declaration of a resource or component inherits, by attribute."""
@@ -350,7 +356,7 @@ class Manifest(NamedTuple):
         """Return whether a declaration has an attribute, or a place in one, from its file's ``defaults`` alone."""
         of_type = self.defaults_of(declared)
         if attribute not in of_type:
-            attribute = attribute.partition(".")[0].partition("[")[0]
+            attribute = attribute_of(attribute)
         is_declared = attribute in declared.attributes or attribute in declared.meta
         return not is_declared and attribute in of_type
 

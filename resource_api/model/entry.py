@@ -52,9 +52,7 @@ class Lifecycle(NamedTuple):
 
 
 def _attributes_of(paths: Sequence[str]) -> Collection[str]:
-    if not paths:
-        return ()
-    return set(map(attribute_of, paths))
+    return set(map(attribute_of, paths)) if paths else ()
 
 
 class RetryPolicy(NamedTuple):
@@ -210,12 +208,7 @@ class Entry:
     @property
     def reference(self) -> Reference:
         """The user's name of it."""
-        parent = self.declaration.parent
-        return (
-            child_reference(parent, self.definition.name, self.title)
-            if parent
-            else Reference(self.definition.name, self.title)
-        )
+        return child_reference(self.declaration.parent, self.definition.name, self.title)
 
     @property
     def reference_text(self) -> str:

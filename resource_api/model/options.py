@@ -108,33 +108,24 @@ STRICT: Final = ("error", "warning", "off")
 
 
 class Options(NamedTuple):
-    """The options of one run; the defaults are those of ``apply`` without arguments."""
+    """The options of one run; the defaults are those of ``apply`` without arguments.
 
-    #: Plan, and change nothing.
+    ``RUN_OPTIONS`` describes those that the caller sets; resources are selected by reference or tag, empty for all.
+    """
+
     noop: bool = False
-    #: References of the resources to plan, or empty for all of the manifest.
     targets: tuple[str, ...] = ()
-    #: References of the resources to leave out.
     excludes: tuple[str, ...] = ()
-    #: Plan the dependencies of the targets, too.
     with_dependencies: bool = False
-    #: Plan the dependents of the targets, too.
     with_dependents: bool = False
-    #: Plan only resources with one of these tags, or empty for all.
     tags: frozenset[str] = frozenset()
-    #: Leave out resources with one of these tags.
     skip_tags: frozenset[str] = frozenset()
-    #: References of the resources to replace even if they have not changed.
     replace: tuple[str, ...] = ()
-    #: Delete recorded resources that are no longer declared.
     prune: bool = False
-    #: Delete them even if a declared resource failed or was skipped.
     prune_always: bool = False
-    #: How rows are treated that break a provider's promises: ``error``, ``warning`` or ``off``.
+    #: One of ``STRICT``.
     strict: str = "error"
-    #: The number of provider calls that may run at the same time.
     parallel: int = 1
-    #: Start no further step after the first failure.
     fail_fast: bool = False
     #: Plan the empty manifest of the project, in which no recorded resource is declared.
     destroy: bool = False

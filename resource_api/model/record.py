@@ -124,7 +124,7 @@ class Record(NamedTuple):
     @property
     def reference(self) -> Reference:
         """The user's name of the resource."""
-        return child_reference(self.parent, self.type, self.title) if self.parent else Reference(self.type, self.title)
+        return child_reference(self.parent, self.type, self.title)
 
     def equals_except_is(self, record: Record) -> bool:
         """Compare two records in everything but the values that were read."""

@@ -192,10 +192,7 @@ class Summary(NamedTuple):
     @property
     def changed(self) -> int:
         """The number of resources that were changed, or would be."""
-        return (
-            self.created + self.updated + self.replaced + self.deleted
-            + self.imported + self.forgotten + self.refreshed + self.ran
-        )  # fmt: skip
+        return sum(getattr(self, field) for field in SUMMARY_FIELDS.values())
 
 
 class ProviderCall(NamedTuple):

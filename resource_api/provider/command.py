@@ -132,7 +132,7 @@ class Command:
         that user's rights, and nothing is checked; nor is anything beneath a ``--trust-path``.
         """
         if user is None or identity.is_own(user):
-            context = calling_context(self.provider) if self.provider is not None else current.get()
+            context = self._context
             trusted = () if context is None else context.trusted_directories
             program_checks.check_code(self.program, paths, places, trusted)
 
@@ -149,13 +149,20 @@ class Command:
             return _started(lines, None)
         return _started(lines, _Discarded(run, run.context, _place(sys._getframe(1))))  # noqa: SLF001 - the documented way to the caller's line
 
+    @property
+    def _context(self) -> Context | None:
+        """The context of the provider's present call; None outside of any."""
+        return calling_context(self.provider) if self.provider is not None else current.get()
+
     def _result(self, run: ProgramRun) -> CommandResult:
+        """Run the program to its end and return its result; an empty one if it is skipped."""
         if self._skip(run):
             return CommandResult(0, "", "")
         stdout = run.stdout()
         return CommandResult(run.exit_code, stdout, run.stderr)
 
     def _skip(self, run: ProgramRun) -> bool:
+        """Return whether the program is not run because of noop, and log it."""
         context = run.context
         if context is None or not context.noop or context.reading or self.read_only:
             return False
@@ -173,11 +180,11 @@ class Command:
         user: str | None = None,
         log: str | None = None,
     ) -> ProgramRun:
-        """Return a run of the program with checked arguments, in the context of the present call, if any."""
+        """Return a run of the program with checked arguments, to be started by the caller."""
         from resource_api.provider.command_run import ProgramRun, invocation
 
         invoked = invocation(self.program, arguments, {**self.env, **(env or {})}, input, cwd, user=user)
-        context = calling_context(self.provider) if self.provider is not None else current.get()
+        context = self._context
         if self.read_only or (context is not None and context.reading):
             invoked = invoked._replace(reading=True)
         if context is not None:

@@ -311,11 +311,6 @@ class Context:
         return self._run.trusted_directories
 
     @property
-    def subjects(self) -> Mapping[Name, Subject]:
-        """The names of the call, each with its title and log level."""
-        return self.outcomes.subjects
-
-    @property
     def cancelled(self) -> bool:
         """Whether the run has been asked to stop: a long ``set`` should end soon."""
         return self._run.cancelled
@@ -499,7 +494,7 @@ class Context:
     def report_change(self, names: list[Name], is_: Any, should: Any) -> None:
         """Report a finished change of ``names``, attribute by attribute, with default messages."""
         for name in names:
-            hidden = subject.hidden if (subject := self.subjects.get(name)) else ()
+            hidden = subject.hidden if (subject := self.outcomes.subjects.get(name)) else ()
             for difference in state_differences(self.type, is_, should, hidden):
                 self.outcomes.add_attribute(name, difference, describe_difference(self.type, difference))
             word = change_status(is_, should)

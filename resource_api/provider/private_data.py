@@ -54,14 +54,10 @@ class PrivateData:
 
         Raise ``ResourceError`` for a secret that the state would not keep.
         """
-        foreign = [type(leaf).__name__ for _, leaf in leaves(data) if not _is_json(leaf)]
-        if foreign:
-            msg = f"private data must be JSON with Sensitive values, and contains a value of type {foreign[0]}"
+        kinds = SCALAR_TYPES | {Sensitive}
+        if foreign := next((type(leaf).__name__ for _, leaf in leaves(data) if type(leaf) not in kinds), ""):
+            msg = f"private data must be JSON with Sensitive values, and contains a value of type {foreign}"
             raise ProviderError(msg)
         if is_secret(data) and not self.may_hold_secrets:
             raise ResourceError(NEEDS_KEY)
         self.stored[key] = deepcopy(data)
-
-
-def _is_json(leaf: object) -> bool:
-    return isinstance(leaf, Sensitive) or type(leaf) in SCALAR_TYPES

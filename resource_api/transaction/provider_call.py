@@ -320,7 +320,7 @@ class RunningCall:
     @property
     def verb(self) -> str:
         """The type's verb for the actions on the resources."""
-        subjects = self._context.subjects
+        subjects = self._context.outcomes.subjects
         verb = self._context.type.verb({subjects[name].action for name in self._names if name in subjects})
         repeated = self.runs[0] if len(self.runs) == 1 else None
         return f"{verb}{repeated.number_of_try}" if repeated is not None else verb

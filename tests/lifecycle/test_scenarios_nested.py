@@ -11,7 +11,7 @@ from resource_api.model.codec import plain
 from resource_api.model.datatypes.datatype import parse
 from resource_api.model.datatypes.messages import explain
 from resource_api.model.values.errors import ManifestError
-from resource_api.model.values.values import UNKNOWN, Sensitive, parse_place, place_text, with_present
+from resource_api.model.values.values import UNKNOWN, Sensitive, nearest_place, parse_place, place_text, with_present
 from resource_api.state.store import MemoryStore, StackName
 from tests.lifecycle.world import planned
 from tests.registries import registry_of
@@ -160,7 +160,8 @@ def test_a_refused_part_is_named_by_its_place(sites: Sites) -> None:
 @pytest.mark.parametrize("index", [("a",), ("tls", "key"), (0, "b"), ("a.b", 3), ("",), ("it's", "a\nb")])
 def test_the_text_of_a_place_leads_back_to_it(index: tuple[str | int, ...]) -> None:
     """Whatever its keys are."""
-    assert parse_place(f"settings{place_text(index)}") == ("settings", index)
+    text = f"settings{place_text(index)}"
+    assert parse_place(text) == nearest_place(text) == ("settings", index)
 
 
 @pytest.mark.parametrize(

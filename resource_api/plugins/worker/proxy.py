@@ -385,8 +385,8 @@ class WorkerCall:
 
     def fail_undecided(self) -> None:
         """Report that the call timed out for each of its names that has no status yet."""
-        outcomes, names = self._context.outcomes, self._context.subjects
-        undecided = [name for name in names if name not in outcomes or outcomes[name].status is None]
+        outcomes = self._context.outcomes
+        undecided = [name for name in outcomes.subjects if name not in outcomes or outcomes[name].status is None]
         self._context.failed(
             undecided,
             f"{self._method} timed out after {round(self._seconds or 0, 1):g} s and did not end when it was asked to;"
@@ -397,7 +397,7 @@ class WorkerCall:
         """Return the circumstances of a call as the worker needs them."""
         context = self._context
         return {
-            "subjects": [_subject(name, subject) for name, subject in context.subjects.items()],
+            "subjects": [_subject(name, subject) for name, subject in context.outcomes.subjects.items()],
             "noop": context.noop,
             "reading": context.reading,
             "seconds": self._seconds,
