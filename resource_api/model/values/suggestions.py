@@ -11,7 +11,6 @@ import json
 from difflib import get_close_matches
 from functools import cache
 from heapq import nlargest
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -94,8 +93,15 @@ def _have_alike_titles(reference: str, other: str) -> bool:
 
 def _common_ends(word: str, candidate: str) -> int:
     """Return the number of characters that two words have in common at their beginnings and at their ends."""
-    ends = zip(word, candidate, strict=False), zip(reversed(word), reversed(candidate), strict=False)
-    return sum(len(list(takewhile(lambda pair: pair[0] == pair[1], pairs))) for pairs in ends)
+    return _common_beginning(word, candidate) + _common_beginning(word[::-1], candidate[::-1])
+
+
+def _common_beginning(word: str, candidate: str) -> int:
+    """Return the number of characters that two words have in common at their beginnings, without a call for each."""
+    for number, (one, two) in enumerate(zip(word, candidate, strict=False)):
+        if one != two:
+            return number
+    return min(len(word), len(candidate))
 
 
 def _plain(word: str) -> str:
