@@ -35,6 +35,7 @@ from resource_api.model.values.start_up import NamedTuple, blake2b
 from resource_api.model.values.values import Sensitive, is_flat, leaves, same_value
 from resource_api.plan.decide import required_references
 from resource_api.prior.match import stated_implementations
+from resource_api.state.stack_rows import hashable_name
 from resource_api.state.store import StackName
 from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.records import Records
@@ -263,7 +264,9 @@ class Conclusion(NamedTuple):
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Conclusion:
         """Return the conclusion that was written as JSON. Raises an error for anything else."""
-        rows = [InstanceRows(instance, list(map(_name, names)), *more) for instance, names, *more in values["rows"]]
+        rows = [
+            InstanceRows(instance, list(map(hashable_name, names)), *more) for instance, names, *more in values["rows"]
+        ]
         graph = {field: dict(values[field]) for field in ("dependents", "references")}
         return cls(**{**values, "rows": rows, **graph})
 
@@ -436,10 +439,6 @@ def _find(catalog: Catalog, text: str) -> Sequence[Entry]:
     if (entry := catalog.find(name)) is not None:
         return (entry,)
     return matching_entries(name, catalog.entries) if {"*", "?"}.intersection(text) else ()
-
-
-def _name(name: object) -> Name:
-    return tuple(name) if type(name) is list else name
 
 
 #: A longer rest of a manifest, in characters of JSON, is parsed again in each run.

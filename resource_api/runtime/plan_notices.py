@@ -135,7 +135,7 @@ def report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
     if gone and other_stacks:
         _log_readers(gone, own_stack, store.history(), log)
     if steps and other_stacks:
-        _log_shared(plan, steps, _readable(store, other_stacks), log)
+        _log_shared(plan, steps, readable_states(store, other_stacks), log)
 
 
 # Things that another stack records too
@@ -155,7 +155,8 @@ def _is_taken(step: Step) -> bool:
     return not step.entry.meta.noop and (step.action not in _READING or bool(step.refreshed_by) or step.record is None)
 
 
-def _readable(store: StateStore, names: Sequence[StackName]) -> Iterator[tuple[StackName, StackState]]:
+def readable_states(store: StateStore, names: Sequence[StackName]) -> Iterator[tuple[StackName, StackState]]:
+    """Yield the states of stacks, except those that are damaged or encrypted with another key: a notice needs none."""
     for name in names:
         try:
             yield name, store.load(name)

@@ -8,25 +8,23 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model import report
 from resource_api.model.action import Action
 from resource_api.model.report import Diagnosed, Finished
-from resource_api.model.values.errors import UsageError
 from resource_api.render import json as documents
 from resource_api.render import run_document, text
 from resource_api.runtime.environment import whole_stack_name
-from resource_api.runtime.plan_notices import log_lost_order, report_findings
-from resource_api.state.store import NoStore, StackName
+from resource_api.runtime.plan_notices import log_lost_order, readable_states, report_findings
+from resource_api.state.store import NoStore
 from resource_api.transaction.recorder import Recorder
 from resource_api.transaction.records import Records
 from resource_api.transaction.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from resource_api.model.record import Record, StackState
+    from resource_api.model.record import Record
     from resource_api.model.step import Step
     from resource_api.runtime.environment import RunEnvironment
     from resource_api.runtime.planning import Plan
     from resource_api.snapshot.snapshot import Snapshot
-    from resource_api.state.store import StateStore
 
 
 class Report(report.RunReport):
@@ -122,21 +120,12 @@ class Recording:
 
 def log_recorded_elsewhere(plan: Plan, environment: RunEnvironment) -> None:
     """Log a warning for each resource of a plan that a stack records, with the effect of its next apply."""
-    for stack, state in _readable_states(environment.store):
+    for stack, state in readable_states(environment.store, environment.store.stacks()):
         for step in plan.steps:
             if (record := state.records.get(step.entry.key)) is not None:
                 reference = str(step.reference)
                 message = f"is recorded in stack '{stack.stack}' of '{stack.project}'{_effect_on_change(step, record)}"
                 environment.log.write("warning", reference, message, step.entry.type, reference=reference)
-
-
-def _readable_states(store: StateStore) -> Iterator[tuple[StackName, StackState]]:
-    """Yield the recorded stacks, except those that are encrypted with another key."""
-    for name in store.stacks():
-        try:
-            yield name, store.load(name)
-        except UsageError:
-            continue
 
 
 def _effect_on_change(step: Step, record: Record) -> str:

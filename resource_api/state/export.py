@@ -14,6 +14,7 @@ from resource_api.model.record import Record, StackState
 from resource_api.model.values import reference
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.state.encryption.envelope import DataKey, remove_secrets
+from resource_api.state.stack_rows import hashable_name
 from resource_api.system.document_schema import find_violations
 
 if TYPE_CHECKING:
@@ -178,18 +179,14 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
     """Build the state from a verified document. Raises ``ManifestError`` for two records of one resource."""
     records: dict[RecordKey, Record] = {}
     for resource in document["resources"]:
-        record = Record.from_dict({**resource, "is_": resource["is"], "name": _name(resource["name"])})
+        record = Record.from_dict({**resource, "is_": resource["is"], "name": hashable_name(resource["name"])})
         if record.key in records:
             raise _refused(file, f"{record.reference} and {records[record.key].reference} are one resource")
         records[record.key] = record
-    owed = {(kind, _name(name)): sources for kind, name, sources in document["owed"]}
+    owed = {(kind, hashable_name(name)): sources for kind, name, sources in document["owed"]}
     fields = {key: document[key] for key in _FIELDS}
     salt = bytes.fromhex(document["salt"])
     return StackState(**fields, salt=salt, records=records, owed=owed, outputs=document["outputs"])
-
-
-def _name(name: object) -> object:
-    return tuple(name) if isinstance(name, list) else name
 
 
 def _refused(file: str, message: str, code: str = "state") -> ManifestError:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resource_api.model.values.errors import StateError
     from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.stack_rows import RowTables, StackRows
+    from resource_api.state.stack_rows import RowWriter, StackRows
     from resource_api.state.store import StackName
 
 
@@ -33,7 +33,7 @@ class StoreSession(Protocol):
     #: The error after which nothing more is written, or None.
     failure: StateError | None
 
-    def change(self, name: StackName, stack: StackRows, change: Callable[[RowTables], object]) -> StackState:
+    def change(self, name: StackName, stack: StackRows, change: Callable[[RowWriter], object]) -> StackState:
         """Apply ``change`` to a stack and write it, all or nothing; return the state afterwards. Raise ``StateError``.
 
         After an error the stack is read again before its next use: the object may differ from the database.

@@ -8,6 +8,7 @@ authentication codes. SQLite's own check does not notice every lost row: one fli
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.record import Commit, RecordKey
+    from resource_api.model.type_definition import Name
     from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.encryption.keys import Key
     from resource_api.state.store import Row
@@ -43,12 +45,24 @@ _CHECKSUM_BITS: Final = 64
 _REQUIRED: Final = 7
 
 
-class RowTables(Protocol):
-    """The tables of a database in one transaction. Each row is an id, a content and a checksum over both."""
+class RowReader(Protocol):
+    """Reads the tables of a database as they are at one moment. Each row is an id, a content, a checksum over both."""
 
     def read(self, table: str, low: int = 0, high: int = 2**62) -> list[Row]:
         """Return the verified rows of a table with ``low`` <= id < ``high``, ordered by id. Raise ``StateError``."""
         ...
+
+    def check(self) -> None:
+        """Verify the structure of the database. Raise ``StateError``."""
+        ...
+
+    def damage(self, message: str) -> StateError:
+        """Return the error for damaged rows, which names the remedy."""
+        ...
+
+
+class RowWriter(Protocol):
+    """Writes to the tables of a database, all or nothing."""
 
     def write(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows; rows with the same ids are replaced."""
@@ -60,14 +74,6 @@ class RowTables(Protocol):
 
     def delete_range(self, table: str, low: int, high: int) -> None:
         """Delete the rows with ``low`` <= id < ``high``."""
-        ...
-
-    def check(self) -> None:
-        """Verify the structure of the database. Raise ``StateError``."""
-        ...
-
-    def damage(self, message: str) -> StateError:
-        """Return the error for damaged rows, which names the remedy."""
         ...
 
 
@@ -117,7 +123,7 @@ class Header(NamedTuple):
         intents, _, _ = self.content["tallies"]["intent"]
         return self.sealing is None and not intents
 
-    def read(self, database: RowTables, table: str) -> list[Row]:
+    def read(self, database: RowReader, table: str) -> list[Row]:
         """Return the rows of the stack in a table."""
         return database.read(table, *limits(self.number))
 
@@ -181,7 +187,7 @@ class RowIndex:
             return None
         return [self._ids[key] for key in keys]
 
-    def write(self, database: RowTables, values: Mapping[Any, object]) -> None:
+    def write(self, database: RowWriter, values: Mapping[Any, object]) -> None:
         """Write values by key; a known key keeps its position."""
         for key in values:
             if key not in self._ids:
@@ -192,7 +198,7 @@ class RowIndex:
         self._weigh(rows)
         database.write(self._table, rows)
 
-    def delete(self, database: RowTables, keys: Iterable[Hashable]) -> None:
+    def delete(self, database: RowWriter, keys: Iterable[Hashable]) -> None:
         """Delete the rows of ``keys``; unknown keys are ignored."""
         ids = [self._ids.pop(key) for key in dict.fromkeys(keys) if key in self._ids]
         for row_id in ids:
@@ -231,7 +237,7 @@ class StackRows:
         self._batch_of: dict[RecordKey, int] = {}
 
     @classmethod
-    def read(cls, database: RowTables, header: Header, data_key: DataKey | None = None) -> StackRows:
+    def read(cls, database: RowReader, header: Header, data_key: DataKey | None = None) -> StackRows:
         """Return a stack of a database. Raises ``StateError`` if anything is inconsistent.
 
         An encrypted stack that is read without its ``data_key`` is verified by checksums only and must not be used.
@@ -258,7 +264,7 @@ class StackRows:
         """Return the row ids of the records of ``keys``, or None unless these are the keys of all records."""
         return self._indexes["resource"].ids(keys)
 
-    def _load_rows(self, database: RowTables, header: Header) -> None:
+    def _load_rows(self, database: RowReader, header: Header) -> None:
         """Read the records, owed refreshes and intents of the stack; bind its secrets to their data key."""
         rows = {table: header.read(database, table) for table in TABLES}
         records = {record.key: record for record in map(unpack, decode_rows(rows["resource"]))}
@@ -269,12 +275,13 @@ class StackRows:
         owed = unpack_owed(decode_rows(rows["owed"]))
         numbers = [row_id - self.number * SPAN for row_id, _, _ in rows["intent"]]
         for number, intents in zip(numbers, decode_rows(rows["intent"]), strict=True):
-            self._add_batch(number, map(_unpack_intent, intents))
+            read = (Intent(*columns) for columns in intents)
+            self._add_batch(number, [intent._replace(name=hashable_name(intent.name)) for intent in read])
         for table, keys in (("resource", records), ("owed", owed), ("intent", numbers)):
             self._indexes[table].load(keys, rows[table])
         self.state = self.state._replace(records=records, owed=owed, intents=self._intents())
 
-    def record_intents(self, database: RowTables, intents: Sequence[Intent]) -> None:
+    def record_intents(self, database: RowWriter, intents: Sequence[Intent]) -> None:
         """Write the changes about to be made as one row."""
         if self._batch_of:
             self._remove_intents(database, [intent.key for intent in intents])
@@ -285,7 +292,7 @@ class StackRows:
         self.state = self.state._replace(intents=self._intents())
         self._write_header(database)
 
-    def commit(self, database: RowTables, commit: Commit, lineage: str) -> None:
+    def commit(self, database: RowWriter, commit: Commit, lineage: str) -> None:
         """Write a commit; ``lineage`` becomes the lineage of a stack without one."""
         if self.data_key is not None:
             put = [self.data_key.encrypt_record(self.name, record) for record in commit.put]
@@ -304,7 +311,7 @@ class StackRows:
             self._write_owed(database, {*commit.drop, *commit.paid, *commit.owed})
         self._write_header(database)
 
-    def overwrite(self, database: RowTables, state: StackState, data_key: DataKey | None) -> None:
+    def overwrite(self, database: RowWriter, state: StackState, data_key: DataKey | None) -> None:
         """Replace all rows by ``state``, encrypted with ``data_key``, or with digests instead of secrets."""
         from resource_api.state.encryption.envelope import remove_secrets
 
@@ -319,11 +326,11 @@ class StackRows:
         else:
             self._write_header(database)
 
-    def _write_records(self, database: RowTables, records: Sequence[Record]) -> None:
+    def _write_records(self, database: RowWriter, records: Sequence[Record]) -> None:
         for batch in batches(records):
             self._indexes["resource"].write(database, {record.key: pack(record) for record in batch})
 
-    def _write_owed(self, database: RowTables, keys: set[RecordKey]) -> None:
+    def _write_owed(self, database: RowWriter, keys: set[RecordKey]) -> None:
         owed, index = self.state.owed, self._indexes["owed"]
         index.delete(database, [key for key in keys if key not in owed])
         if changed := {key: (*key, owed[key]) for key in owed if key in keys}:
@@ -333,7 +340,7 @@ class StackRows:
         self._batches[number] = {intent.key: intent for intent in intents}
         self._batch_of |= dict.fromkeys(self._batches[number], number)
 
-    def _remove_intents(self, database: RowTables, keys: Iterable[RecordKey]) -> bool:
+    def _remove_intents(self, database: RowWriter, keys: Iterable[RecordKey]) -> bool:
         """Remove intents from their batches; return whether there were any."""
         changed: dict[int, None] = {}
         for key in keys:
@@ -353,7 +360,7 @@ class StackRows:
     def _intents(self) -> dict[RecordKey, Intent]:
         return {key: intent for batch in self._batches.values() for key, intent in batch.items()}
 
-    def _write_header(self, database: RowTables) -> None:
+    def _write_header(self, database: RowWriter) -> None:
         """Write the header with the state besides the rows, and the tallies of the rows."""
         state = self.state
         content = {
@@ -439,18 +446,18 @@ def limits(number: int) -> tuple[int, int]:
     return number * SPAN, (number + 1) * SPAN
 
 
-def remove_rows(database: RowTables, header: Header) -> None:
+def remove_rows(database: RowWriter, header: Header) -> None:
     """Delete a stack. Call it within a transaction."""
     _delete_rows(database, header.number)
     database.delete("stack", [header.number])
 
 
-def _delete_rows(database: RowTables, number: int) -> None:
+def _delete_rows(database: RowWriter, number: int) -> None:
     for table in TABLES:
         database.delete_range(table, *limits(number))
 
 
-def headers(database: RowTables) -> dict[StackName, Header]:
+def headers(database: RowReader) -> dict[StackName, Header]:
     """Return the headers of all stacks. Raises ``StateError``."""
     rows = database.read("stack")
     stacks = {}
@@ -464,7 +471,7 @@ def headers(database: RowTables) -> dict[StackName, Header]:
     return stacks
 
 
-def verify_checksums(database: RowTables) -> None:
+def verify_checksums(database: RowReader) -> None:
     """Verify the structure, the rows and the tallies without decoding records. Raises ``StateError``."""
     database.check()
     for header in headers(database).values():
@@ -476,7 +483,7 @@ def verify_checksums(database: RowTables) -> None:
                 raise _missing_rows(database, header.name)
 
 
-def verify(database: RowTables, find_data_key: FindDataKey) -> dict[StackName, StackState]:
+def verify(database: RowReader, find_data_key: FindDataKey) -> dict[StackName, StackState]:
     """Read everything, the structure included; return the states. Raises ``StateError``.
 
     An encrypted stack without a data key is verified by checksums only.
@@ -501,7 +508,7 @@ def describe_stacks(
         yield f"{name}: serial {state.serial}, {len(state.records)} resources{owed}{changes}"
 
 
-def _missing_rows(database: RowTables, name: StackName) -> StateError:
+def _missing_rows(database: RowReader, name: StackName) -> StateError:
     return database.damage(f"rows of {name} are missing")
 
 
@@ -554,6 +561,10 @@ class RecordRow(NamedTuple):
     private: object = None
 
 
+#: Returns the values of the fields that end both a record and its row, in their order.
+_optional_values: Callable[[Record | RecordRow], tuple[Any, ...]] = attrgetter(
+    *Record._fields[Record._fields.index("provider") :]
+)
 #: The values of the columns that may be left out at the end of a row, the last column first.
 _DEFAULTS: Final = [value for name, value in reversed(RecordRow._field_defaults.items()) if name != "owned"]
 
@@ -572,15 +583,7 @@ def pack(record: Record) -> list[object]:
             list(record.requires),
             record.value_requires,
             *record.lifecycle,
-            provider=record.provider,
-            schema_version=record.schema_version,
-            status=record.status,
-            parent=record.parent,
-            last_run=record.last_run,
-            implementation=record.implementation,
-            successor=record.successor,
-            changed_at=record.changed_at,
-            private=record.private,
+            *_optional_values(record),
         )
     )
     for default in _DEFAULTS:
@@ -594,48 +597,29 @@ def unpack(columns: Sequence[Any]) -> Record:
     """Return the record of a row. Raises ``ValueError`` or ``TypeError`` for columns not of ``pack``."""
     row = RecordRow(*columns)
     should = _apply(row.inputs, row.should)
-    record = Record(
-        type=intern(row.type),  # one text in memory for each type
-        name=_name(row.name),
-        title=row.name if row.name == row.title else row.title,  # most titles are names: one text for both
-        inputs=row.inputs,
-        should=should,
-        is_=None if row.is_ is None else _apply(should, row.is_),
-        owned=row.owned,
-        requires=row.requires,
+    fields: tuple[Any, ...] = (
+        intern(row.type),  # one text in memory for each type
+        hashable_name(row.name),
+        row.name if row.name == row.title else row.title,  # most titles are names: one text for both
+        row.inputs,
+        should,
+        None if row.is_ is None else _apply(should, row.is_),
+        row.owned,
+        row.requires,
     )
-    return record if len(columns) <= _REQUIRED else _with_optional(record, row)
-
-
-def _with_optional(record: Record, row: RecordRow) -> Record:
-    """Return a record with its optional columns, some of which are not the default."""
-    return record._replace(
-        value_requires=row.value_requires,
-        lifecycle=RecordedLifecycle(row.protect, row.retain, row.replace, row.deleted_with, row.external),
-        provider=row.provider,
-        schema_version=row.schema_version,
-        status=row.status,
-        parent=row.parent,
-        last_run=row.last_run,
-        implementation=row.implementation,
-        successor=row.successor,
-        changed_at=row.changed_at,
-        private=row.private,
-    )
+    if len(columns) <= _REQUIRED:
+        return Record(*fields)
+    lifecycle = RecordedLifecycle(row.protect, row.retain, row.replace, row.deleted_with, row.external)
+    return Record._make((*fields, row.value_requires, lifecycle, *_optional_values(row)))
 
 
 def unpack_owed(rows: Iterable[Any]) -> dict[RecordKey, Sequence[str]]:
     """Return the owed refreshes of all rows."""
-    return {(instance, _name(name)): sources for instance, name, sources in rows}
+    return {(instance, hashable_name(name)): sources for instance, name, sources in rows}
 
 
-def _unpack_intent(columns: Sequence[Any]) -> Intent:
-    """Return the intent in a part of a row."""
-    intent = Intent(*columns)
-    return intent._replace(name=_name(intent.name))
-
-
-def _name(name: object) -> object:
+def hashable_name(name: Any) -> Name:
+    """Return a resource's name that was read from JSON, where one of several namevars is a list."""
     return tuple(name) if type(name) is list else name
 
 

@@ -300,7 +300,7 @@ class MemoryStore:
 
     def overwrite(self, name: StackName, state: StackState) -> None:
         """Replace the whole state of a stack."""
-        codec.encode(list(state.records.values()))
+        codec.check_encodable([*state.records.values(), state.outputs])
         self._states[name] = state._replace(project=name.project, stack=name.stack)
 
     def rekey(
@@ -316,16 +316,20 @@ class MemoryStore:
 
     def rename(self, name: StackName, new: StackName) -> None:
         """Move a stack with its history to a name that is free."""
-        check_rename(name, new, self._states)
+        check_rename(name, new, self._recorded())
         state = self._states.pop(name)
         self._states[new] = state._replace(**new._asdict(), serial=state.serial + 1)
         self._runs = [{**run, **new._asdict()} if (run["project"], run["stack"]) == name else run for run in self._runs]
 
     def remove(self, name: StackName) -> None:
         """Forget a stack with its history."""
-        check_recorded(name, self._states)
+        check_recorded(name, self._recorded())
         del self._states[name]
         self._runs = [run for run in self._runs if (run["project"], run["stack"]) != name]
+
+    def _recorded(self) -> set[StackName]:
+        """Return the stacks with a commit or an open intent; any other one was only read."""
+        return {name for name, state in self._states.items() if state.serial or state.intents}
 
     def check(self) -> Sequence[str]:
         """Return the number of stacks; memory needs no verification."""

@@ -340,6 +340,28 @@ class StateAdminCompliance(_StoreLaws):
             assert store.commit(WEB, Commit([record("/z")])).serial == 8
             assert [key[1] for key in reopen().load(WEB).records] == ["/x", "/y", "/z"]
 
+    def test_a_whole_state_with_a_secret_in_clear_is_refused(self) -> None:
+        """It raises ``TypeError``, in a record and in an output, and nothing is written."""
+        with self.held() as (store, reopen):
+            before = store.commit(WEB, Commit([record()], outputs={"x": 1}))
+            secret = record(should={"password": Sensitive("sesame")})
+            for state in (before._replace(records={secret.key: secret}), before._replace(outputs={"x": Sensitive(1)})):
+                with pytest.raises(TypeError):
+                    store.overwrite(WEB, state)
+            assert reopen().load(WEB) == before
+
+    def test_a_stack_that_was_only_read_is_not_recorded(self) -> None:
+        """It cannot be removed or renamed, and its name is free for another one."""
+        with self.held() as (store, reopen):
+            before = store.commit(WEB, Commit([record()]))
+            store.load(OTHER)
+            with pytest.raises(UsageError):
+                store.remove(OTHER)
+            with pytest.raises(UsageError):
+                store.rename(OTHER, StackName("web", "renamed"))
+            store.rename(WEB, OTHER)
+            assert reopen().load(OTHER).records == before.records
+
     def test_a_renamed_stack_keeps_everything_and_a_removed_one_nothing(self) -> None:
         """Records, outputs and history move; the old name is free, a recorded one refused."""
         new = StackName("web", "renamed")

@@ -477,6 +477,12 @@ class TestOtherCommands:
         result = house.run("resource", "door", "front", "colour=blue", "--key", "file:key")
         assert "is recorded in stack 'default' of 'house'" in result.stderr
 
+    def test_single_resources_are_changed_with_the_key_of_another_stack(self, house: House) -> None:
+        """A stack that the key does not open is skipped, as one without a key is."""
+        house.ok("apply", "site.yaml", key="key")
+        house.ok("new", "key", "another")
+        house.ok("resource", "door", "front", "colour=red", "--key", "file:another")
+
     def test_history_and_recovery_need_no_key(self, house: House) -> None:
         """``history``, ``check`` and ``recover`` work on an encrypted state without a key."""
         house.ok("apply", "site.yaml", key="key")

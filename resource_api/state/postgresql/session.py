@@ -121,7 +121,7 @@ class LeasedSession:
         After an error the stack is read again before its next use: the object may differ from the tables.
         """
         try:
-            rows = CollectedRows(self._server.url)
+            rows = CollectedRows()
             change(rows)
             self._write_rows(name, stack.state, rows)
         except BaseException:
@@ -135,7 +135,7 @@ class LeasedSession:
         """Apply ``change``, which moves a stack to a free name that is claimed too, and move its runs."""
         lease, free = self._lease(name), self._lease(new)
         self.stacks.pop(name, None)
-        rows = CollectedRows(self._server.url)
+        rows = CollectedRows()
         change(rows)
         moves = [
             (_REMOVE_FREE, (free.number,)),

@@ -35,7 +35,7 @@ _ALL: Final = f"SELECT 'stack', number, body, checksum FROM {SCHEMA}.stack WHERE
 
 
 class FetchedRows:
-    """Rows that were read by one statement, which shows the content of one moment. They cannot be written."""
+    """Rows that were read by one statement, which shows the content of one moment."""
 
     def __init__(self, rows: Iterable[tuple[str, int, bytes, int]], url: str) -> None:
         """Take rows, each after the name of its table; ``url`` is in messages about damage."""
@@ -71,18 +71,6 @@ class FetchedRows:
     def check(self) -> None:
         """Do nothing: the server verifies its own files."""
 
-    def write(self, table: str, rows: Sequence[Row]) -> None:
-        """Raise ``RuntimeError``: rows are written by ``CollectedRows`` only."""
-        raise RuntimeError(table, len(rows))
-
-    def delete(self, table: str, ids: Iterable[int]) -> None:
-        """Raise ``RuntimeError``."""
-        raise RuntimeError(table, ids)
-
-    def delete_range(self, table: str, low: int, high: int) -> None:
-        """Raise ``RuntimeError``."""
-        raise RuntimeError(table, low, high)
-
 
 def damage(url: str, message: str) -> StateError:
     """Return the error for damage, which names the remedies."""
@@ -93,18 +81,13 @@ def damage(url: str, message: str) -> StateError:
 class CollectedRows:
     """The writes of one change, collected for one statement."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self) -> None:
         """Start without any."""
-        self._url = url
         #: The header of the stack, which every change writes.
         self.header: Row = (0, b"", 0)
         self.ranges: dict[str, tuple[int, int]] = {}
         self._rows: dict[str, dict[int, Row]] = {}
         self._deleted: dict[str, set[int]] = {}
-
-    def read(self, table: str, low: int = 0, high: int = 2**62) -> list[Row]:
-        """Raise ``RuntimeError``: a change reads nothing."""
-        raise RuntimeError(table, low, high)
 
     def write(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows; rows with the same ids are replaced."""
@@ -124,13 +107,6 @@ class CollectedRows:
     def delete_range(self, table: str, low: int, high: int) -> None:
         """Delete the rows with ``low`` <= id < ``high``, before any row is written."""
         self.ranges[table] = low, high
-
-    def check(self) -> None:
-        """Do nothing."""
-
-    def damage(self, message: str) -> StateError:
-        """Return the error for damaged rows."""
-        return damage(self._url, message)
 
     def statement(self) -> tuple[str, dict[str, object]]:
         """Return parts of a statement that write the rows of the stack in its part ``mine``, and their values."""

@@ -8,7 +8,6 @@ only on its size. Without the lock, every read opens its own read-only connectio
 from __future__ import annotations
 
 from contextlib import closing, contextmanager, nullcontext, suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from resource_api.model.values.errors import StateDamaged, StateError
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import RecordKey, StackState
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.sqlite.cache import SavedConclusion
     from resource_api.state.sqlite.database import Database
     from resource_api.state.sqlite.session import OpenState
     from resource_api.state.store import StackName
@@ -66,30 +64,29 @@ class SqliteStore(RowStore[WriteSession]):
             return None
         with self._guard, self._reading() as opened:
             entry = cache.load(opened, label) if opened else None
-        return None if entry is None else CachedConclusion(entry.content, partial(self._load_records, entry))
+        if entry is None:
+            return None
 
-    def _load_records(self, entry: SavedConclusion, positions: Iterable[int]) -> StackState | None:
-        with self._guard, self._reading() as opened:
-            return cache.load_records(opened, entry, positions) if opened else None
+        def load_records(positions: Iterable[int]) -> StackState | None:
+            """Return the state with a part of the records, or None if it has changed since ``entry`` was read."""
+            with self._guard, self._reading() as opened:
+                return cache.load_records(opened, entry, positions) if opened else None
+
+        return CachedConclusion(entry.content, load_records)
 
     def check(self) -> Sequence[str]:
         """Verify everything that is stored; return sentences about intact parts. Raises ``StateError``."""
+        find_data_key = self._data_keys.for_check
         try:
-            return self._check()
+            with self._guard, self._reading() as opened:
+                if opened is None:
+                    return [f"{self.path}: nothing is recorded yet"]
+                states = verify(opened.database, find_data_key)
+                run_archive.read_history(opened.database)
+                generations = recovery.describe_generations(self.path, find_data_key)
+                return [*describe_stacks(self.path, states, self.holder), *generations]
         except StateDamaged as error:
-            raise recovery.with_recovery(error, self.path, self._data_keys.for_check) from error
-
-    def _check(self) -> Sequence[str]:
-        """Verify the database and its generations; return a line about each intact part."""
-        with self._guard, self._reading() as opened:
-            if opened is None:
-                return [f"{self.path}: nothing is recorded yet"]
-            states = verify(opened.database, self._data_keys.for_check)
-            run_archive.read_history(opened.database)
-            return [
-                *describe_stacks(self.path, states, self.holder),
-                *recovery.describe_generations(self.path, self._data_keys.for_check),
-            ]
+            raise recovery.with_recovery(error, self.path, find_data_key) from error
 
     @contextmanager
     def _reading(self) -> Iterator[OpenState | None]:
