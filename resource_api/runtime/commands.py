@@ -140,15 +140,12 @@ def run(call: Call) -> RunJson | OverviewJson:
 
     With ``since``, a number of seconds, return the overview of the runs of that time until now.
     """
-    if (seconds := call.options.get("since")) is not None:
-        return _overview(call, seconds)
-    return recorded_stack.Runs(call.runtime.store, call.options).document(call.options.get("run"))
-
-
-def _overview(call: Call, seconds: float) -> OverviewJson:
-    store, time_now = call.runtime.store, time.time()
-    runs = None if recorded_stack.none_recorded(store, call.options) else recorded_stack.Runs(store, call.options)
-    return run_overview.overview(runs, time_now - seconds, time_now)
+    store, options = call.runtime.store, call.options
+    if (seconds := options.get("since")) is None:
+        return recorded_stack.Runs(store, options).document(options.get("run"))
+    until = time.time()
+    runs = None if recorded_stack.none_recorded(store, options) else recorded_stack.Runs(store, options)
+    return run_overview.overview(runs, until - seconds, until)
 
 
 def state_rm(call: Call) -> dict[str, Any]:

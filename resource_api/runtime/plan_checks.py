@@ -18,7 +18,6 @@ from resource_api.catalog.graph import descendants
 from resource_api.catalog.targets import tags
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import exists
-from resource_api.model.declaration import FilePosition
 from resource_api.model.report import Diagnosed
 from resource_api.model.step import PolicyPlan, PolicyResource, PolicyStep
 from resource_api.model.values import reference
@@ -52,9 +51,9 @@ class PolicyEvaluator:
         """Evaluate ``policies``; ``check_catalog`` is called first, and sets the stack and the manifest."""
         self._policies = policies
         #: Returns an entry's URN, which contains the name of the stack.
-        self._urn: Callable[[Entry], str] = lambda _entry: ""
+        self._urn: Callable[[Entry], str]
         #: The manifest, which has the positions of the declarations.
-        self._manifest: Manifest | None = None
+        self._manifest: Manifest
         self._notify = notify
         #: The warnings sent so far: a resource is checked again before it is carried out.
         self._sent: set[Problem] = set()
@@ -72,18 +71,21 @@ class PolicyEvaluator:
 
     def check_resource(self, entry: Entry, should: Mapping[str, object]) -> str:
         """Check one resource as it should be; return the errors in one text, empty when it is allowed."""
-        declared = self._declared(entry, should)
+        lifecycle, values = entry.meta.lifecycle, MappingProxyType(copy_resource(should))
+        identity = _identity(entry, self._urn(entry))
+        declared = PolicyResource(*identity, should=values, protect=bool(lifecycle.protect), noop=bool(entry.meta.noop))
         errors = []
         for policy in self._policies:
             if policy.resource is not None:
                 problems = list(_evaluated(policy, policy.resource, declared))
                 errors += [problem.message for problem in problems if problem.severity == "error"]
-                self._warn(self._placed(problem, entry) for problem in problems)
+                self._warn(_at_declaration(problem, entry, self._manifest) for problem in problems)
         return "; ".join(errors)
 
     def check_plan(self, planned: ExecutionPlan) -> ExecutionPlan:
         """Check a plan; return it with the forbidden steps failed. Raise ``ResourceError`` when no step would act."""
-        policy_plan = _policy_plan(planned)
+        state = planned.prior.state
+        policy_plan = PolicyPlan(state.project, state.stack, tuple(map(_policy_step, planned.steps)), planned.complete)
         problems = [
             problem
             for policy in self._policies
@@ -94,29 +96,8 @@ class PolicyEvaluator:
         errors = [problem for problem in problems if problem.severity == "error"]
         return _with_failures(planned, errors) if errors else planned
 
-    def _declared(self, entry: Entry, should: Mapping[str, object]) -> PolicyResource:
-        """Return a declared resource as policies see it: a copy, so that a policy cannot change the plan."""
-        return PolicyResource(
-            str(entry.reference),
-            self._urn(entry),
-            entry.type,
-            title=entry.title,
-            name=entry.name,
-            parent=entry.parent,
-            tags=frozenset(tags(entry)),
-            should=MappingProxyType(copy_resource(should)),
-            protect=bool(entry.meta.lifecycle.protect),
-            noop=bool(entry.meta.noop),
-        )
-
-    def _placed(self, problem: Problem, entry: Entry) -> Problem:
-        """Return a problem with its resource and the position of the declaration."""
-        position = self._manifest.place(entry.declaration, problem.attribute) if self._manifest else FilePosition("")
-        return problem._replace(
-            reference=str(entry.reference), file=position.file, line=position.line, column=position.column
-        )
-
-    def _warn(self, problems: Iterator[Problem] | Sequence[Problem]) -> None:
+    def _warn(self, problems: Iterable[Problem]) -> None:
+        """Send each problem that is no error to ``notify``, unless it was sent before."""
         for problem in problems:
             if problem.severity != "error" and problem not in self._sent:
                 self._sent.add(problem)
@@ -173,23 +154,16 @@ def _with_failures(planned: ExecutionPlan, errors: Sequence[Problem]) -> Executi
     return planned.with_steps(failed)
 
 
-def _policy_plan(planned: ExecutionPlan) -> PolicyPlan:
-    state = planned.prior.state
-    steps = tuple(map(_policy_step, planned.steps))
-    return PolicyPlan(state.project, state.stack, steps, planned.complete)
+def _identity(entry: Entry, urn: str) -> tuple[str, str, str, str, Name, str, frozenset[str]]:
+    """Return the fields with which a ``PolicyResource`` and a ``PolicyStep`` begin."""
+    name: Name = entry.name
+    return str(entry.reference), urn, entry.type, entry.title, name, entry.parent, frozenset(tags(entry))
 
 
 def _policy_step(step: Step) -> PolicyStep:
-    """Return a step as policies see it: a copy."""
-    entry = step.entry
+    """Return a step as policies see it, with copies of its values, so that a policy cannot change the plan."""
     return PolicyStep(
-        str(entry.reference),
-        step.urn,
-        entry.type,
-        title=entry.title,
-        name=entry.name,
-        parent=entry.parent,
-        tags=frozenset(tags(entry)),
+        *_identity(step.entry, step.urn),
         action=str(step.action),
         is_=None if step.is_ is None else MappingProxyType(copy_resource(step.is_)),
         should=MappingProxyType(copy_resource(step.should)),
@@ -205,23 +179,20 @@ _CHECKED: Final = CREATING | {Action.UPDATE, Action.RUN}
 
 def preflight_warnings(plan: ExecutionPlan, providers: ProviderPool) -> list[Problem]:
     """Return the missing prerequisites of a plan's steps, as warnings with the positions of the declarations."""
-    acting = {step.entry.index: step for step in plan.steps if _acts(step, noop=plan.options.noop)}
+    noop, manifest = plan.options.noop, plan.catalog.manifest
+    acting = {step.entry.index: step for step in plan.steps if would_change(step) and not step.is_noop(noop_run=noop)}
     by_instance: dict[str, dict[Name, Step]] = {}
     for step in acting.values():
         if _is_checked(step):
             by_instance.setdefault(step.definition.instance, {})[step.name] = step
     earlier = _EarlierSteps(plan, acting)
     findings = [
-        _placed_finding(plan, step, problem)
+        _at_declaration(problem, step.entry, manifest)._replace(severity="warning", code="preflight")
         for steps in by_instance.values()
         for step, problem in _findings(steps, providers)
         if problem.severity == "warning" or not earlier.provides(step, problem)
     ]
     return sorted(findings, key=lambda problem: (problem.file, problem.line, problem.column))
-
-
-def _acts(step: Step, *, noop: bool) -> bool:
-    return would_change(step) and not step.is_noop(noop_run=noop)
 
 
 def _is_checked(step: Step) -> bool:
@@ -254,7 +225,7 @@ class _EarlierSteps:
         entry = self._plan.catalog.find(reference.parse(problem.needs))
         if entry is not None and entry.index in self._present and self._is_one_before([entry.index], index):
             return True
-        if any(required in self._acting for required in self._required(index)):
+        if not (descendants([index], self._explicit) - {index}).isdisjoint(self._acting):
             return True
         return any(self._is_one_before(self._by_type.get(name, ()), index) for name in problem.brought_by)
 
@@ -274,11 +245,9 @@ class _EarlierSteps:
             return not (descendants([index], self._plan.catalog.requires) - {index}).isdisjoint(indices)
         return bool(indices) and indices[0] < index
 
-    def _required(self, index: int) -> set[int]:
-        return descendants([index], self._explicit) - {index}
-
     @cached_property
     def _explicit(self) -> Mapping[int, Sequence[int]]:
+        """Entry's index → the entries that it explicitly requires."""
         automatic = self._plan.catalog.automatic
         return {
             then: [first for first in before if (first, then) not in automatic]
@@ -295,7 +264,10 @@ def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[t
         subjects={name: Subject(step.entry.title, parent=step.entry.parent) for name, step in steps.items()},
         answering=True,
     )
-    changes = {name: _known_values(step) for name, step in steps.items()}
+    changes = {
+        name: copy_resource({attribute: value for attribute, value in step.should.items() if not is_unknown(value)})
+        for name, step in steps.items()
+    }
     try:
         provider = providers.instance(first.definition.instance)
         with providers.run.provider_call(), process_guard.contained(), context.activate(provider):
@@ -315,10 +287,6 @@ def _pairs(answer: Any) -> Iterable[object]:
     raise ProviderError(msg)
 
 
-def _known_values(step: Step) -> dict[str, object]:
-    return copy_resource({name: value for name, value in step.should.items() if not is_unknown(value)})
-
-
 def _checked(answer: object, steps: Mapping[Name, Step]) -> tuple[Step, Problem]:
     """Return one answer with its step. Raise ``ProviderError`` for anything else than a pair of the documented form."""
     if not (isinstance(answer, (tuple, list)) and len(answer) == 2 and isinstance(answer[1], Problem)):  # noqa: PLR2004 - a pair
@@ -333,6 +301,7 @@ def _checked(answer: object, steps: Mapping[Name, Step]) -> tuple[Step, Problem]
     return steps[name], answer[1]
 
 
-def _placed_finding(plan: ExecutionPlan, step: Step, problem: Problem) -> Problem:
-    position = plan.catalog.manifest.place(step.entry.declaration, problem.attribute)
-    return problem._replace(severity="warning", reference=str(step.reference), code="preflight", **position._asdict())
+def _at_declaration(problem: Problem, entry: Entry, manifest: Manifest) -> Problem:
+    """Return a problem of a resource with its reference and the position of its declaration."""
+    position = manifest.place(entry.declaration, problem.attribute)
+    return problem._replace(reference=str(entry.reference), **position._asdict())

@@ -25,7 +25,6 @@ from resource_api.model.values.errors import (
 )
 from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.render import run_document
-from resource_api.state import export
 from resource_api.state import export as state_export
 from resource_api.state.store import StackName
 
@@ -304,7 +303,7 @@ def copy_stacks(
         problems = [
             Problem(None, f"{name} {reason}; nothing was copied", file=url, code="stale")
             for name, state in states.items()
-            if (reason := export.replacement_problem(target.load(name), state))
+            if (reason := state_export.replacement_problem(target.load(name), state))
         ]
         if problems:
             raise ManifestError(problems)
@@ -343,4 +342,4 @@ def _copy(target: Store, name: StackName, state: StackState, url: str) -> Copied
 
 def _are_equal(state: StackState, other: StackState) -> bool:
     """Whether two states have the same content; of secrets only the digests are compared."""
-    return state.intents == other.intents and export.to_document(state) == export.to_document(other)
+    return state.intents == other.intents and state_export.to_document(state) == state_export.to_document(other)

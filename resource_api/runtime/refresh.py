@@ -343,7 +343,7 @@ def import_resources(
         catalog = runtime.catalog(source, inputs, providers)
         stack = runtime.name(catalog)
         runtime.claim(stack)
-        if name is None and _last_is_name(targets) and not _is_declared(catalog, targets[-1]):
+        if name is None and _ends_with_name(targets, catalog):
             targets, name = targets[:-1], targets[-1]
         explicit, entries = _declared_entries(catalog, targets, stack)
         if name is not None:
@@ -446,19 +446,13 @@ def _declared_entries(catalog: Catalog, targets: Sequence[str], stack: StackName
     explicit, indices = set[int](), set[int]()
     for target in targets:
         if _is_pattern(target) and _named_entry(catalog, target) is None:
-            indices |= {
-                index
-                for index in selecting.matching([target], catalog, "import")
-                if _can_be_ours(catalog.entries[index])
-            }
+            entries = (catalog.entries[index] for index in selecting.matching([target], catalog, "import"))
+            # Neither a run of a program nor a resource that is only read can be ours.
+            importable = (entry for entry in entries if "imperative" not in entry.definition.features)
+            indices |= {entry.index for entry in importable if not entry.meta.lifecycle.external}
         else:
             explicit.add(_declared_entry(catalog, target, stack).index)
     return explicit, [catalog.entries[index] for index in sorted(explicit | indices)]
-
-
-def _can_be_ours(entry: Entry) -> bool:
-    """Whether there is something to import: not a run of a program, nor a resource that is only read."""
-    return "imperative" not in entry.definition.features and not entry.meta.lifecycle.external
 
 
 def _is_pattern(target: str) -> bool:
@@ -473,15 +467,13 @@ def _named_entry(catalog: Catalog, target: str) -> Entry | None:
     return None
 
 
-def _last_is_name(targets: Sequence[str]) -> bool:
-    """Whether the last of targets may be a name: the second, or a later one that is no reference, which is refused."""
-    return len(targets) == 2 or (len(targets) > 1 and "[" not in targets[-1])  # noqa: PLR2004 - see above
-
-
-def _is_declared(catalog: Catalog, target: str) -> bool:
-    """Whether a target names or matches a declared resource or component."""
-    with suppress(UsageError):
-        return bool(selecting.matching([target], catalog, "import"))
+def _ends_with_name(targets: Sequence[str], catalog: Catalog) -> bool:
+    """Whether the last of targets is a name: the second, or a later one that is no reference, if it matches nothing."""
+    if len(targets) == 2 or (len(targets) > 1 and "[" not in targets[-1]):  # noqa: PLR2004 - REFERENCE NAME
+        try:
+            return not selecting.matching([targets[-1]], catalog, "import")
+        except UsageError:
+            return True
     return False
 
 

@@ -18,7 +18,7 @@ from resource_api.model.values.values import is_secret, same_value
 from resource_api.runtime.resource_access import canonical_identity, check_has_resources, parse_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.attribute import Attribute
     from resource_api.model.report import RunReport
@@ -69,17 +69,12 @@ def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition],
     return list(definitions.values()), explicit
 
 
-def _matching_types(reader: ResourceReader, pattern: str) -> list[TypeDefinition]:
-    matches = resource_table.matcher(pattern)
+def _matching_types(reader: ResourceReader, pattern: str) -> Iterator[TypeDefinition]:
+    """Yield the types of a pattern whose resources can be listed here; a broken type is a warning."""
+    matches, log = resource_table.matcher(pattern), reader.run.log
     if not (names := [name for name in reader.registry.names() if matches(capitalize_type(name))]):
         msg = f"{pattern} matches no type"
         raise UsageError(msg)
-    return list(_listable_types(reader, names))
-
-
-def _listable_types(reader: ResourceReader, names: Iterable[str]) -> Iterator[TypeDefinition]:
-    """Yield the types whose resources can be listed here; a broken type is a warning."""
-    log = reader.run.log
     for name in names:
         try:
             definition = reader.registry.type(name)
@@ -132,7 +127,7 @@ def read_types(
 ) -> tuple[Listed, bool]:
     """Return the resources of each type, and whether all could be read; the other ones are errors in the log.
 
-    A type that cannot be listed is an error only if it is ``named``, or if there is no other.
+    A type that cannot be listed is an error only if it is ``explicit``, or if there is no other.
     """
     log = reader.run.log
     listed: list[tuple[TypeDefinition, Rows]] = []
@@ -149,10 +144,15 @@ def read_types(
                 continue
             rows, failures = [], {name: str(error)}
         listed.append((definition, rows))
-        for reference, error_text in failures.items():
-            log.write("err", reference, error_text, name, reference=reference, status="failed")
+        _log_failures(log, name, failures)
         complete = complete and not failures
     return listed, complete
+
+
+def _log_failures(log: Log, type_name: str, failures: Mapping[str, str]) -> None:
+    """Log the errors of resources that cannot be read; ``failures``: reference → error."""
+    for reference, error in failures.items():
+        log.write("err", reference, error, type_name, reference=reference, status="failed")
 
 
 def filter_tests(
@@ -160,7 +160,7 @@ def filter_tests(
 ) -> dict[str, list[Callable[[Mapping[str, object]], bool]]]:
     """Return the tests of rows for each type. Raise ``UsageError`` for a filter that is wrong for one of the types."""
     conditions = [parse_filter(text) for text in filters]
-    check_attributes(conditions, definitions)
+    _check_attributes(conditions, definitions)
     return {definition.name: [condition.for_type(definition) for condition in conditions] for definition in definitions}
 
 
@@ -182,6 +182,7 @@ def select_resources(listed: Listed, pattern: str | None, filters: Sequence[str]
 
 
 def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callable[[Any], bool]:
+    """Return the test whether a row has the title ``pattern``, or, where none has, one that matches it."""
     if any(definition.title_of(row) == pattern for row in rows):
         return lambda row: definition.title_of(row) == pattern
     matches = resource_table.matcher(str(Reference(definition.name, pattern)))
@@ -260,7 +261,8 @@ class Filter(NamedTuple):
                 return value == self.value if isinstance(value, str) else same_value(operand, value)
 
             return equal if self.operator == "=" else lambda value: not equal(value)
-        kind: Any = (int, float) if _is_number(operand) else str
+        is_number = isinstance(operand, (int, float)) and not isinstance(operand, bool)
+        kind: Any = (int, float) if is_number else str
         if not isinstance(operand, kind):
             reason = f"{self.attribute} has no order; compare it with =, != or ~"
             raise self._wrong(reason)
@@ -282,7 +284,7 @@ def parse_filter(text: str) -> Filter:
     return Filter(*match.groups())
 
 
-def check_attributes(filters: Sequence[Filter], definitions: Sequence[TypeDefinition]) -> None:
+def _check_attributes(filters: Sequence[Filter], definitions: Sequence[TypeDefinition]) -> None:
     """Raise ``UsageError`` for an attribute that none of the types has."""
     attributes = {spelt for of in definitions for name in of.attributes for spelt in (name, of.spelling(name))}
     for condition in filters:
@@ -291,10 +293,6 @@ def check_attributes(filters: Sequence[Filter], definitions: Sequence[TypeDefini
             scope = f"of {types}" if len(definitions) == 1 else "of any of these types"
             msg = f"--filter: unknown attribute '{condition.attribute}' {scope}{hint(condition.attribute, attributes)}"
             raise UsageError(msg)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _text(value: object) -> str:
@@ -340,19 +338,15 @@ class ShownResources(NamedTuple):
     selected: SelectedProvider | None = None
     #: Whether they are a listing, not one resource that is shown as it is.
     is_listing: bool = False
-    #: The errors of resources that cannot be read, for the log: type, reference → error.
-    failures: tuple[str, Mapping[str, str]] = ("", {})
-
-    def log_failures(self, log: Log) -> None:
-        """Log the errors of resources that cannot be read."""
-        type_name, failures = self.failures
-        for reference, error in failures.items():
-            log.write("err", reference, error, type_name, reference=reference, status="failed")
 
 
 def find_resources(call: ResourceCall) -> ShownResources:
-    """Read, or change and read, the resources that TYPE, NAME and ATTR=VALUE mean. Raise ``UsageError``."""
+    """Read, or change and read, the resources that TYPE, NAME and ATTR=VALUE mean. Raise ``UsageError``.
+
+    Those of a listing that cannot be read are errors in the log.
+    """
     options, reader = call.options, call.reader
+    filters = options.get("filters") or ()
     text, name, changes = (options.get(word) for word in ("type_name", "name", "changes"))
     if options.get("every_type") or any(mark in (text or ",") for mark in ",*?"):
         return list_types(call)
@@ -360,7 +354,7 @@ def find_resources(call: ResourceCall) -> ShownResources:
     selected = call.select(definition)
     if selected is not None:
         definition = reader.registry.type(definition.name, selected.version).for_instance(selected.instance)
-    _filtered(call, [(definition, ())])  # filters are checked before anything is read
+    select_resources([(definition, ())], None, filters)  # filters are checked before anything is read
     attributes: Mapping[str, object] = {}
     if name is not None:
         name, attributes = parse_name(definition, name, changes or (), call.secret)
@@ -371,33 +365,21 @@ def find_resources(call: ResourceCall) -> ShownResources:
             msg = f"'{name}' is a pattern, and ATTR=VALUE changes one resource; give {namevar}=NAME too"
             raise UsageError(msg)
         rows, failures = reader.read(definition.name, strict=strict, selected=selected)
-        listed = _filtered(call, [(definition, rows)], name)
-        return ShownResources(listed, int(bool(failures)), selected, True, (definition.name, failures))  # noqa: FBT003
+        listed = select_resources([(definition, rows)], name, filters)
+        _log_failures(reader.run.log, definition.name, failures)
+        return ShownResources(listed, int(bool(failures)), selected, is_listing=True)
     identity, code = partial(canonical_identity, definition, name, attributes), 0
     read = partial(reader.read_all, definition.name, identity, strict=strict, selected=selected)
     if not attributes.keys() <= set(definition.namevars):
         if definition.identity is not None:
             msg = f"a {capitalize_type(definition.name)} has a name in a manifest only; declare it there to change it"
             raise UsageError(msg)
-        _refuse_with_changes(options)
+        if option := next((option for option in ("filters", "edit") if options.get(option)), None):
+            msg = f"--{option.removesuffix('s')} cannot be combined with ATTR=VALUE"
+            raise UsageError(msg)
         flags: dict[str, Any] = {"noop": bool(options.get("noop")), "strict": strict, "selected": selected}
         target = Reference(definition.name, name)
         code = call.end_change(call.runtime.change_resource(definition, target, read()[0], attributes, **flags))
         if code not in {0, 2}:
             return ShownResources(None, code)
-    return ShownResources(_filtered(call, [(definition, read())]), code, selected)
-
-
-def _refuse_with_changes(options: Mapping[str, object]) -> None:
-    for option in ("filters", "edit"):
-        if options.get(option):
-            msg = f"--{option.removesuffix('s')} cannot be combined with ATTR=VALUE"
-            raise UsageError(msg)
-
-
-def _filtered(call: ResourceCall, listed: Listed, pattern: str | None = None) -> Listed:
-    """Return the resources that a pattern and the filters of the options select. Raise ``UsageError``."""
-    filters = call.options.get("filters") or ()
-    if not (pattern or filters):
-        return listed
-    return select_resources(listed, pattern, filters)
+    return ShownResources(select_resources([(definition, read())], None, filters), code, selected)

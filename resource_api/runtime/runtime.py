@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from resource_api.runtime.planning import Plan, Planning
     from resource_api.runtime.recording import Report
     from resource_api.runtime.saved_plan import SavedPlan
-    from resource_api.snapshot.snapshot import Snapshot
 
 
 class Runtime(RunEnvironment):
@@ -256,13 +255,10 @@ class Runtime(RunEnvironment):
             # A reading that needs private data cannot be judged before the records are loaded.
             has_private = any(record.private is not None for record in plan.prior.records.values())
             unchanged = plan.in_sync and not (options.noop or report.steps or report.exit_code)
-            if request is not None and unchanged and not has_private:
-                self._save_conclusion(request, plan, snapshot)
+            has_policies = snapshot.providers.check_policies is not None
+            if request is not None and unchanged and not (has_private or has_policies):
+                incremental_plan.save(request, plan, snapshot.providers, self.store)
             return report
-
-    def _save_conclusion(self, request: CacheRequest, plan: Plan, snapshot: Snapshot) -> None:
-        if snapshot.providers.check_policies is None:
-            incremental_plan.save(request, plan, snapshot.providers, self.store)
 
     def _lock_unless_noop(self, command: str, options: Options) -> AbstractContextManager[Any]:
         return nullcontext() if options.noop else self.lock(command)

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from resource_api.model.json_documents import (
         ChangeJson,
         DriftJson,
-        OriginJson,
         OutputChangeJson,
         PlanJson,
         PlanStepJson,
@@ -108,14 +107,13 @@ def document(plan: Plan, key: Key | None = None, directory: str = "") -> PlanJso
         "directory": directory,
         "path": manifest.path,
         "inputs": spell_contents(reveal(dict(plan.catalog.scope.inputs))),
-        "options": {name: _plain(value) for name, value in plan.options._asdict().items()},
+        "options": {
+            name: sorted(value) if isinstance(value, (frozenset, tuple)) else value
+            for name, value in plan.options._asdict().items()
+        },
     }
     saved["manifest"] = embedded if key is None else _encrypted(plan, saved, embedded, key)
     return saved
-
-
-def _plain(value: object) -> Any:
-    return sorted(value) if isinstance(value, (frozenset, tuple)) else value
 
 
 def _find_secret(plan: Plan) -> str:
@@ -191,8 +189,8 @@ class SavedPlan:
         _check_format(document, path)
         saved = validated(document, path)
         if not saved["applicable"]:
-            reason = f"it is not applicable, because {_failed_steps(saved)} could not be planned"
-            raise _refused(path, f"the plan is stale: {reason}")
+            failed = ", ".join(step["reference"] for step in saved["steps"] if "error" in step) or "a step of it"
+            raise _stale(path, f"it is not applicable, because {failed} could not be planned")
         self.document = saved
         self.path = path
         self._embedded = embedded = _decrypted(document, path, key)
@@ -207,10 +205,9 @@ class SavedPlan:
         """Raise ``ManifestError`` unless a new plan has the saved steps."""
         current = documents.plan(plan)
         if reason := _state_difference(self.document, current["lineage"], current["serial"]):
-            raise _refused(self.path, f"the plan is stale: {reason}")
+            raise _stale(self.path, reason)
         if failed := next((step for step in current["steps"] if step.get("error")), None):
-            reason = f"{failed['reference']} cannot be done any more: {failed['error']}"
-            raise _refused(self.path, f"the plan is stale: {reason}")
+            raise _stale(self.path, f"{failed['reference']} cannot be done any more: {failed['error']}")
         steps = {(step["urn"], step["action"]): step for step in current["steps"]}
         changed = [
             str((self._steps.get(key) or steps[key]).get("reference"))
@@ -220,7 +217,7 @@ class SavedPlan:
         ]
         if changed:
             names = ", ".join(dict.fromkeys(changed))
-            raise _refused(self.path, f"the plan is stale: {names} changed since it was made")
+            raise _stale(self.path, f"{names} changed since it was made")
         if "salt" in self._embedded:
             self._check_secrets(plan)
 
@@ -232,7 +229,7 @@ class SavedPlan:
         changed = [urn for urn in {**before, **after} if before.get(urn) != after.get(urn)]
         if changed:
             names = ", ".join((before.get(urn) or after[urn])[0] for urn in changed)
-            raise _refused(self.path, f"the plan is stale: secrets of {names} changed since it was made")
+            raise _stale(self.path, f"secrets of {names} changed since it was made")
 
 
 def check_given(
@@ -298,20 +295,16 @@ def check_confirmation(confirmed: Mapping[str, Any], plan_document: PlanJson, pa
     """Raise ``ManifestError`` unless the plan of a document was confirmed. ``path``: the manifest."""
     current = confirmation(plan_document)
     if reason := _state_difference(confirmed, current["lineage"], current["serial"]):
-        raise _refused(path, f"the plan is stale: {reason}")
+        raise _stale(path, reason)
     before, after = ({tuple(step) for step in plan["steps"]} for plan in (confirmed, current))
     if changed := sorted({str(name) for _, name, _ in before ^ after}):
-        raise _refused(path, f"the plan is stale: {', '.join(changed)} changed since it was confirmed")
+        raise _stale(path, f"{', '.join(changed)} changed since it was confirmed")
 
 
 def _step_digest(step: Mapping[str, object]) -> str:
+    """Return a digest of the fields by which a planned step is compared with a confirmed one."""
     text = json.dumps([step.get(field) for field in _COMPARED], sort_keys=True, default=str)
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
-
-
-def _failed_steps(saved: PlanJson) -> str:
-    """Return the references of the steps of a saved plan that could not be planned."""
-    return ", ".join(step["reference"] for step in saved["steps"] if "error" in step) or "a step of it"
 
 
 def _state_difference(saved: Mapping[str, object], lineage: str, serial: int) -> str:
@@ -325,6 +318,7 @@ def _state_difference(saved: Mapping[str, object], lineage: str, serial: int) ->
 
 
 def _compared(step: PlanStepJson | None) -> object:
+    """Return the fields by which a step is compared with the saved one, as JSON has them; None without a step."""
     return None if step is None else json.loads(json.dumps([step.get(field) for field in _COMPARED]))
 
 
@@ -336,6 +330,10 @@ def _does_more(current: PlanStepJson | None, saved: PlanStepJson | None) -> bool
 
 def _refused(path: str, message: str) -> ManifestError:
     return ManifestError([Problem(None, message, file=path, code="plan", hint="plan again")])
+
+
+def _stale(path: str, reason: str) -> ManifestError:
+    return _refused(path, f"the plan is stale: {reason}")
 
 
 def _not_as_saved(path: str, reason: str) -> ManifestError:
@@ -429,7 +427,7 @@ def _step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordere
         parameters=parameters,
         replaces_because=saved["replaces_because"],
         side_effects=None if effects is None else tuple(map(SideEffect.from_document, effects)),
-        origin=_origin(saved.get("origin")),
+        origin=element_origin(origin["key"], origin.get("index", 0)) if (origin := saved.get("origin")) else "",
         drifted=saved.get("corrective", False),
     )
 
@@ -438,11 +436,6 @@ def _is_create_first(saved: PlanStepJson, definition: TypeDefinition | None) -> 
     """Return whether a replacement creates first: it is declared so, and the new resource has another name."""
     declared = saved["options"].get("replace") == "create_first"
     return declared and (definition is None or not set(definition.namevars).isdisjoint(saved["replaces_because"]))
-
-
-def _origin(saved: OriginJson | None) -> str:
-    """Return the words for the element of ``for_each`` of a step, or an empty text."""
-    return "" if saved is None else element_origin(saved["key"], saved.get("index", 0))
 
 
 def _definition(registry: Registry, saved: PlanStepJson) -> TypeDefinition | None:
@@ -462,6 +455,7 @@ def _parameters(definition: TypeDefinition, should: Mapping[str, object]) -> dic
 
 
 def _difference(saved: ChangeJson, unknown: Collection[str]) -> Difference:
+    """Return a change of a saved step; ``unknown``: the attributes whose values were not known yet."""
     should = UNKNOWN if saved["attribute"] in unknown and saved["should"] is None else _value(saved["should"])
     return Difference(saved["attribute"], _value(saved["is"]), should, saved["message"] or "")
 

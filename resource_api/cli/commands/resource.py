@@ -80,7 +80,6 @@ def resource(
     code = 0
     if resources.listed is not None:
         code = _show(session, resources.listed, resources.selected, listing=resources.is_listing)
-        resources.log_failures(session.log)
     return code or resources.code
 
 

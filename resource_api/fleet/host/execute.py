@@ -458,7 +458,6 @@ def _read(run: HostRun) -> int:
 def _resource(run: HostRun) -> int:
     """Send the resources that a name and filters select; change one where the job has changes."""
     resources = resource_selection.find_resources(run)
-    resources.log_failures(run.log)
     if resources.listed is not None:
         run.result(resource_selection.documents(resources.listed))
     return resources.code
