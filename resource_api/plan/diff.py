@@ -108,6 +108,7 @@ def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFu
 
 
 def _are_equal(row: Resource, should: Resource, names: Sequence[str]) -> bool:
+    """Return whether these attributes have the values that they should have."""
     for name in names:
         value, expected = row.get(name), should[name]
         if not (value is expected or same_value(value, expected)):
@@ -308,7 +309,8 @@ def _are_names(value: object) -> bool:
 
 def _unknown_names(definition: TypeDefinition, planned: Planned) -> Iterator[str]:
     """Yield an error for each attribute of a plan that the type does not have."""
-    for name in dict.fromkeys((*planned.state, *planned.unknown, *planned.changes, *_attributes_of(planned.replace))):
+    replacing = map(attribute_of, planned.replace)
+    for name in dict.fromkeys((*planned.state, *planned.unknown, *planned.changes, *replacing)):
         if name not in definition.attributes:
             yield f"there is no attribute '{name}'"
 
@@ -327,12 +329,6 @@ def _broken_rules(definition: TypeDefinition, planned: Planned, is_: Resource, s
     for name, value in planned.state.items():
         if name not in planned.unknown:
             yield from _broken_value_rules(definition, name, value, is_, should)
-
-
-def _attributes_of(key_paths: Collection[str]) -> list[str]:
-    if not key_paths:
-        return []
-    return list(map(attribute_of, key_paths))
 
 
 def _broken_value_rules(
@@ -358,6 +354,7 @@ def _broken_value_rules(
 
 
 def _texts(definition: TypeDefinition, name: str, planned: object, value: object) -> tuple[str, str]:
+    """Return the texts of a planned value and of the value that contradicts it, without those of a secret."""
     if name in definition.secret:
         return "<sensitive>", "another value"
     return show_attribute(planned), show_attribute(value)

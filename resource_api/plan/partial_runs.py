@@ -40,7 +40,9 @@ class IncompleteRun(NamedTuple):
 
 def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int]) -> set[int]:
     """Return the ``excluded`` entries that should exist and that a ``selected`` one needs, directly or not."""
-    missable = {index for index in excluded if _is_to_exist(catalog.entries[index])}
+    # The effect of an imperative resource cannot be read back.
+    readable = [index for index in excluded if "imperative" not in catalog.entries[index].definition.features]
+    missable = {index for index in readable if exists(catalog.entries[index].should)}
     return missable & descendants(selected, catalog.requires) if missable else missable
 
 
@@ -57,11 +59,6 @@ def leave_out(
     return IncompleteRun(entries, [catalog.entries[index] for index in missing]) if entries else None
 
 
-def _is_to_exist(entry: Entry) -> bool:
-    """Return whether a resource is declared as existing; the effect of an imperative one cannot be read back."""
-    return "imperative" not in entry.definition.features and exists(entry.should)
-
-
 def _is_there(catalog: Catalog, prior: Prior, entry: Entry, queries: PlannerQueries) -> bool:
     """Return whether an excluded resource exists, or is recorded as existing if it cannot be read now."""
     row, failure = queries.observation(entry)
@@ -72,6 +69,7 @@ def _is_there(catalog: Catalog, prior: Prior, entry: Entry, queries: PlannerQuer
 
 
 def _names(entries: Collection[Entry]) -> str:
+    """Return the references of entries as one text, of many only the first."""
     names = [str(entry.reference) for entry in entries]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
@@ -92,12 +90,10 @@ def check_untargeted_dependents(
     dependents = recorded_dependents(catalog, prior) if deleted else {}
     for index in sorted(deleted):
         if remaining := sorted(descendants([index], dependents) - set(selected)):
-            name, names = (
-                catalog.entries[index].reference,
-                [str(catalog.entries[dependent].reference) for dependent in remaining],
-            )
+            name = catalog.entries[index].reference
+            names = ", ".join(str(catalog.entries[dependent].reference) for dependent in remaining)
             msg = (
-                f"deleting {name} would leave {', '.join(names)} without what they need;"
+                f"deleting {name} would leave {names} without what they need;"
                 f" add them with --with-dependents, or leave out {name} too"
             )
             raise UsageError(msg)

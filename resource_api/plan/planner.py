@@ -11,7 +11,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import targets
-from resource_api.catalog.graph import reverse
+from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import exists
 from resource_api.model.provider_functions import ProviderFunctions
@@ -197,7 +197,7 @@ def plan(
     )
     read = (entry for entry in entries if not (entry.index in bulk.in_sync or entry.instance in catalog.missing))
     drift = find_drift(prior, queries.observation, read)
-    outputs, problems = planner.outputs()
+    outputs, problems = unknowns.outputs(catalog, planner.resolve)
     planned = ExecutionPlan(
         catalog,
         prior,
@@ -265,15 +265,7 @@ class _Planner:
         else:
             row, decision = decided
             record = self.prior.records.get(entry.index)
-            step = Step(
-                entry,
-                row,
-                entry.should,
-                decision=decision,
-                noop=self.options.noop,
-                context=self._context,
-                record=record,
-            )
+            step = self._make(entry, row, entry.should, decision, self.options.noop, record=record)
         if "refreshable" in entry.definition.features:
             step = self._with_refresh(step)
         self.steps[entry.index] = step
@@ -323,7 +315,7 @@ class _Planner:
             return self._step_without_provider(entry, should, unknown, noop=noop)
         failure, later = "", False
         if self.catalog.instances:
-            failure, later, _ = self.queries.readiness(entry.instance, self._resolve)
+            failure, later, _ = self.queries.readiness(entry.instance, self.resolve)
         if "imperative" in entry.definition.features and not failure:
             return self._imperative_step(entry, should, unknown, noop=noop)
         row, failure = (None, failure) if failure else self.queries.observation(entry)
@@ -430,7 +422,8 @@ class _Planner:
         return step._replace(refreshed_by=tuple(names)) if names else step
 
     @property
-    def _resolve(self) -> Callable[[ExpressionPath], Any]:
+    def resolve(self) -> Callable[[ExpressionPath], Any]:
+        """The function that returns the value of a path into a planned resource, ``UNKNOWN`` until it is known."""
         # Not stored: it refers to this planner, and the circle would keep the planner in memory.
         return self.catalog.scope.resolver(self._value_of, self._call)
 
@@ -439,7 +432,7 @@ class _Planner:
         values: dict[str, object] = {}
         for name, value in entry.pending.items():
             try:
-                value_now = self.catalog.scope.attribute_value(entry, name, value, self._resolve)
+                value_now = self.catalog.scope.attribute_value(entry, name, value, self.resolve)
             except ValueError as error:
                 return entry.should, (), str(error)
             values[name] = value_now
@@ -460,7 +453,7 @@ class _Planner:
         if functions.canonicalize is not None or functions.insync is not None:
             return ()
         values = ((name, entry.pending[name], row.get(name)) for name in unknown)
-        return [name for name, written, is_ in values if not expression.may_yield(written, self._resolve, is_)]
+        return [name for name, written, is_ in values if not expression.may_yield(written, self.resolve, is_)]
 
     def _value_of(self, path: ExpressionPath) -> Any:
         """Return the value of a path into a resource, as planned or as read. Raises ``ValueError`` if there is none."""
@@ -481,25 +474,17 @@ class _Planner:
         try:
             return unknowns.predicted_value(path, step)
         except ValueError:
-            if step.action is Action.SAME and exists(step.should) and self._follows_change(step.entry.index):
-                return UNKNOWN
+            index, noop = step.entry.index, self.options.noop
+            if step.action is Action.SAME and exists(step.should):
+                required = descendants([index], self.catalog.requires) - {index}
+                sources = (self.steps[source] for source in required if source in self.steps)
+                if any(would_change(source) and not source.is_noop(noop_run=noop) for source in sources):
+                    return UNKNOWN
             raise
-
-    def _follows_change(self, index: int) -> bool:
-        """Return whether an entry depends, at any distance, on a step that changes something."""
-        waiting, visited = [index], {index}
-        while waiting:
-            before = set(self.catalog.requires.get(waiting.pop(), ())) - visited
-            steps = [self.steps[required] for required in before if required in self.steps]
-            if any(would_change(step) and not step.is_noop(noop_run=self.options.noop) for step in steps):
-                return True
-            visited |= before
-            waiting += before
-        return False
 
     def _call(self, call: FunctionCall, inputs: Resource) -> Any:
         """Return the result of a function; ``UNKNOWN`` if it fails and an earlier step may help."""
-        failure, later, _ = self.queries.readiness(call.instance, self._resolve)
+        failure, later, _ = self.queries.readiness(call.instance, self.resolve)
         try:
             return UNKNOWN if later else self.queries.call(call, inputs)
         except ValueError as error:
@@ -514,10 +499,6 @@ class _Planner:
         indexes = self.catalog.requires.get(entry.index, ())
         sources = (self.steps[index] for index in indexes if index in self.steps)
         return any(source.noop and would_change(source) for source in sources)
-
-    def outputs(self) -> tuple[dict[str, Any], list[Problem]]:
-        """Return the manifest's outputs with ``UNKNOWN`` for values that are not known yet, and their problems."""
-        return unknowns.outputs(self.catalog, self._resolve)
 
 
 def would_change(step: Step) -> bool:
@@ -617,7 +598,8 @@ class InputCollector:
         """Return the replacement for the sake of another resource, and whether it is conditional."""
         indexes = (trigger.index for trigger in trigger_entries(self._catalog, entry))
         planned = (steps[index] for index in indexes if index in steps)
-        triggers = [step for step in planned if step.action in _TRIGGERING and self._is_carried_out(step)]
+        carried_out = (step for step in planned if not (step.decision.error or step.is_noop(noop_run=self._noop)))
+        triggers = [step for step in carried_out if step.action in _TRIGGERING]
         if triggers:
             step = min(triggers, key=_may_change_nothing)
             return Replacement(ReplacementReason.TRIGGERED, (str(step.reference),)), _may_change_nothing(step)
@@ -634,10 +616,6 @@ class InputCollector:
             return None, False
         conditional = not superseded and self._replaced[host.index].decision.conditional
         return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),)), conditional
-
-    def _is_carried_out(self, step: Step) -> bool:
-        """Return whether a step is carried out; in a noop run, whether a run without noop would do it."""
-        return not (step.decision.error or step.is_noop(noop_run=self._noop))
 
     def _lost_sources(self, entry: Entry) -> tuple[dict[str, str], set[str]]:
         """Return attribute → the source that is deleted, and the attributes for which that is not certain."""

@@ -71,19 +71,14 @@ def decide_replacement(
 
 def replace_predecessor(entry: Entry, predecessor: Record, replacement: Replacement | None) -> Decision:
     """Return the decision to replace the resource that had the same title, and other namevars."""
-    differences = _namevar_differences(entry, predecessor)
+    old, new = (entry.definition.named_row(name) for name in (predecessor.name, entry.name))
+    differences = tuple(Difference(name, old[name], new[name]) for name in new if old[name] != new[name])
     decision = _replace(differences, tuple(difference.attribute for difference in differences), replacement)
     if error := replacement_refusal(entry, predecessor):
         return decision._replace(error=error)
     if entry.meta.lifecycle.replace == "never":
         return decision._replace(error="would be replaced, and lifecycle.replace is never")
     return decision
-
-
-def _namevar_differences(entry: Entry, record: Record) -> tuple[Difference, ...]:
-    old, new = (name if isinstance(name, tuple) else (name,) for name in (record.name, entry.name))
-    pairs = zip(entry.definition.namevars, old, new, strict=True)
-    return tuple(Difference(name, before, after) for name, before, after in pairs if before != after)
 
 
 class _ReplacingAttributes(NamedTuple):
@@ -139,6 +134,7 @@ def _replacing_attributes(
 
 
 def _fixed(difference: Difference) -> str:
+    """Return the reason why a difference of an ``init_only`` attribute needs a replacement."""
     is_, should = show_attribute(difference.is_), show_attribute(difference.should)
     return f"'{difference.attribute}' can only be set at creation: it is {is_} and should be {should}"
 
@@ -464,15 +460,18 @@ def fail_with_lost_providers(
     pending = [instance for instance in catalog.instances.values() if instance.pending] if replaced else []
     lost = {}
     for instance in pending:
-        for step in _sources(instance, catalog, replaced):
+        for step in _replaced_sources(instance, catalog, replaced):
             compares = functions(instance.name).diff_config is not None
-            excepted = () if compares else _hosted(step, catalog, prior)
-            if resource := next(_created(instance, prior, excepted), ""):
-                lost[step.entry.index] = _error(instance, step, resource, compares=compares)
+            hosted = () if compares else _hosted(step, catalog, prior)
+            for record in prior.state.records.values():
+                created = record.instance == instance.name and record.owned and exists(record.is_)
+                if created and record.key not in hosted:
+                    lost[step.entry.index] = _out_of_reach(instance, step, record.reference, compares=compares)
+                    break
     return [fail(step, lost[step.entry.index]) if step.entry.index in lost else step for step in steps]
 
 
-def _sources(instance: ProviderInstance, catalog: Catalog, replaced: dict[int, Step]) -> Iterator[Step]:
+def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: dict[int, Step]) -> Iterator[Step]:
     """Yield the replacements that change a value of a configuration, as far as is known."""
     for path in catalog.scope.paths(dict(instance.pending)):
         entry = catalog.find(path.root) if isinstance(path.root, Reference) else None
@@ -492,14 +491,8 @@ def _hosted(source: Step, catalog: Catalog, prior: Prior) -> set[RecordKey]:
     }
 
 
-def _created(instance: ProviderInstance, prior: Prior, hosted: Collection[RecordKey]) -> Iterator[str]:
-    """Yield the resources created by an instance, apart from ``hosted`` ones."""
-    for key, record in prior.state.records.items():
-        if record.instance == instance.name and record.owned and exists(record.is_) and key not in hosted:
-            yield str(record.reference)
-
-
-def _error(instance: ProviderInstance, source: Step, resource: str, *, compares: bool) -> str:
+def _out_of_reach(instance: ProviderInstance, source: Step, resource: Reference, *, compares: bool) -> str:
+    """Return the error for replacing a source of a provider's configuration, with which ``resource`` was made."""
     name = split_instance(instance.name)[1] or instance.name
     hosted = f"; if it is gone with that, declare 'lifecycle: {{deleted_with: \"{source.reference}\"}}' there"
     return (

@@ -50,6 +50,7 @@ def predicted_value(path: ExpressionPath, step: Step) -> Any:
 
 
 def _declared_value(path: ExpressionPath, definition: TypeDefinition, should: Resource) -> Any:
+    """Return the declared value that a path leads to, secret where the type says so."""
     attribute = path.keys[0]
     return referred_value(definition, attribute, expression.follow_keys(should[attribute], path, path.keys[1:]))
 
@@ -106,10 +107,6 @@ def output_changes(recorded: Resource, outputs: Resource, salt: bytes) -> Sequen
     changes = []
     for name, value in outputs.items():
         before = recorded.get(name, _NONE)
-        if is_unknown(value) or not _is_recorded(before, value, salt):
+        if is_unknown(value) or before is _NONE or not same_value(before, seal_secrets(value, salt)):
             changes.append(Difference(name, None if before is _NONE else before, value))
     return [*changes, *(Difference(name, value, None) for name, value in recorded.items() if name not in outputs)]
-
-
-def _is_recorded(before: object, value: object, salt: bytes) -> bool:
-    return before is not _NONE and same_value(before, seal_secrets(value, salt))

@@ -42,10 +42,6 @@ class FormerNames:
         """Return the former names of a resource, its own before those by its components; usually none."""
         return list(self._all(entry)) if self._any or entry.meta.lifecycle.aliases else ()
 
-    def of_name(self, name: Reference) -> Sequence[Reference]:
-        """Return the former names of a name by ``moved``."""
-        return list(self._sources(name))
-
     def of_components(self) -> dict[str, str]:
         """Return former → present name of components, without former names that another component has now."""
         if not self._any:
@@ -53,19 +49,28 @@ class FormerNames:
         pairs = ((former, group) for group in self._components.values() for former in self._of_group(group))
         return {str(former): str(group.reference) for former, group in pairs if former not in self._components}
 
+    def by_moves(self, name: Reference) -> Iterator[Reference]:
+        """Yield the former names of a name by ``moved``, the latest first: a chain is followed back."""
+        passed = {name}
+        while (source := self._moved.get(name)) is not None and source not in passed:
+            passed.add(source)
+            yield source
+            name = source
+
     def _of_group(self, group: ComponentInstance) -> Sequence[Reference]:
+        """Return the former names of a component, computed once."""
         if group not in self._of_groups:
             self._of_groups[group] = list(self._all(group))
         return self._of_groups[group]
 
     def _all(self, subject: Entry | ComponentInstance) -> Iterator[Reference]:
         """Yield the former names of a resource or component: by ``moved``, its aliases, and those of its component."""
-        yield from self._sources(subject.reference)
+        yield from self.by_moves(subject.reference)
         aliases = subject.meta.lifecycle.aliases
         for text in aliases:
             alias = parse_alias(text, subject.parent, subject.type)
             yield alias
-            yield from self._sources(alias)
+            yield from self.by_moves(alias)
         if not subject.parent or not self._any:
             return
         parent = self._components[parse(subject.parent)]
@@ -77,14 +82,6 @@ class FormerNames:
             for title in titles:
                 yield child_reference(str(former), subject.type, title)
 
-    def _sources(self, name: Reference) -> Iterator[Reference]:
-        """Follow ``moved`` back from a name, through a chain too."""
-        passed = {name}
-        while (source := self._moved.get(name)) is not None and source not in passed:
-            passed.add(source)
-            yield source
-            name = source
-
 
 def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Commit]:
     """Return the state after the moves to omitted declarations, and the commit of these moves (contract §10.6).
@@ -94,7 +91,7 @@ def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Co
     former, whole = FormerNames(catalog), dict[str, str]()
     for move in catalog.manifest.moved:
         if catalog.left_out.find(move.target) is not None and catalog.find(move.target) is None:
-            whole |= {str(name): str(move.target) for name in former.of_name(move.target)}
+            whole |= {str(name): str(move.target) for name in former.by_moves(move.target)}
     declared, renames = {entry.key for entry in catalog.entries}, Renames(whole)
     changed = {}
     for key, record in state.records.items():

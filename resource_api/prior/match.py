@@ -68,7 +68,8 @@ def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
     by_reference = {str(orphans[index].reference): index for index in undeclared}
     dependents: dict[int, list[int]] = {}
     for index, record in {**prior.records, **orphans}.items():
-        if _may_exist(record):
+        # An imperative resource cannot be read back: it may exist if it ever ran.
+        if record.status != "pending" and (exists(record.is_) or record.last_run):
             for name in by_reference.keys() & {*record.requires, record.lifecycle.deleted_with}:
                 if by_reference[name] != index:
                     dependents.setdefault(by_reference[name], []).append(index)
@@ -88,11 +89,6 @@ def leftovers(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
         if successor in by_reference:
             remaining.setdefault(by_reference[successor], []).append(index)
     return remaining
-
-
-def _may_exist(record: Record) -> bool:
-    """Return whether a recorded resource exists, as far as is recorded; an imperative one cannot be read back."""
-    return record.status != "pending" and (exists(record.is_) or bool(record.last_run))
 
 
 def match(
@@ -230,6 +226,7 @@ def _reject_former_names(
 
 
 def _replaceable(entry: Entry) -> bool:
+    """Return whether the manifest allows to replace a resource."""
     return entry.meta.lifecycle.replace in {"delete_first", "create_first"}
 
 

@@ -237,6 +237,7 @@ class _Matcher:
         self._resources = resources
 
     def _write(self, record: Record) -> None:
+        """Use the record of an instance from now on, and commit it."""
         self.recorded[record.name] = record
         self._put[record.key] = record
 

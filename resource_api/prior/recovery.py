@@ -32,9 +32,9 @@ def upgrade(record: Record, functions: ProviderFunctions) -> Record:
     if version == current or functions.upgrade is None:
         return record
     return record._replace(
-        inputs=_values(record.inputs, version, functions),
-        should=_values(record.should, version, functions),
-        is_=None if record.is_ is None else _values(record.is_, version, functions),
+        inputs=_upgraded_values(record.inputs, version, functions),
+        should=_upgraded_values(record.should, version, functions),
+        is_=None if record.is_ is None else _upgraded_values(record.is_, version, functions),
     )
 
 
@@ -91,6 +91,10 @@ def rename_intents(
 
 
 def _renamed(record: Record, functions: Callable[[str], ProviderFunctions]) -> Record:
+    """Return a record under the name that the present namevars of its type give it: recorded values, or defaults.
+
+    The name stays if it has a part for each of them, and where a value or the type is missing.
+    """
     definition = _definition(record.instance, functions)
     if definition is None or _has_namevars(record.name, definition):
         return record
@@ -112,8 +116,8 @@ def _has_namevars(name: Name, definition: TypeDefinition) -> bool:
     return (len(name) if isinstance(name, tuple) else 1) == len(definition.namevars)
 
 
-def _values(values: Mapping[str, object], version: int, functions: ProviderFunctions) -> Values:
-    """Return values upgraded from an older version of their type. Raises ``ValueError`` for a wrong answer."""
+def _upgraded_values(values: Mapping[str, object], version: int, functions: ProviderFunctions) -> Values:
+    """Return values of an older version of their type, upgraded. Raises ``ValueError`` for a wrong answer."""
     assert functions.upgrade is not None
     try:
         answer = functions.upgrade(version, values)
@@ -149,7 +153,11 @@ def recover(
     declared = {(entry.instance, entry.reference): entry.name for entry in catalog.entries}
     state, former = rename_intents(state, declared, functions)
     recovery = _recovery(catalog, state, former)
-    return state if recovery.empty else _recovered(state, recovery), recovery
+    if recovery.empty:
+        return state, recovery
+    records = {**state.records, **{record.key: record for record in recovery.put}}
+    owed = {key: list(dict.fromkeys((*state.owed.get(key, ()), *names))) for key, names in recovery.owed.items()}
+    return state._replace(records=records, owed={**state.owed, **owed}), recovery
 
 
 def join(renaming: Commit, recovery: Commit) -> Commit:
@@ -192,19 +200,12 @@ def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, Re
                 should={},
                 is_=None,
                 owned=True,
+                lifecycle=RecordedLifecycle(protect=intent.protect),
                 provider=intent.provider,
+                parent=intent.parent,
+                changed_at=intent.changed_at,
             )
-            record = record._replace(changed_at=intent.changed_at)
-            record = record._replace(lifecycle=RecordedLifecycle(protect=intent.protect), parent=intent.parent)
         elif record.status != "pending":
             continue
         put.append(record._replace(status="unconfirmed"))
     return Commit(put, resolved=[*undeclared, *former.values()], owed=owed)
-
-
-def _recovered(state: StackState, recovery: Commit) -> StackState:
-    """Return the state with the recovery written."""
-    owed = {key: list(dict.fromkeys((*state.owed.get(key, ()), *names))) for key, names in recovery.owed.items()}
-    return state._replace(
-        records={**state.records, **{record.key: record for record in recovery.put}}, owed={**state.owed, **owed}
-    )
