@@ -15,7 +15,6 @@ from resource_api.model.step import ADOPTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from resource_api.model.change import Difference
     from resource_api.model.report import Event, StepReport
@@ -48,10 +47,6 @@ class Events:
         self._reasons: Counter[tuple[str, str]] = Counter()
         #: Whether it is logged when a step begins and ends.
         self.shows_steps = log.shows_step_lines
-
-    def buffered_log(self) -> AbstractContextManager[None]:
-        """Show the lines of a ``with`` block together, see ``Log.buffered``."""
-        return self._log.buffered()
 
     def send(self, event: Event) -> None:
         """Send an event to the listener."""
@@ -126,7 +121,10 @@ class Events:
             text = f"completed: {'; '.join(run.decision.reasons)}{end}"
             self.log(level, run, text, **end_fields(run, status))
         elif action not in _VERBS and self._log.enabled(level, step.definition.name):
-            for difference in unlogged_differences(run):
+            logged = {difference.attribute for difference in run.result.attributes}
+            for difference in run.decision.differences:
+                if difference.attribute in logged:
+                    continue
                 text = describe_difference(step.definition, difference) + end
                 fields = difference_fields(step.definition, difference)
                 large = large_change(step.definition, difference)
@@ -157,9 +155,3 @@ def end_fields(run: OperationRun, status: str) -> Mapping[str, Any]:
 def first_half(run: OperationRun) -> bool:
     """Whether an operation of a replacement is the first of its two; the second reports the end."""
     return run.removal != run.step.create_first
-
-
-def unlogged_differences(run: OperationRun) -> Sequence[Difference]:
-    """Return the differences of an operation that its provider did not log."""
-    logged = {difference.attribute for difference in run.result.attributes}
-    return [difference for difference in run.decision.differences if difference.attribute not in logged]

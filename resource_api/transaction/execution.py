@@ -45,16 +45,8 @@ class Execution:
         is_shown: bool,
     ) -> None:
         """Prepare the stages; ``is_shown``: errors of the plan are not logged, because they have been shown already."""
-        refreshes = Refreshes(plan, results.changed)
-        self._transaction = TransactionContext(
-            plan,
-            snapshot,
-            results,
-            refreshes=refreshes,
-            events=events,
-            recorder=recorder,
-            positions=StepPositions(plan),
-        )
+        refreshes, positions = Refreshes(plan, results.changed), StepPositions(plan)
+        self._transaction = TransactionContext(plan, snapshot, results, refreshes, events, recorder, positions)
         self._plan = plan
         self._results = results
         self._is_shown = is_shown
@@ -66,13 +58,10 @@ class Execution:
     def run(self) -> None:
         """Carry out every operation. An interrupt is kept in ``stopped``, not raised."""
         if self._plan.options.parallel > 1:
-            self._run_in_parallel()
+            parallel.ParallelRun(self._transaction, begin=self._begin, carry_out=self._carry_out).run()
         else:
             for operations in in_order(self._plan):
                 self._carry_out(self._begin(operations))
-
-    def _run_in_parallel(self) -> None:
-        parallel.ParallelRun(self._transaction, begin=self._begin, carry_out=self._carry_out).run()
 
     # One segment
 

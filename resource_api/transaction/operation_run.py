@@ -204,7 +204,10 @@ class OperationRun:
         A provider that plans gets those too, with their present values, as in its plan.
         """
         if self.removal:
-            return {**self._identity(), "ensure": "absent"}
+            definition = self.step.definition
+            # The deletion may need the parameters.
+            parameters = {key: self.should[key] for key in definition.names_of_kind("parameter") if key in self.should}
+            return {**parameters, **definition.named_row(self.name), "ensure": "absent"}
         ignored = self.step.entry.meta.lifecycle.ignore_changes
         if not ignored or self.decision.action in CREATING or "plan" in self.definition.features:
             return self.should
@@ -214,12 +217,6 @@ class OperationRun:
     def asks_side_effects(self) -> bool:
         """Whether the provider is asked for its side effects."""
         return "side_effects" in self.definition.features and self.definition.asks_side_effects(*self.change())
-
-    def _identity(self) -> dict[str, Any]:
-        """Return the namevars of the removed resource, and the parameters that its deletion may need."""
-        definition = self.step.definition
-        parameters = {key: self.should[key] for key in definition.names_of_kind("parameter") if key in self.should}
-        return {**parameters, **definition.named_row(self.name)}
 
     def change(self) -> Change:
         """Return the change that ``set`` gets for the present decision; ``Changes`` protects it from the provider."""

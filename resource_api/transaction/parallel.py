@@ -147,7 +147,12 @@ class Schedule:
 
     def take(self) -> list[Operation]:
         """Return the first segment of the plan that may begin now, or an empty list."""
-        free = [(ready[0], instance) for instance, ready in self._ready.items() if self._may_begin(instance, ready[0])]
+        operations = self._plan.operations
+        free = [
+            (ready[0], instance)
+            for instance, ready in self._ready.items()
+            if not self._begun.get(instance) or "parallel" in operations[ready[0]].step.definition.features
+        ]
         if not free:
             return []
         _, instance = min(free)
@@ -155,9 +160,6 @@ class Schedule:
         self._begun[instance] = self._begun.get(instance, 0) + len(segment)
         self.running.update(operation.number for operation in segment)
         return segment
-
-    def _may_begin(self, instance: str, number: int) -> bool:
-        return not self._begun.get(instance) or "parallel" in self._plan.operations[number].step.definition.features
 
     def end(self, operations: Iterable[Operation]) -> None:
         """Record that operations have ended, successfully or not."""
@@ -181,9 +183,10 @@ class Schedule:
         """Make an operation ready if it waits for nothing."""
         if self._waits_for[number] or number in self.running or number in self.ended:
             return
+        step = self._plan.operations[number].step
         if not self._may_follow(number):
             self._late.append(number)
-        elif self._is_deferred(number) and not self._all_before_ended(number):
+        elif step.deferred and not step.handles_failure and not self._all_before_ended(number):
             heappush(self._deferred, number)
         else:
             self._make_ready(number)
@@ -191,10 +194,6 @@ class Schedule:
     def _may_follow(self, number: int) -> bool:
         """Return whether all operations before the stage of an operation have ended."""
         return not any(pending for begin, pending in zip(self._begins, self._not_ended, strict=True) if number >= begin)
-
-    def _is_deferred(self, number: int) -> bool:
-        step = self._plan.operations[number].step
-        return bool(step.deferred) and not step.handles_failure
 
     def _make_ready(self, number: int) -> None:
         heappush(self._ready.setdefault(self._plan.operations[number].definition.instance, []), number)

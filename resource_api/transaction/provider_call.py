@@ -190,7 +190,7 @@ class ProviderCaller:
             self._calls.append(
                 ProviderCall(instance, method, operations, started=running.started, seconds=seconds, thread=get_ident())
             )
-            _note_reports(running.runs, context)
+            _store_reports(running.runs, context)
         return None
 
 
@@ -223,7 +223,8 @@ def _hidden(run: OperationRun, write_only: Collection[str]) -> list[str]:
     return [difference.attribute for difference in run.decision.differences if difference.attribute in write_only]
 
 
-def _note_reports(runs: Sequence[OperationRun], context: Context) -> None:
+def _store_reports(runs: Sequence[OperationRun], context: Context) -> None:
+    """Give each operation the result that the provider reported for its resource in this call."""
     for run in runs if context.outcomes else ():
         if outcome := context.outcomes.get(run.name):
             error = outcome.reason if outcome.status == "failed" else ""

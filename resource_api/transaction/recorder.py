@@ -142,22 +142,22 @@ class Recorder:
         if self._store is None or not ended:
             return
         unchanged = self._next_unchanged(results)
-        put = self._to_replace(ended, results) + self._records.differing(unchanged)
+        put = self._tainted_dependents(ended, results) + self._records.differing(unchanged)
         drop = self._vanished(unchanged)
         ended = [run for run in ended if not run.result.read_error]
         plain = are_plain(ended)
         for run in ended:
             if run.removal or run.action in _REMOVING:
-                if pending := self._pending(run):
+                if pending := self._pending_creation(run):
                     put.append(pending)
                 elif not exists(run.is_) or run.action is Action.FORGET or run.retained:
                     drop.append(run.key)
             elif (record := self._records.record(run, plain=plain)) is not None:
                 put.append(record)
                 if self._plan.prior.predecessors:
-                    put += self._replaced(run)
+                    put += self._predecessor_to_delete(run)
                     drop += self._removed_predecessor(run, record)
-        resolved = [*self._resolved(unchanged), *(run.key for run in ended)]
+        resolved = [*self._resolved_intents(unchanged), *(run.key for run in ended)]
         dropped = set(drop)
         put = [record for record in put if record.key not in dropped] if dropped else put
         drop = [key for key in drop if key in self._plan.prior.state.records]
@@ -168,7 +168,7 @@ class Recorder:
         start, self._compared_count = self._compared_count, len(results.unchanged_runs)
         return results.unchanged_runs[start:]
 
-    def _to_replace(self, ended: Iterable[OperationRun], results: Results) -> list[Record]:
+    def _tainted_dependents(self, ended: Iterable[OperationRun], results: Results) -> list[Record]:
         """Return tainted records of resources that the changes replace, and that are not replaced yet.
 
         If this run ends before it reaches them, a later one replaces them.
@@ -182,7 +182,7 @@ class Recorder:
         remaining = [e.index for e in entries if not (results.succeeded(e.index) or results.has_changed(e.index))]
         return [records[index]._replace(status="tainted") for index in remaining]
 
-    def _pending(self, run: OperationRun) -> Record | None:
+    def _pending_creation(self, run: OperationRun) -> Record | None:
         """Return the record of a resource that was removed for its replacement, until that is created, or None."""
         if run.action is not Action.REPLACE or run.step.create_first or run.retained or exists(run.is_):
             return None
@@ -195,7 +195,7 @@ class Recorder:
         first = old is not None and run.action is Action.REPLACE and not run.step.create_first
         return [old.key] if old is not None and first and exists(record.is_) else []
 
-    def _replaced(self, run: OperationRun) -> list[Record]:
+    def _predecessor_to_delete(self, run: OperationRun) -> list[Record]:
         """Return the record of a replaced resource that still exists, for its deletion."""
         old = self._plan.prior.predecessors.get(run.step.entry.index)
         if old is None or not run.step.create_first or run.status is Status.FAILED:
@@ -231,7 +231,7 @@ class Recorder:
         commit = Commit(
             self._records.differing(unchanged),
             [*plan.prior.moved_keys, *self._vanished(unchanged)],
-            self._resolved(unchanged),
+            self._resolved_intents(unchanged),
             outputs=sealed if new_outputs else None,
         )
         if plan.prior.undeclared or plan.prior.orphans or not plan.complete:
@@ -248,6 +248,7 @@ class Recorder:
         return len(changes)
 
     def _output_changes(self, outputs: Mapping[str, object] | None) -> Sequence[Difference]:
+        """Return the differences between the recorded outputs and these; None keeps the recorded ones."""
         state = self._plan.prior.state
         if outputs is None or not (outputs or state.outputs):
             return ()
@@ -270,6 +271,7 @@ class Recorder:
         return [new for old, new in zip(undeclared, renamed, strict=True) if new != old]
 
     def _commit(self, commit: Commit) -> None:
+        """Write a commit, unless it is empty or nothing is to be written, and keep the state after it."""
         if self._store is not None and (commit.resolved or not commit.empty):
             self._state = self._store.commit(self._name, commit)
 
@@ -282,6 +284,6 @@ class Recorder:
             and not (run.removal or run.step.noop or exists(run.is_) or exists(run.should))
         ]
 
-    def _resolved(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
+    def _resolved_intents(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
         """Return the keys of resources that were in doubt and proved to be in sync."""
         return [run.step.entry.key for run in runs if run.step.entry.key in self._intents] if self._intents else []

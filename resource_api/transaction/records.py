@@ -142,9 +142,9 @@ class Records:
 
     def differing(self, runs: Iterable[OperationRun]) -> list[Record]:
         """Return the records of unchanged resources that differ from state."""
-        return [record for run in runs if (record := self._differing(run)) is not None]
+        return [record for run in runs if (record := self._record_if_different(run)) is not None]
 
-    def _differing(self, run: OperationRun) -> Record | None:
+    def _record_if_different(self, run: OperationRun) -> Record | None:
         """Return the record of an operation's resource if it must be written, otherwise None.
 
         Nothing is written for a step without effect, for a resource that is not ours, and where read-only values alone
@@ -229,6 +229,7 @@ def _holds_more_secrets(record: Record, before: Record) -> bool:
 
 
 def _only(resource: Mapping[str, object] | None, attributes: Sequence[str]) -> dict[str, Any] | None:
+    """Return the values of some attributes of a resource; None for a missing one, as for a missing resource."""
     return None if resource is None else {name: resource.get(name) for name in attributes}
 
 

@@ -66,7 +66,7 @@ class Reevaluation:
         #: Entry's index → the operation that creates or changes it, once that has begun.
         self._runs: dict[int, OperationRun] = {}
         #: Entry's index → the decision about a conditional replacement, while operations are decided.
-        self._decisions_now: dict[int, Decision] = {}
+        self._present_decisions: dict[int, Decision] = {}
         self.resolve = plan.catalog.scope.resolver(self._of_resource, self._invoke)
 
     def add(self, run: OperationRun) -> None:
@@ -83,7 +83,7 @@ class Reevaluation:
         if runs[0].step.entry.index in self._plan.prior.purges:
             self._list_again(runs)
             return
-        self._decisions_now.clear()
+        self._present_decisions.clear()
         if not self._configure(runs):
             return
         runs = self._fill_in_unknowns(runs)
@@ -136,8 +136,14 @@ class Reevaluation:
             run.is_ = row
             sources = run.step.entry.sources.values() if run.step.entry.pending and not run.removal else ()
             refers = any(source.index in indexes for entries in sources for source in entries)
-            if not refers or self._take_known_values(run):
-                self._redecide(run)
+            if refers and not self._take_known_values(run):
+                return
+            if run.step.noop and run.step.decision.conditional:
+                return  # shown as planned, because the operation that would decide it is not done
+            if run.removal:
+                self._decide_removal(run)
+            else:
+                self._decide_one(run)
 
     def _still_in_sync(self, runs: Sequence[OperationRun]) -> Collection[int]:
         """Return the numbers of operations of one type that were and certainly are in sync, compared all at once.
@@ -217,10 +223,10 @@ class Reevaluation:
             return run.should, functions.missing
         should, problem = self._known_values(run.step, run.should)
         if not problem and (name := run.definition.name_of(should)) != run.name:
-            problem = self._name(run, name)
+            problem = self._rename(run, name)
         return should, problem
 
-    def _name(self, run: OperationRun, name: Name) -> str:
+    def _rename(self, run: OperationRun, name: Name) -> str:
         """Give a resource its canonical name, which is known only now; return the problem with it, or an empty text."""
         key = run.definition.instance, name
         entries = [step.entry for step in self._plan.steps] + [run.step.entry for run in self._runs.values()]
@@ -281,16 +287,6 @@ class Reevaluation:
 
     # Deciding again
 
-    def _redecide(self, run: OperationRun) -> None:
-        """Decide an operation from the row that was read now."""
-        step = run.step
-        if step.noop and step.decision.conditional:
-            return  # shown as planned, because the operation that would decide it is not done
-        if not run.removal:
-            self._decide_one(run)
-        else:
-            self._decide_removal(run)
-
     def _unreadable(self, run: OperationRun, failure: str) -> None:
         """Fail an operation whose resource cannot be read; a deferred noop one is shown as planned instead."""
         if not (run.step.noop and run.step.deferred):
@@ -341,7 +337,7 @@ class Reevaluation:
         """
         step, index = removal.step, removal.step.entry.index
         if step.decision.conditional or self._trigger_unchanged(step):
-            decision = self._decision_now(step)
+            decision = self._present_decision(step)
             if decision.action is not Action.REPLACE and not decision.error:
                 self._results.unchanged(removal)
                 return
@@ -360,17 +356,19 @@ class Reevaluation:
             step = self._step(member)
             if self._results.has_changed(member):
                 continue  # removed already
-            decision = self._decision_now(step)
+            decision = self._present_decision(step)
             if decision.error or (step.decision.forbidden and decision.action is Action.REPLACE):
                 return str(step.reference)
         return ""
 
     @cached_property
     def _groups(self) -> Mapping[int, Mapping[int, Collection[int]]]:
+        """Entry's index → its group of conditional replacements: members and their sources, see the function."""
         return conditional_groups(self._plan.steps)
 
     @cached_property
     def _requirements(self) -> Mapping[int, Sequence[int]]:
+        """Entry's index → the conditional replacements that it requires, directly or not."""
         if not self._groups:
             return {}
         return conditional_requirements(self._groups, reverse(self._plan.catalog.requires))
@@ -379,15 +377,15 @@ class Reevaluation:
         """Return the step of an entry that has operations."""
         return self._plan.operations[self._results.operations_of[index][0]].step
 
-    def _decision_now(self, step: Step) -> Decision:
-        """Decide about a conditional replacement before any of its group is removed."""
+    def _present_decision(self, step: Step) -> Decision:
+        """Return the decision about a conditional replacement by the present values, the same for its whole group."""
         index = step.entry.index
-        if index not in self._decisions_now:
-            self._decisions_now[index] = self._decide_now(step)
-        return self._decisions_now[index]
+        if index not in self._present_decisions:
+            self._present_decisions[index] = self._decide_by_present_values(step)
+        return self._present_decisions[index]
 
-    def _decide_now(self, step: Step) -> Decision:
-        """Decide a step again with the values that its sources have now."""
+    def _decide_by_present_values(self, step: Step) -> Decision:
+        """Return a step's decision by the present values of its sources; those of a resource that is gone are lost."""
         entry = step.entry
         sources = [(name, source) for name, entries in entry.sources.items() for source in entries]
         lost = {name: str(source.reference) for name, source in sources if self._is_lost(source.index)}
@@ -419,7 +417,7 @@ class Reevaluation:
             return True
         if index in self._runs and self._runs[index].finished:
             return False
-        return not step.decision.conditional or self._decision_now(step).action is Action.REPLACE
+        return not step.decision.conditional or self._present_decision(step).action is Action.REPLACE
 
     def late_removal(self, run: OperationRun) -> Operation | None:
         """Return the removal of a resource whose replacement became certain only at its turn, or None.
@@ -490,6 +488,7 @@ class Reevaluation:
 
     @cached_property
     def _may_change(self) -> Mapping[int, int]:
+        """Index of an entry in sync that an earlier step may put out of sync → the index of that step's entry."""
         return self._plan.may_change()
 
     def _ask_due(self, run: OperationRun) -> None:

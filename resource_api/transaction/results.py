@@ -61,6 +61,7 @@ def _with_reported(run: OperationRun, changes: Sequence[Difference]) -> Sequence
 
 
 def _concealed(run: OperationRun, reported: Difference) -> Difference:
+    """Return a difference that the provider reported, with the values hidden that are secret as declared."""
     declared = run.should.get(reported.attribute)
     is_, should = conceal_like(reported.is_, declared), conceal_like(reported.should, declared)
     return conceal_difference(run.definition, reported._replace(is_=is_, should=should))
@@ -90,6 +91,7 @@ class Results:
         self.refreshed_runs: list[OperationRun] = []
         #: Whether the plan had nothing to do; operations were not visited then.
         self.nothing_to_do = False
+        #: Operations whose call ``affected`` has not followed yet, and those that a call may have affected.
         self._called_unseen: list[int] = []
         self._affected: set[int] = set()
         #: Entry's index → the status that was reported first for it.
@@ -181,7 +183,7 @@ class Results:
         """End an operation that is not carried out; ``cause`` is the reference of the failure, or an empty text."""
         self._end(run, Status.SKIPPED)
         if reason == HALTED:
-            cause = cause or self._skipping.first_failure(run)
+            cause = cause or next(iter(self.failures.values()), str(run.step.reference))
         self._skipping.add(run, cause)
         if run.step.entry.index not in self._reported:
             self._events.log_reason("warning", run, reason, status="skipped")
@@ -235,6 +237,7 @@ class Results:
         return Summary(**totals, noop=self._plan.options.noop)
 
     def _count_unchanged(self) -> int:
+        """Return the count of steps that had nothing to do; one whose other operation is reported is none."""
         if self.nothing_to_do:
             return len(self._plan.steps) + self._plan.cached_unchanged
         unreported = {run.step.entry.index for run in self.unchanged_runs} - self._reported.keys()
@@ -260,6 +263,7 @@ class Skipping:
         self._plan = plan
         self._blocked = blocked
         self._failures = failures
+        #: Entry's index → the stage of an orphan that is left alone if anything before it fails.
         self._late = plan.late
         #: The references of the failures of what is declared, in their order.
         self._declared_failures: dict[str, None] = {}
@@ -269,10 +273,6 @@ class Skipping:
         self._failures[run.number] = cause
         if run.step.entry.index not in self._plan.prior.orphans:
             self._declared_failures[cause] = None
-
-    def first_failure(self, run: OperationRun) -> str:
-        """Return the reference of the failure that halted the run."""
-        return next(iter(self._failures.values()), str(run.step.reference))
 
     def reason(self, run: OperationRun, operations_of: Mapping[int, Sequence[int]]) -> tuple[str, str] | None:
         """Return the reason for which an operation is blocked and the reference of its cause, or None.

@@ -107,7 +107,7 @@ class Retry:
 
     def repeat(self, runs: Sequence[OperationRun]) -> None:
         """Repeat the failed changes of operations with ``retry``, which were read after their calls."""
-        self._note_failures(runs)
+        self._schedule_failed(runs)
         self._call_due(self._repeat)
 
     def repeat_refresh(self, runs: Sequence[OperationRun]) -> None:
@@ -117,7 +117,7 @@ class Retry:
                 self._schedule(run, f"refresh failed: {run.result.error or 'failed'}")
         self._call_due(self._repeat_refresh)
 
-    def _note_failures(self, runs: Iterable[OperationRun]) -> None:
+    def _schedule_failed(self, runs: Iterable[OperationRun]) -> None:
         """Schedule the next call of each operation whose last call failed."""
         for run in runs:
             if run.tries and run.tries_left > 0 and (problem := self._problem(run)):
@@ -144,6 +144,7 @@ class Retry:
         return not_converged(run, differences)
 
     def _schedule(self, run: OperationRun, problem: str) -> None:
+        """Note the time of an operation's next call, after the declared delay, and log the problem of the last."""
         policy = run.step.entry.meta.retry
         assert policy is not None
         self._due[run] = time.monotonic() + policy.delay
@@ -159,6 +160,7 @@ class Retry:
         self._due.clear()
 
     def _is_halted(self, runs: Sequence[OperationRun]) -> bool:
+        """Return whether no further call begins for these operations: interrupted, stopping, or ``--fail-fast``."""
         context = self._transaction
         return bool(context.halted(runs) or context.run.stopping or self._prerequisites.halted())
 
@@ -182,9 +184,9 @@ class Retry:
         else:
             run.result = NO_RESULT
         if (freed := self._prerequisites.freed()) and not self._is_halted(freed):
-            self._begin(freed)
+            self._call_freed(freed)
 
-    def _begin(self, runs: Sequence[OperationRun]) -> None:
+    def _call_freed(self, runs: Sequence[OperationRun]) -> None:
         """Make the first call for operations whose prerequisite has succeeded at last."""
         changes = {run.name: self._change_from_now(run) for run in runs}
         error = self._caller.set(runs, changes, self._prerequisites.left_out, noop=False)
@@ -194,9 +196,10 @@ class Retry:
         self._read_results(runs)
 
     def _read_results(self, runs: Sequence[OperationRun]) -> None:
+        """Read resources after a call, and schedule the next call of those that failed and may be repeated."""
         self._verification.read(runs)
         self._verification.settle(runs, self._caller.begun)
-        self._note_failures(runs)
+        self._schedule_failed(runs)
 
     def _repeat_refresh(self, run: OperationRun) -> None:
         """Refresh once more, and schedule the next try if that fails too."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.action import Action
@@ -18,7 +18,7 @@ from resource_api.transaction.operation_run import RetriedRun
 from resource_api.transaction.provider_call import CallStopped, Prerequisites, ProviderCaller
 from resource_api.transaction.results import HALTED, INTERRUPTED
 from resource_api.transaction.retry import Retry, set_error
-from resource_api.transaction.side_effects import allowed_changes
+from resource_api.transaction.side_effects import SideEffectCheck
 from resource_api.transaction.verify import Verification, describe_tolerated, not_converged
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class SegmentRun:
         self._runs = runs
         self._results = transaction.results
         self._events = transaction.events
-        check = partial(allowed_changes, transaction) if "side_effects" in self._definition.features else None
+        check = SideEffectCheck(transaction).allowed if "side_effects" in self._definition.features else None
         providers, calls = transaction.snapshot.providers, transaction.results.calls
         self._caller = ProviderCaller(self._definition, providers, transaction.positions, calls, check)
         failures, options = transaction.results.failures, transaction.plan.options
@@ -56,14 +56,14 @@ class SegmentRun:
         if acting := [run for run in self._runs if run.acts]:
             self._act(acting)
         refreshable = "refreshable" in self._definition.features
-        remaining = [run for run in self._runs if (refreshable or not run.finished) and not self._is_blocked(run)]
+        remaining = [run for run in self._runs if (refreshable or not run.finished) and not self._skip_if_blocked(run)]
         if noop := [run for run in remaining if run.step.noop]:
             self._call_noop_handler(noop)
             self._report_noop(noop)
         self._refresh([run for run in remaining if not run.step.noop])
 
-    def _is_blocked(self, run: OperationRun) -> bool:
-        """Return whether an operation failed or was skipped; one that waits for such an operation is skipped now."""
+    def _skip_if_blocked(self, run: OperationRun) -> bool:
+        """Skip an operation that waits for a failed one; return whether it failed or was skipped, now or before."""
         return run.number in self._results.failures or (not run.finished and self._results.skip_if_blocked(run))
 
     def _act(self, runs: Sequence[OperationRun]) -> None:
@@ -150,7 +150,7 @@ class SegmentRun:
 
     def _report_noop(self, runs: Sequence[OperationRun]) -> None:
         """Report the planned action of each operation that has not failed."""
-        with self._events.buffered_log():
+        with self._transaction.run.log.buffered():
             for run in runs:
                 if run.finished:
                     continue
@@ -193,11 +193,11 @@ class SegmentRun:
             # Outside of the buffered log: a provider that compares may wait for another thread that logs.
             self._verification.compare(run for run in runs if run.started and not run.finished)
             confirmed = {run.name for run in runs if run.result.reported and self._is_confirmed(run)}
-            with self._events.buffered_log():
+            with self._transaction.run.log.buffered():
                 self._caller.log_held(confirmed)
                 for run in runs:
                     if not run.acts:
-                        self._is_blocked(run)
+                        self._skip_if_blocked(run)
                     elif not run.finished:
                         self._end_called(run)
 
@@ -307,6 +307,7 @@ class SegmentRun:
             self._transaction.recorder.refreshed([run for run in notified if self._end_refreshed(run)])
 
     def _set_refresh_errors(self, runs: Sequence[OperationRun], error: Exception | None) -> None:
+        """Set the exception of ``refresh``, if any, as the error of each operation without a reported status."""
         for run in runs:
             if error is not None and run.result.reported is None:
                 set_error(run, error)

@@ -126,6 +126,7 @@ def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) ->
 
 
 def _name(operation: Operation) -> Any:
+    """Return the name of the resource that an operation changes: of a replacement's removal, the former one."""
     step = operation.step
     return step.old_name if operation.removal else step.entry.name
 
@@ -140,5 +141,6 @@ def _is_plain(operation: Operation) -> bool:
 
 
 def _needs_own_call(operation: Operation) -> bool:
+    """Return whether no other operation may share its call: imperative types take one, a time limit is for one."""
     entry = operation.step.entry
     return "imperative" in entry.definition.features or entry.has_timeout

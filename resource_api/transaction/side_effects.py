@@ -82,13 +82,6 @@ def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[S
     return effects
 
 
-def allowed_changes(
-    transaction: TransactionContext, runs: Sequence[OperationRun], changes: Mapping[Name, Change]
-) -> Mapping[Name, Change]:
-    """Return the changes of a ``set`` that may be made; see ``SideEffectCheck.allowed``."""
-    return SideEffectCheck(transaction).allowed(runs, changes)
-
-
 class SideEffectCheck:
     """Asks right before each ``set`` of a run, and fails the operations whose side effects are forbidden."""
 
@@ -153,7 +146,7 @@ def with_side_effects(plan: ExecutionPlan, providers: ProviderPool) -> Execution
     for operations in in_order(plan):
         acting = [op for op in operations if _acts(plan, op) and op.step.entry.index not in blocked]
         effective = [run for run in map(OperationRun, acting) if run.asks_side_effects]
-        runs = [run for run in effective if not _is_uncertain(run.step)]
+        runs = [run for run in effective if not _has_late_values(run.step)]
         effects_by_name = _effects(runs, providers) if runs else {}
         for run in effective:
             step = steps.get(run.step.entry.index, run.step)
@@ -182,7 +175,7 @@ def _acts(plan: ExecutionPlan, operation: Operation) -> bool:
     )
 
 
-def _is_uncertain(step: Step) -> bool:
+def _has_late_values(step: Step) -> bool:
     """Return whether the values that a step sets are known only at its turn."""
     return bool(step.deferred or step.decision.conditional) or any(map(is_unknown, step.should.values()))
 
@@ -313,11 +306,9 @@ class SideEffectRule:
         """
         if effect.dependent and effect.tree:
             return True
-        return all(map(self._may_go, entries)) if entries else effect.dependent
-
-    def _may_go(self, entry: Entry) -> bool:
-        """Return whether a resource is declared, and so has been judged, or is deleted by the run."""
-        return entry.index not in self._plan.prior.orphans or self._is_deleted(entry)
+        # A declared resource has been judged already.
+        orphans = (entry for entry in entries if entry.index in self._plan.prior.orphans)
+        return all(map(self._is_deleted, orphans)) if entries else effect.dependent
 
     def _is_deleted(self, entry: Entry) -> bool:
         """Return whether the run deletes a resource for itself."""

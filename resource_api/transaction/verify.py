@@ -98,6 +98,7 @@ class Verification:
         return _missing(run, self.observed(run), self._functions) if self._tolerates(run) else []
 
     def _tolerates(self, run: OperationRun) -> bool:
+        """Return whether the plan was tolerant, and the resource is read and exists, as requested."""
         row, failure = self.observed(run) if run.decision.tolerated is not None else (None, "")
         return not failure and exists(row) and exists(run.requested())
 
