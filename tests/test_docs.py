@@ -34,7 +34,7 @@ import pytest
 import resource_api
 from resource_api import ManifestError, Registry, Runtime, files, http
 from resource_api.cli import main as cli
-from resource_api.manifest import sections, yaml_reader
+from resource_api.manifest import metaparameters, sections, yaml_reader
 from resource_api.model.action import Action
 from resource_api.model.attribute import KINDS, METAPARAMETERS
 from resource_api.model.datatypes import datatype as datatypes
@@ -480,7 +480,7 @@ def test_every_variable_of_the_environment_is_documented_with_its_option() -> No
     ("page", "names"),
     [
         ("manifests.md", METAPARAMETERS),
-        ("manifests.md", frozenset(sections._LIFECYCLE)),
+        ("manifests.md", frozenset(metaparameters._LIFECYCLE)),
         ("manifests.md", frozenset(sections.SECTIONS)),
         ("manifests.md", frozenset(Runtime(Registry()).facts.names())),
         ("files.md", frozenset(files.__all__)),

@@ -11,8 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.catalog import canonicalize
-from resource_api.manifest import input_values
-from resource_api.manifest.sections import violations
+from resource_api.manifest import input_values, metaparameters
 from resource_api.model.attribute import CARDINALITY, EVALUATED, RELATIONSHIPS
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values import assets, document, expression, reference
@@ -513,7 +512,7 @@ class NameEvaluator:
         value = self._part(declared, (key,), written)
         known = value is not None and value is not _INVALID
         reported = len(self._diagnostics.problems) > before
-        for violation in violations(key, value) if known else ():
+        for violation in metaparameters.violations(key, value) if known else ():
             if reported and violation.path == (key,):
                 continue  # it lacks a part that is invalid
             source, part = (value_at(side, violation.path[1:]) for side in (written, value))

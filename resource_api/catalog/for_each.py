@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.canonicalize import with_texts
 from resource_api.catalog.resource_table import LeftOut
-from resource_api.manifest import conditions
+from resource_api.manifest import conditions, metaparameters
 from resource_api.manifest.conditions import ConditionError, NotKnownError
-from resource_api.manifest.sections import violations
 from resource_api.model.attribute import CARDINALITY, EVALUATED, MISSING
 from resource_api.model.declaration import Declaration, Derivation, Element
 from resource_api.model.values import document, expression
@@ -200,7 +199,7 @@ class DeclarationMaker:
         for name in names:
             value = declared.meta.get(name)
             later = value is None or (name in EVALUATED and expression.holds_expressions(value))
-            for violation in () if later else violations(name, value):
+            for violation in () if later else metaparameters.violations(name, value):
                 error = ConditionError(violation.message, violation.path[1:], violation.hint)
                 self._error(declared, name, error, *error.path)
 

@@ -11,6 +11,7 @@ if not TYPE_CHECKING:  # features that most runs do not need
         "input_files",
         "input_values",
         "json_reader",
+        "metaparameters",
         "python_manifest",
         "python_positions",
         "syntax_hints",

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import conditions, json_reader, yaml_reader, yaml_scalar
-from resource_api.manifest.sections import MAPPING, assemble, violations
+from resource_api.manifest.sections import MAPPING, assemble
 from resource_api.model.declaration import DocumentPath, SkippedInclude
 from resource_api.model.values import document
 from resource_api.model.values.document import Document, unknown_keys
@@ -361,8 +361,8 @@ class _Loader:
         for violation in unknown_keys(path, entry, ("file", "when"), "include"):
             self.report(read, violation.path, violation.message, violation.hint)
         if entry.get("when") is not None:
-            for violation in violations("when", entry["when"]):
-                self.report(read, (*path, *violation.path), violation.message, violation.hint)
+            for violation in conditions.violations((*path, "when"), entry["when"]):
+                self.report(read, violation.path, violation.message, violation.hint)
         return (entry["file"], entry.get("when")) if len(self.problems) == before else None
 
     def _include(self, entry: _PendingInclude) -> None:

@@ -9,13 +9,10 @@ in the wrong place. The sections are described in ``docs/manifests.md``.
 
 from __future__ import annotations
 
-import re
-from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest import conditions, syntax_hints
-from resource_api.manifest.yaml_scalar import QUOTING, quoting_hint, quoting_hint_at
-from resource_api.model.attribute import CARDINALITY, EVALUATED, METAPARAMETERS, MISSING, OPERATIONS, RELATIONSHIPS
+from resource_api.manifest import conditions, metaparameters, syntax_hints
+from resource_api.model.attribute import CARDINALITY, EVALUATED, METAPARAMETERS, MISSING, RELATIONSHIPS
 from resource_api.model.declaration import (
     ConfiguredProvider,
     Declaration,
@@ -28,19 +25,18 @@ from resource_api.model.declaration import (
 )
 from resource_api.model.values import document, expression, reference, text
 from resource_api.model.values.document import Violation, unknown_keys
-from resource_api.model.values.errors import ManifestError, Problem, nearest
+from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import show
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from resource_api.model.values.document import Document
 
-    Check = Callable[["Path", Any], Iterator["Violation"]]
-
+    Path = tuple[str | int, ...]
 
 SECTIONS: Final = (
     "project",
@@ -60,6 +56,7 @@ _SECTION_NAMES: Final = frozenset(SECTIONS)
 MAPPING: Final = "<mapping>"
 
 _PROVIDER_KEYS: Final = ("type", "version", "config", "implementation", "path", "source")
+_PROVIDER_TEXTS: Final = ("version", "implementation", "path", "source")
 _INPUT_KEYS: Final = ("type", "default", "docs", "sensitive", "ephemeral")
 #: An output that is a mapping of ``value`` and of one of these keys at least is in long form.
 _OUTPUT_KEYS: Final = frozenset({"sensitive", "when"})
@@ -72,6 +69,14 @@ _EMPTY: Final[dict[str, Any]] = {}
 #: The types of a resource's body; None: it has no attributes.
 _BODIES: Final = frozenset({dict, type(None)})
 _NAME: Final = regex(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
+#: Metaparameter → the reason that it is none of ``defaults``.
+_NO_DEFAULTS: Final = {
+    "alias": "names one resource",
+    "for_each": "makes resources of one declaration",
+    "when": "decides about one declaration",
+}
+#: The beginning of a reference to an element of ``for_each``.
+_EACH: Final = "${each."
 
 
 def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) -> Manifest:
@@ -172,21 +177,21 @@ class ManifestBuilder:
         """Add one document; ``first``: it is the named file, and may name the project."""
         self._source = source
         data = {} if source.data is None else source.data
-        if violation := document_violation(data):
-            self._report(violation)
+        if type(data) is not dict:
+            self._error((), "a manifest is a mapping", "begin with a line such as resources:")
+            return
+        if "format_version" in data:
+            hint = "apply carries it out, given the name of its file"
+            self._error(("format_version",), "this is a saved plan, not a manifest", hint)
             return
         data = self._sections(data)
         self._add_project(data.get("project"), first=first)
-        for name, body in self._section("inputs", data).items():
-            if self._is_new("inputs", name):
-                self._add_input(name, body)
-        for section, values in (("values", self.values), ("outputs", self.outputs)):
-            for name, value in self._section(section, data).items():
-                if self._is_new(section, name):
-                    values[name] = self._output(name, value) if section == "outputs" else value
-        for name, body in self._section("providers", data).items():
-            if self._is_new("providers", name):
-                self._add_provider(name, body)
+        for name, body in self._named("inputs", data):
+            self._add_input(name, body)
+        self.values.update(self._named("values", data))
+        self.outputs.update((name, self._output(name, body)) for name, body in self._named("outputs", data))
+        for name, body in self._named("providers", data):
+            self._add_provider(name, body)
         meta_defaults = self._add_defaults(self._section("defaults", data))
         for key, body in self._section("resources", data).items():
             self._add_resource(key, body, meta_defaults)
@@ -208,8 +213,8 @@ class ManifestBuilder:
     ) -> Problem:
         """Return a violation with its position."""
         line, column = self._source.position(violation.path, value=value)
-        if violation.hint == QUOTING:
-            violation = violation._replace(hint=quoting_hint_at(self._source, line))
+        if violation.hint == syntax_hints.QUOTING:
+            violation = violation._replace(hint=syntax_hints.quoting_hint(self._line(line)) or violation.hint)
         # In a resource the path is: resources, its key, the attribute.
         attribute = str(violation.path[2]) if subject and len(violation.path) > 2 else None  # noqa: PLR2004
         return Problem(
@@ -223,6 +228,11 @@ class ManifestBuilder:
             code=code,
             hint=violation.hint,
         )
+
+    def _line(self, number: int) -> str:
+        """Return a line of the document, counted from 1, or an empty string for an unknown one."""
+        lines = self._source.raw.splitlines()[number - 1 : number] if number else []
+        return lines[0].decode(errors="replace") if lines else ""
 
     def _error(self, path: Path, message: str, hint: str = "", subject: str = "") -> None:
         self._report(Violation(path, message, hint), subject)
@@ -262,27 +272,27 @@ class ManifestBuilder:
         if body is None or type(body) is dict:
             return body or {}
         example = "Type[title]: with its attributes beneath" if section == "resources" else "name: value"
-        if lacks_bracket(body):
-            violation = Violation((section,), f"{section} must be a mapping, and this is a reference without its ']'")
-            self._report(violation._replace(hint=QUOTING), value=True)
+        if syntax_hints.lacks_bracket(body):
+            message = f"{section} must be a mapping, and this is a reference without its ']'"
+            self._report(Violation((section,), message, syntax_hints.QUOTING), value=True)
             return {}
         self._error((section,), f"{section} must be a mapping", f"write {example}")
         return {}
 
-    def _is_new(self, section: str, name: str) -> bool:
-        """Whether a name is valid and not used before; report it otherwise."""
-        origin = DocumentPath(self._source, (section, name))
-        first = self._origins.setdefault((section, name), origin)
+    def _named(self, section: str, data: dict[str, object]) -> Iterator[tuple[str, Any]]:
+        """Yield the members of a section whose names are valid and new; report the rest."""
         kind = section.removesuffix("s")
-        if first is not origin:
-            self._duplicate(origin.path, f"{kind} {document.quote_key(name)} is given twice", first)
-        elif not _NAME.match(name):
-            article = "an" if kind[0] in "io" else "a"
-            message = f"{document.quote_key(name)} cannot be the name of {article} {kind}"
-            self._error(origin.path, message, "use letters, digits, _ and -")
-        else:
-            return True
-        return False
+        for name, body in self._section(section, data).items():
+            origin = DocumentPath(self._source, (section, name))
+            first = self._origins.setdefault((section, name), origin)
+            if first is not origin:
+                self._duplicate(origin.path, f"{kind} {document.quote_key(name)} is given twice", first)
+            elif _NAME.match(name):
+                yield name, body
+            else:
+                article = "an" if kind[0] in "io" else "a"
+                message = f"{document.quote_key(name)} cannot be the name of {article} {kind}"
+                self._error(origin.path, message, "use letters, digits, _ and -")
 
     def _add_project(self, value: object, *, first: bool) -> None:
         """Take the name of the project, which only the first file may give."""
@@ -330,7 +340,7 @@ class ManifestBuilder:
         secret = self._flag(path, body, "sensitive", "an output")
         if body.get("when") is not None:
             self.output_conditions[name] = body["when"]
-            for violation in _when((*path, "when"), body["when"]):
+            for violation in conditions.violations((*path, "when"), body["when"]):
                 self._report(violation)
         return Sensitive(body["value"]) if secret else body["value"]
 
@@ -341,9 +351,9 @@ class ManifestBuilder:
             self._error(path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
             return
         self._check_keys(path, body, _PROVIDER_KEYS, "provider")
-        fields: dict[str, Any] = {"type": name, **dict.fromkeys(("version", "implementation", "path", "source"), "")}
+        fields: dict[str, Any] = {"type": name, **dict.fromkeys(_PROVIDER_TEXTS, ""), "config": {}}
         fields |= {key: value for key, value in body.items() if value is not None}
-        for key in ("type", "version", "implementation", "path", "source"):
+        for key in ("type", *_PROVIDER_TEXTS):
             if type(fields[key]) is not str:
                 self._error((*path, key), f"{key} of a provider must be a string", "write it in quotes")
                 return
@@ -351,11 +361,10 @@ class ManifestBuilder:
                 self._error((*path, key), f"{key} of a provider cannot hold ${{...}}", "only its config can")
                 return
         type_name = fields["type"][:1].lower() + fields["type"][1:]
-        config = fields.get("config", {})
         if not reference.TYPE_NAME.match(type_name):
             hint = "write type: with the name of the type that it is for"
             self._error(path, f"{document.quote_key(fields['type'])} is not the name of a type", hint)
-        elif type(config) is not dict:
+        elif type(fields["config"]) is not dict:
             self._error((*path, "config"), "the configuration of a provider must be a mapping")
         elif fields["path"] and (fields["source"] or fields["version"]):
             key = "source" if fields["source"] else "version"
@@ -365,9 +374,9 @@ class ManifestBuilder:
             hint = "name it as the first word of its types, such as google for google_compute_disk"
             self._error(path, f"no type can belong to the Terraform provider {document.quote_key(name)}", hint)
         else:
+            texts = {key: fields[key] for key in _PROVIDER_TEXTS}
             origin = DocumentPath(self._source, path)
-            words = fields["version"], config, origin, fields["implementation"], fields["path"], fields["source"]
-            self.providers[name] = ConfiguredProvider(name, type_name, *words)
+            self.providers[name] = ConfiguredProvider(name, type_name, config=fields["config"], origin=origin, **texts)
 
     def _add_defaults(self, section: dict[str, object]) -> dict[str, dict[str, Any]]:
         """Add the defaults of attributes; return the metaparameters' defaults by type."""
@@ -408,7 +417,9 @@ class ManifestBuilder:
             self._error((*path, "for_each"), "for_each is for YAML and JSON", "write a loop in Python", str(subject))
             invalid.append("for_each")
         for key, value in meta.items():
-            refusals = [] if is_valid_reference(key, value) else list(violations(key, value))
+            if type(value) is str and value[-1:] == "]" and key in RELATIONSHIPS:
+                continue  # one reference, which is valid: the most frequent metaparameter
+            refusals = list(metaparameters.violations(key, value))
             if not refusals or (key in EVALUATED and expression.holds_expressions(value)):
                 continue  # such a value is checked once it is known, and so is one that depends on an element
             if repeated and key not in CARDINALITY and _EACH in repr(value):
@@ -458,8 +469,7 @@ class ManifestBuilder:
     def _no_attributes(self, path: Path, body: Any, resource: Reference) -> None:
         """Report a resource whose attributes are not a mapping, with advice from the line of a text."""
         number = self._source.position(path, value=True)[0] if type(body) is str else 0
-        lines = self._source.raw.splitlines()[number - 1 : number] if number else []
-        advice = syntax_hints.missing_colon(lines[0].decode(errors="replace"), number) if lines else None
+        advice = syntax_hints.missing_colon(self._line(number), number)
         hint = "write each on its own line as attribute: value"
         violation = Violation(path, "the attributes of a resource must be a mapping", hint)
         if advice is None or "\n" in body:
@@ -476,7 +486,7 @@ class ManifestBuilder:
         if name and len(rest) > 1 and rest[-1] == "]" and rest[0] not in "'\"":
             return Reference(name, rest[:-1])
         if type(key) is not str:
-            self._error(path, "this must be a reference such as File[/etc/motd]", _value_quoting_hint(key))
+            self._error(path, "this must be a reference such as File[/etc/motd]", syntax_hints.value_quoting_hint(key))
             return None
         try:
             parsed = reference.parse(key)
@@ -484,7 +494,7 @@ class ManifestBuilder:
             attribute = path[0] == "resources" and "[" not in key and type(body) in {str, int, float, bool, list}
             hint = "an attribute is indented under its resource" if attribute else document.module_hint(body)
             if "[" in key and key[-1] != "]":
-                hint = _value_quoting_hint({key: body}) if type(body) is str else QUOTING
+                hint = syntax_hints.value_quoting_hint({key: body}) if type(body) is str else syntax_hints.QUOTING
             self._error(path, text.escape(str(error)), hint)
             return None
         self._types[head] = parsed.type
@@ -520,264 +530,17 @@ class ManifestBuilder:
         """Add the entries of ``purge`` (contract §10.7); a wrong one is reported and left out."""
         for number, item in enumerate(self._list("purge", section)):
             path: Path = ("purge", number)
-            if wrong := list(purge_violations(path, item)):
-                for violation in wrong:
-                    self._report(violation)
-                continue
-            name = item["type"][:1].lower() + item["type"][1:]
-            exceptions = tuple(item.get("except") or ())
-            origin = DocumentPath(self._source, path)
-            where, when = item.get("where") or {}, item.get("when")
-            conditions = where, item.get("provider"), True if when is None else when
-            self.purges.append(Purge(name, item["at_most"], origin, exceptions, *conditions))
-
-
-Path = tuple[str | int, ...]
-
-#: Metaparameter → the reason that it is none of ``defaults``.
-_NO_DEFAULTS: Final = {
-    "alias": "names one resource",
-    "for_each": "makes resources of one declaration",
-    "when": "decides about one declaration",
-}
-#: The beginning of a reference to an element of ``for_each``.
-_EACH: Final = "${each."
-
-LOGLEVELS: Final = ("debug", "info", "notice", "warning", "err")
-REPLACEMENTS: Final = ("never", "delete_first", "create_first")
-
-_PURGE_KEYS: Final = ("type", "at_most", "except", "where", "provider", "when")
-_RETRY_KEYS: Final = ("tries", "delay")
-_ONLY_THESE: Final = "only attributes, relationships, lifecycle, loglevel, noop, retry, tag and timeout can"
-_TAG: Final = regex(r"[a-z0-9_][a-z0-9_:.\-]*\Z")
-_CUT_REFERENCE: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
-
-
-def document_violation(data: object) -> Violation | None:
-    """Return the error of a document that cannot be a manifest, or None."""
-    if type(data) is not dict:
-        return Violation((), "a manifest is a mapping", "begin with a line such as resources:")
-    if "format_version" in data:
-        hint = "apply carries it out, given the name of its file"
-        return Violation(("format_version",), "this is a saved plan, not a manifest", hint)
-    return None
-
-
-def violations(name: str, value: object) -> Iterator[Violation]:
-    """Yield everything that is wrong with the value of the metaparameter ``name``."""
-    return _METAPARAMETERS[name]((name,), value)
-
-
-def is_valid_reference(name: str, value: object) -> bool:
-    """Whether a value is certainly valid: one reference in a relationship, the most frequent metaparameter."""
-    return type(value) is str and value[-1:] == "]" and name in RELATIONSHIPS
-
-
-def purge_violations(path: Path, item: object) -> Iterator[Violation]:
-    """Yield everything that is wrong with an entry of ``purge``, whatever its type has (contract §10.7)."""
-    if type(item) is not dict:
-        yield Violation(path, "an item of purge must be a mapping", "as in {type: Cron, at_most: 10}")
-        return
-    yield from unknown_keys(path, item, _PURGE_KEYS, "purge")
-    type_name, at_most = item.get("type"), item.get("at_most")
-    if type(type_name) is not str or not reference.TYPE_NAME.match(type_name[:1].lower() + type_name[1:]):
-        missing = "type" not in item
-        message = (
-            "purge needs type, the name of a type" if missing else "type must be the name of a type, without [...]"
-        )
-        yield Violation(path if missing else (*path, "type"), message, "as in {type: Cron, at_most: 10}")
-    if type(at_most) is not int or at_most < 0:
-        missing = "at_most" not in item
-        message = "purge needs at_most" if missing else "at_most must be a whole number, 0 or more"
-        hint = "the number of resources that one run may delete"
-        yield Violation(path if missing else (*path, "at_most"), message, hint)
-    for key, check in (("except", _strings), ("where", _where), ("provider", _string), ("when", _when)):
-        if item.get(key) is not None:
-            yield from check((*path, key), item[key])
-
-
-def lacks_bracket(value: object) -> bool:
-    """Whether a value is a reference without its end, as YAML reads one with `` #`` in its title."""
-    return type(value) is str and _CUT_REFERENCE.match(value) is not None
-
-
-def _value_quoting_hint(value: object) -> str:
-    """Return the hint for a reference without quotes that YAML has read as a mapping, or as a list in a list."""
-    if type(value) is dict and len(value) == 1:
-        key, rest = next(iter(value.items()))
-        return quoting_hint(key if rest is None else f"{key}: {rest}")
-    return QUOTING if type(value) is list else ""
-
-
-def _references(path: Path, value: object) -> Iterator[Violation]:
-    """Check one reference or a list of them. They are not parsed: a title may still hold ``${...}``."""
-    if type(value) is list:
-        for number, item in enumerate(value):
-            yield from _reference((*path, number), item)
-    else:
-        yield from _reference(path, value)
-
-
-def _reference_list(path: Path, value: object) -> Iterator[Violation]:
-    if type(value) is list:
-        yield from _references(path, value)
-    else:
-        yield Violation(path, f"{path[-1]} must be a list of references")
-
-
-def _reference(path: Path, value: object) -> Iterator[Violation]:
-    if type(value) is not str:
-        yield Violation(path, f"{_name(path)} must be a reference such as Package[nginx]", _value_quoting_hint(value))
-    elif not value:
-        yield Violation(path, f"{_name(path)} is empty")
-    elif lacks_bracket(value):
-        yield Violation(path, f"{_name(path)} is a reference without its ']'", QUOTING)
-
-
-def _name(path: Path) -> str:
-    """Return the name of a value for messages: its last key; for an item, its list's."""
-    name = next(step for step in reversed(path) if isinstance(step, str))
-    return f"each item of {name}" if isinstance(path[-1], int) else name
-
-
-def _boolean(path: Path, value: object) -> Iterator[Violation]:
-    if type(value) is not bool:
-        yield Violation(path, f"{_name(path)} must be true or false")
-
-
-def _string(path: Path, value: object) -> Iterator[Violation]:
-    if type(value) is not str or not value:
-        hint = "write it in quotes" if type(value) in (int, float, bool) else ""
-        yield Violation(path, f"{_name(path)} must be a string that is not empty", hint)
-    elif "${" in value:
-        yield Violation(path, f"{_name(path)} cannot hold ${{...}}", _ONLY_THESE)
-
-
-def _strings(path: Path, value: object) -> Iterator[Violation]:
-    if type(value) is not list:
-        hint = f'write ["{"*" if value == "all" else value}"]' if type(value) is str else ""
-        yield Violation(path, f"{_name(path)} must be a list of strings", hint)
-        return
-    for number, item in enumerate(value):
-        yield from _string((*path, number), item)
-
-
-def _string_or_list(path: Path, value: object) -> Iterator[Violation]:
-    return (_strings if type(value) is list else _string)(path, value)
-
-
-def _tag(path: Path, value: object) -> Iterator[Violation]:
-    wrong = list(_string_or_list(path, value))
-    yield from wrong
-    for number, item in enumerate([] if wrong else value if type(value) is list else [value]):
-        if not _TAG.match(item.lower()):
-            message = "a tag consists of letters, digits and _ : . -, and begins with none of the last three"
-            yield Violation((*path, number) if type(value) is list else path, message)
-
-
-def _one_of(words: tuple[str, ...]) -> Check:
-    def check(path: Path, value: object) -> Iterator[Violation]:
-        if value not in words:
-            hint = nearest(value, words, "value") if type(value) is str else ""
-            yield Violation(path, f"{_name(path)} must be one of {', '.join(words)}", hint)
-
-    return check
-
-
-def _seconds(path: Path, value: Any) -> Iterator[Violation]:
-    if type(value) not in (int, float) or not value >= 0:
-        yield Violation(path, f"{_name(path)} must be a number of seconds, or 0 for no limit")
-
-
-def _retry(path: Path, value: object) -> Iterator[Violation]:
-    """Check ``retry: {tries: N, delay: SECONDS}`` (contract §10.8)."""
-    if type(value) is not dict:
-        yield Violation(path, "retry must be a mapping", "as in retry: {tries: 3, delay: 5}")
-        return
-    yield from unknown_keys(path, value, _RETRY_KEYS, "retry")
-    tries, delay = value.get("tries"), value.get("delay")
-    if tries is None:
-        yield Violation(path, "retry needs tries, the number of all calls", "as in retry: {tries: 3, delay: 5}")
-    elif type(tries) is not int or tries < 1:
-        yield Violation((*path, "tries"), "tries must be a whole number from 1", _number_hint(tries))
-    if delay is not None and (type(delay) not in (int, float) or not 0 <= delay < inf):
-        yield Violation((*path, "delay"), "delay must be a number of seconds, 0 or more", _number_hint(delay))
-
-
-def _number_hint(value: object) -> str:
-    return "write it without quotes" if type(value) is str and value.strip().isdigit() else ""
-
-
-def _timeout(path: Path, value: object) -> Iterator[Violation]:
-    """Yield the violations of ``timeout``: seconds, or seconds by operation."""
-    if type(value) is not dict:
-        yield from _seconds(path, value)
-        return
-    yield from unknown_keys(path, value, OPERATIONS, "timeout")
-    for name in OPERATIONS:
-        if value.get(name) is not None:
-            yield from _seconds((*path, name), value[name])
-
-
-def _lifecycle(path: Path, value: object) -> Iterator[Violation]:
-    """Yield the violations of ``lifecycle`` and of each of its options."""
-    if type(value) is not dict:
-        yield Violation(path, "lifecycle must be a mapping", "as in lifecycle: {protect: true}")
-        return
-    yield from unknown_keys(path, value, tuple(_LIFECYCLE), "lifecycle")
-    for name, check in _LIFECYCLE.items():
-        if value.get(name) is not None:
-            yield from check((*path, name), value[name])
-
-
-def _for_each(path: Path, value: object) -> Iterator[Violation]:
-    if type(value) in {dict, list} or expression.is_reference_at(value, ()):
-        return
-    message = "for_each must be a mapping, a list, or one reference to such a value"
-    yield Violation(path, message, "write for_each: ${inputs.NAME}, or for_each: [a, b]")
-
-
-def _when(path: Path, value: object) -> Iterator[Violation]:
-    yield from conditions.violations(path, value)
-
-
-def _where(path: Path, value: object) -> Iterator[Violation]:
-    if type(value) is not dict:
-        yield Violation(path, "where must be a mapping of attributes to tests", "as in where: {size: {lt: 10}}")
-        return
-    for name, test in value.items():
-        yield from conditions.test_violations((*path, name), test)
-
-
-_LIFECYCLE: Final[dict[str, Check]] = {
-    "protect": _boolean,
-    "retain": _boolean,
-    "owned": _boolean,
-    "ignore_changes": _strings,
-    "replace": _one_of(REPLACEMENTS),
-    "replace_on_changes": _strings,
-    "replace_triggered_by": _reference_list,
-    "deleted_with": _reference,
-    "aliases": _strings,
-    "import": _string,
-    "external": _boolean,
-}
-
-_METAPARAMETERS: Final[dict[str, Check]] = {
-    "require": _references,
-    "before": _references,
-    "notify": _references,
-    "subscribe": _references,
-    "on_failure": _references,
-    "noop": _boolean,
-    "tag": _tag,
-    "loglevel": _one_of(LOGLEVELS),
-    "alias": _string_or_list,
-    "provider": _string,
-    "implementation": _string,
-    "timeout": _timeout,
-    "retry": _retry,
-    "lifecycle": _lifecycle,
-    "for_each": _for_each,
-    "when": _when,
-}
+            violations = list(metaparameters.purge_violations(path, item))
+            for violation in violations:
+                self._report(violation)
+            if not violations:
+                purge = Purge(
+                    item["type"][:1].lower() + item["type"][1:],
+                    item["at_most"],
+                    DocumentPath(self._source, path),
+                    exceptions=tuple(item.get("except") or ()),
+                    where=item.get("where") or {},
+                    provider=item.get("provider"),
+                    when=True if item.get("when") is None else item["when"],
+                )
+                self.purges.append(purge)

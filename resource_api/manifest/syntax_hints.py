@@ -1,22 +1,21 @@
 """Explain mistakes in YAML by their line: indentation, colons, quotes, and values that need quotes.
 
-Messages are constant. The corrected line is separate from them, because a line may hold a secret.
+Messages are constant. The corrected line is separate from them, because a line may hold a secret; a message repeats
+only texts that look like references.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
-from resource_api.manifest.yaml_scalar import quote, quoting_hint
+from resource_api.manifest.yaml_scalar import quote
 from resource_api.model.values.start_up import NamedTuple, regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from resource_api.model.values.document import Position
-
-    #: The path of keys to a value.
-    Path = tuple[str | int, ...]
 
 #: A longer line is not written by hand, and a hostile one must not cost more.
 _LONGEST_LINE: Final = 1000
@@ -33,6 +32,15 @@ _SURROGATE: Final = regex(r"\\u[dD][89a-fA-F]")
 _ENDS: Final = {"[": "]", "{": "}"}
 #: A value inside ``[...]`` or ``{...}``.
 _ITEM: Final = regex(r"([^,\[\]{}#\"']+)[,\]}]")
+
+QUOTING: Final = "a reference inside [...] or {...}, or with ': ' or ' #' in its title, needs quotes"
+#: A reference whose end is missing: YAML takes `` #`` in a title for the beginning of a comment.
+_CUT_REFERENCE: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
+_WORD: Final = regex(r"(?<!\w)[A-Za-z]\w*\[")
+# A capital letter marks a reference; other texts of this form may be secrets.
+_PASTABLE: Final = regex(r"(?<![\w\"':])(?:\$\{|[A-Z][a-z0-9_]*\[)")
+#: The title of a reference in quotes, as Puppet writes it.
+_QUOTED_TITLE: Final = regex(r"\[(['\"])(.*)\1\]\Z")
 
 
 class Advice(NamedTuple):
@@ -269,3 +277,66 @@ _RULES: Final[tuple[tuple[str, Callable[[Failure], Advice | None]], ...]] = (
     ("parsing a block mapping", _no_key),
     ("scanning a simple key", lambda failure: missing_colon(failure.line(failure.start[0]), failure.start[0])),
 )
+
+
+def lacks_bracket(value: object) -> bool:
+    """Whether a value is a reference without its end, as YAML reads one with `` #`` in its title."""
+    return type(value) is str and _CUT_REFERENCE.match(value) is not None
+
+
+def value_quoting_hint(value: object) -> str:
+    """Return the hint for a reference without quotes that YAML has read as a mapping, or as a list in a list."""
+    if type(value) is dict and len(value) == 1:
+        key, rest = next(iter(value.items()))
+        return quoting_hint(key if rest is None else f"{key}: {rest}")
+    return QUOTING if type(value) is list else ""
+
+
+def quoting_hint(line: str) -> str:
+    """Return the hint for a line of YAML with a reference that may lack quotes, or an empty string."""
+    line = line[:_LONGEST_LINE]
+    starts = [match.start() for match in _PASTABLE.finditer(line) if not _inside_quotes(line[: match.start()])]
+    pastable = [cut for cut in (_balanced(line, start) for start in starts) if cut]
+    # A reference within another one is part of its text.
+    pastable = [cut for cut in pastable if not any(cut != outer and cut in outer for outer in pastable)]
+    if not pastable and not _WORD.search(line):
+        return ""
+    plain = dict.fromkeys(_QUOTED_TITLE.sub(r"[\2]", cut) for cut in pastable)
+    return f"{QUOTING}: write {', '.join(map(quote, plain))}" if plain else QUOTING
+
+
+def first_quoting_hint(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | None, str]:
+    """Return the hint for the first of the lines ``near``, numbered from 1, that may lack quotes.
+
+    A line in which a comment cuts a reference off comes first, and its position is returned.
+    """
+    numbers = [number for number in dict.fromkeys(near) if 0 < number <= len(lines)]
+    for number in numbers:
+        if column := _cut_by_comment(lines[number - 1]):
+            return (number, column), quoting_hint(lines[number - 1])
+    return None, next(filter(None, (quoting_hint(lines[number - 1]) for number in numbers)), "")
+
+
+def _cut_by_comment(line: str) -> int:
+    """Return the column, from 1, of a reference that a comment cuts off; 0 if there is none."""
+    line = line[:_LONGEST_LINE]
+    for match in _PASTABLE.finditer(line):
+        start = match.start()
+        comment = line.find(" #", start)
+        if not _inside_quotes(line[:start]) and 0 < comment < start + len(_balanced(line, start)):
+            return start + 1
+    return 0
+
+
+def _inside_quotes(before: str) -> bool:
+    return before.count('"') % 2 == 1 or before.count("'") % 2 == 1
+
+
+def _balanced(line: str, start: int) -> str:
+    """Return the text from ``start`` to the bracket that closes the first one, or an empty string."""
+    depth = 0
+    for offset in range(start, len(line)):
+        depth += (line[offset] in "[{") - (line[offset] in "]}")
+        if depth == 0 and line[offset] in "]}":
+            return line[start : offset + 1]
+    return ""

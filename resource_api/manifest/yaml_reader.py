@@ -275,7 +275,6 @@ class _ProblemCollector(_Builder):
 
     def __init__(self, text: bytes, decoded: str, file: str) -> None:
         super().__init__(text)
-        self._hints = syntax_hints
         self._lines = _LINE_END.split(decoded)
         self._file = file
         self._problems: list[Problem] = []
@@ -299,7 +298,7 @@ class _ProblemCollector(_Builder):
         position = _position(error.mark)
         if not isinstance(error, _MisreadError):
             return document.problem(self._file, position, error.code, error.message, error.hint)
-        advice = self._hints.value_needs_quotes(self._lines[position[0] - 1], position)
+        advice = syntax_hints.value_needs_quotes(self._lines[position[0] - 1], position)
         problem = document.problem(self._file, position, error.code, error.message, advice.message)
         return problem._replace(paste=advice.paste)
 
@@ -315,9 +314,9 @@ class _ProblemCollector(_Builder):
         last = position[0]
         # The parser finds a key that ' #' has cut off only on the next line.
         first = start[0] or max(last - 1, 1)
-        cut, hint = scalar.first_quoting_hint(lines, (last, last - 1, first))
-        failure = self._hints.Failure(error.problem or "", error.context or "", position, start, lines)
-        if cut is None and (advice := self._hints.advise(failure)) is not None:
+        cut, hint = syntax_hints.first_quoting_hint(lines, (last, last - 1, first))
+        failure = syntax_hints.Failure(error.problem or "", error.context or "", position, start, lines)
+        if cut is None and (advice := syntax_hints.advise(failure)) is not None:
             problem = document.problem(self._file, advice.position, "syntax", f"not valid YAML: {advice.message}")
             return problem._replace(paste=advice.paste)
         return document.problem(self._file, cut or position, "syntax", message, hint)

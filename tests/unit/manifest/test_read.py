@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Registry, Runtime
+from resource_api.manifest import metaparameters
 from resource_api.manifest import read as manifest
-from resource_api.manifest import sections
 from resource_api.manifest.sections import SECTIONS, project_name
 from resource_api.model.attribute import METAPARAMETERS, MISSING
 from resource_api.model.declaration import Declaration, FilePosition, Manifest
@@ -480,7 +480,7 @@ def test_the_digest_is_that_of_the_bytes(tmp_path: Path) -> None:
 def test_every_metaparameter_has_a_check() -> None:
     """The names and the table of checks agree; only the three mappings accept an empty mapping."""
     for name in METAPARAMETERS:
-        assert bool(list(sections.violations(name, {}))) == (name not in {"timeout", "lifecycle", "for_each"})
+        assert bool(list(metaparameters.violations(name, {}))) == (name not in {"timeout", "lifecycle", "for_each"})
 
 
 JSON = st.recursive(

@@ -8,7 +8,7 @@ import pytest
 from resource_api import Registry
 from resource_api.cli import usage_advice
 from resource_api.cli.main import COMMANDS, cli
-from resource_api.manifest import sections
+from resource_api.manifest import metaparameters, sections
 from resource_api.model.attribute import METAPARAMETERS
 from resource_api.model.values.errors import nearest
 from resource_api.model.values.suggestions import foreign_terms
@@ -77,12 +77,20 @@ def _known(path: str, details: str) -> set[str]:
         "attribute": {*attributes, *METAPARAMETERS},
         "read_only": attributes,
         "section": set(sections.SECTIONS),
-        "lifecycle": set(sections._LIFECYCLE),
+        "lifecycle": set(metaparameters._LIFECYCLE),
         "input": set(sections._INPUT_KEYS),
         "type": set(registry.names()),
         "option": options | {"-V", "--version", "--parallel"},
         "command": set(groups.get(details, COMMANDS)),
-        "value": {*sections.REPLACEMENTS, *sections.LOGLEVELS, "running", "stopped", "present", "absent", "purged"}
+        "value": {
+            *metaparameters.REPLACEMENTS,
+            *metaparameters.LOGLEVELS,
+            "running",
+            "stopped",
+            "present",
+            "absent",
+            "purged",
+        }
         | {"latest", "file", "directory", "link"},
         "scope": {"inputs", "values", "facts", "host", "stacks"},
         "fact": set(Facts().names()),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from resource_api import Attribute, Function, Registry, Runtime, SimpleProvider, TypeDefinition
-from resource_api.manifest import sections, yaml_reader
+from resource_api.manifest import metaparameters, sections, yaml_reader
 from resource_api.model.attribute import METAPARAMETERS, OPERATIONS
 from resource_api.model.values.errors import ManifestError
 from resource_api.plugins.module_path import BUNDLED, ModulePath
@@ -687,10 +687,10 @@ def test_the_words_of_metaparameters_are_those_of_the_loader() -> None:
     """The keys of ``lifecycle`` and ``timeout``, and the values of those that are one of a few words, are the same."""
     words = {name: body.get("anyOf") or [body] for name, body in SCHEMA["definitions"].items()}
     lifecycle, timeout = words["metaparameter-lifecycle"][0], words["metaparameter-timeout"][1]
-    assert lifecycle["properties"].keys() == sections._LIFECYCLE.keys()
+    assert lifecycle["properties"].keys() == metaparameters._LIFECYCLE.keys()
     assert timeout["properties"].keys() == set(OPERATIONS)
-    assert words["metaparameter-loglevel"][0]["enum"] == list(sections.LOGLEVELS)
-    assert lifecycle["properties"]["replace"]["anyOf"][0]["enum"] == list(sections.REPLACEMENTS)
+    assert words["metaparameter-loglevel"][0]["enum"] == list(metaparameters.LOGLEVELS)
+    assert lifecycle["properties"]["replace"]["anyOf"][0]["enum"] == list(metaparameters.REPLACEMENTS)
 
 
 def test_an_editor_shows_what_an_attribute_means() -> None:
