@@ -42,7 +42,6 @@ LEFT_OUT: Final = frozenset(
         "resource_api/cli",
         "resource_api/convert",
         "resource_api/manifest/input_files.py",
-        "resource_api/manifest/python_literals.py",
         "resource_api/model/datatypes/json_schema.py",
         "resource_api/model/trace.py",
         "resource_api/rehearse",

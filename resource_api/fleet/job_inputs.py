@@ -18,7 +18,7 @@ from resource_api.fleet import host_names
 from resource_api.manifest import read as reading
 from resource_api.manifest.input_files import HOST, ValueSource, kind_of, literal, source_of
 from resource_api.manifest.input_values import FileInput, input_values
-from resource_api.manifest.python_literals import constant
+from resource_api.manifest.python_positions import literal_section
 from resource_api.manifest.sections import assemble
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values import expression
@@ -85,8 +85,7 @@ def file_contents(documents: Sequence[Document], inputs: Mapping[str, object]) -
 
 def _python_document(raw: bytes, file: str) -> Document:
     """Return a Python manifest without executing it: its data is only ``INCLUDE``, which must be a literal."""
-    names = constant(raw, "INCLUDE")
-    return Document({} if names is None else {"include": names}, file, raw)
+    return literal_section(raw, file, "INCLUDE")
 
 
 def _patterns_in_data(value: object) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Positions in Python source: of calls that declared something, of constants, and of exceptions.
+"""Positions in Python source: of calls that declared something, of constants, and of exceptions; literal constants.
 
 A call is recorded as the executed instruction; its line and columns are computed only where a problem needs them.
 """
@@ -6,11 +6,12 @@ A call is recorded as the executed instruction; its line and columns are compute
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.read import read_file
-from resource_api.model.values.document import Node
+from resource_api.model.values.document import Document, Node
 from resource_api.model.values.start_up import NamedTuple
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def positions(calls: Mapping[str, Mapping[str, CallSite]], raw: bytes, top: Posi
     ``top`` is the position of everything else.
     """
     source = _Source(raw)
-    sections: Children = {section: (position, node) for section, position, node in source.constants()}
+    sections: Children = source.constants()
     for section, keys in calls.items():
         position, constant = sections.get(section, (top, Node(top, {})))
         children = dict(constant.children)
@@ -110,6 +111,11 @@ def positions(calls: Mapping[str, Mapping[str, CallSite]], raw: bytes, top: Posi
 def constant_position(raw: bytes, name: str) -> Position:
     """Return the position of the first assignment or import of a name, or the file's first line."""
     return _Source(raw).first(name)
+
+
+def literal_section(raw: bytes, file: str, constant: str) -> Document:
+    """Return a Python manifest without executing it: only the section of one of ``CONSTANTS``, if it is a literal."""
+    return Document(_Source(raw).literal_section(constant), file, raw)
 
 
 class _Source:
@@ -150,16 +156,30 @@ class _Source:
                 children[keyword.arg] = self._at(keyword), self._literal(keyword.value)
         return Node(self._at(written), children)
 
-    def constants(self) -> Iterator[tuple[str, Position, Node]]:
-        """Yield the section, the position and the parts of the manifest's constants."""
+    def _assignments(self) -> Iterator[tuple[ast.Name, ast.expr | None]]:
+        """Yield the target and the value of each statement of the module that assigns one of ``CONSTANTS``."""
         ast = self._ast
         for statement in self._tree.body:
-            targets = statement.targets if isinstance(statement, ast.Assign) else []
-            targets = [statement.target] if isinstance(statement, ast.AnnAssign) else targets
-            for target in targets:
-                if isinstance(target, ast.Name) and target.id in CONSTANTS:
-                    value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
-                    yield CONSTANTS[target.id], self._at(target), self._literal(value or target)
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                names = [target for target in targets if isinstance(target, ast.Name) and target.id in CONSTANTS]
+                yield from ((name, statement.value) for name in names)
+
+    def constants(self) -> Children:
+        """Return the positions of the constants and of their parts, by section."""
+        return {
+            CONSTANTS[target.id]: (self._at(target), self._literal(value or target))
+            for target, value in self._assignments()
+        }
+
+    def literal_section(self, constant: str) -> dict[str, Any]:
+        """Return the value of a constant under the name of its section; nothing if it has none that is a literal."""
+        section = {}
+        with suppress(ValueError, TypeError):
+            for target, value in self._assignments():
+                if target.id == constant and value is not None:
+                    section[CONSTANTS[constant]] = self._ast.literal_eval(value)
+        return section
 
     def first(self, name: str) -> Position:
         """Return the position of the first statement that assigns a name, or the file's."""

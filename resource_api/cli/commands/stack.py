@@ -10,10 +10,9 @@ import click
 from resource_api.cli import options
 from resource_api.cli.commands import show_document
 from resource_api.cli.session import with_session
-from resource_api.manifest.python_literals import constant
+from resource_api.manifest.python_positions import literal_section
 from resource_api.manifest.read import read
 from resource_api.manifest.sections import project_name
-from resource_api.model.values.document import Document
 from resource_api.model.values.errors import UsageError
 from resource_api.render import text
 from resource_api.render.table import table
@@ -150,9 +149,4 @@ def _manifest_and_name(words: Sequence[str]) -> tuple[str | None, str | None]:
 
 def _project(manifest: str) -> str:
     """Return the project of a manifest, which is not executed. Raise ``ManifestError``."""
-
-    def python(raw: bytes, file: str) -> Document:
-        project = constant(raw, "PROJECT")
-        return Document({} if project is None else {"project": project}, file, raw)
-
-    return project_name(read(manifest, python))
+    return project_name(read(manifest, lambda raw, file: literal_section(raw, file, "PROJECT")))

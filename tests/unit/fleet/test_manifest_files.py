@@ -56,6 +56,14 @@ def test_files_are_those_that_the_manifest_names(site: str) -> None:
     )
 
 
+def test_an_annotated_constant_of_a_python_manifest_names_its_includes(site: str) -> None:
+    """It is read without executing the manifest, as an assignment without an annotation is."""
+    manifest = Path(site).with_name("site.py")
+    manifest.write_text('from typing import Final\n\nINCLUDE: Final = ["other.yaml"]\n\n\ndef manifest(m):\n    pass\n')
+    read = job_inputs.read_documents(str(manifest))
+    assert [Path(document.file).name for document in read] == ["other.yaml", "site.py"]
+
+
 def test_files_have_a_largest_size(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More is refused before any host is asked."""
     monkeypatch.setattr(job_inputs, "LARGEST", 3)
