@@ -67,6 +67,10 @@ class Diagnostics:
         """Add an error of a resource or component, or of an attribute or metaparameter of it."""
         self.add(subject, Problem(attribute, message, code=code, hint=hint))
 
+    def attribute_error(self, entry: Entry, attribute: str, message: str, code: str, hint: str = "") -> None:
+        """Add an error of an attribute that the type of a resource has."""
+        self.add_of_attribute(entry, Problem(attribute, message, code=code, hint=hint))
+
     def unknown_attribute(self, entry: Entry, attribute: str, names: Collection[str]) -> None:
         """Add the error that a resource has no ``attribute``, with the nearest of ``names`` as a suggestion."""
         word, hint = nearest_word(attribute, names, "attribute", entry.definition.name)
@@ -89,21 +93,31 @@ class Diagnostics:
         )
 
     def add(self, subject: Entry | ComponentInstance, problem: Problem, *inner: str | int) -> None:
-        """Add a problem of a resource or component that has no position yet; a warning is kept apart.
+        """Add a problem of a resource or component, or of a metaparameter of it, that has no position yet.
 
-        ``inner``: keys below the attribute.
+        ``inner``: keys below the metaparameter.
         """
-        position = self.manifest.place(subject.declaration, problem.attribute, *inner)
+        self._add_at(subject, problem, problem.attribute, *inner)
+
+    def add_of_attribute(self, entry: Entry, problem: Problem) -> None:
+        """Add a problem of an attribute, beside which a metaparameter may have the same name (contract §10.8)."""
+        self._add_at(entry, problem, entry.definition.spelling(problem.attribute) if problem.attribute else None)
+
+    def _add_at(
+        self, subject: Entry | ComponentInstance, problem: Problem, key: str | None, *inner: str | int
+    ) -> None:
+        """Add a problem with the position of a key of the declaration; a warning is kept apart."""
+        position = self.manifest.place(subject.declaration, key, *inner)
         located = problem._replace(reference=str(subject.reference), **position._asdict())
         if problem.severity != "error":
             self.warnings.append(located)
             return
         declared = subject.declaration
-        if problem.attribute is not None and self.manifest.inherits(declared, problem.attribute):
-            key = declared.file, declared.type, problem.attribute, problem.message
-            if key in self._of_defaults:
+        if key is not None and self.manifest.inherits(declared, key):
+            default = declared.file, declared.type, key, problem.message
+            if default in self._of_defaults:
                 self._repeated.add(len(self.problems))
-            self._of_defaults.add(key)
+            self._of_defaults.add(default)
         self._append(declared, located)
 
     def _append(self, declared: Declaration, problem: Problem) -> None:

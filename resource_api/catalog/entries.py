@@ -266,7 +266,7 @@ class EntryBuilder:
                 message, code = f"{definition.spelling(name)}: {error}", "reference"
             else:
                 return
-        self._diagnostics.resource_error(entry, name, message, code, hint)
+        self._diagnostics.attribute_error(entry, name, message, code, hint)
         del values[name]
 
     def _referenced_name(self, value: object, types: frozenset[str]) -> Any:

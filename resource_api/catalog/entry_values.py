@@ -323,7 +323,7 @@ class Evaluator:
                 paths, message = [], str(error)
             if message:
                 if not (entry.declaration.parent and message in self._of_inputs):
-                    self._diagnostics.resource_error(entry, name, message, "expression")
+                    self._diagnostics.attribute_error(entry, name, message, "expression")
                 values[name] = UNKNOWN
             elif paths:
                 resource_paths[name] = paths
@@ -393,7 +393,7 @@ class Evaluator:
             try:
                 result = self._scope.attribute_value(entry, name, value, self._resolve)
             except ValueError as error:
-                self._diagnostics.resource_error(entry, name, str(error), "expression")
+                self._diagnostics.attribute_error(entry, name, str(error), "expression")
                 result = UNKNOWN
             else:
                 self._check_pending(entry, name, value, result)
@@ -407,7 +407,7 @@ class Evaluator:
         attribute = entry.definition.attributes.get(name) if is_unknown(result) else None
         if attribute is not None:
             for message in self.misfits(entry.definition.spelling(name), attribute, value):
-                self._diagnostics.resource_error(entry, name, message, "type_mismatch")
+                self._diagnostics.attribute_error(entry, name, message, "type_mismatch")
 
     def misfits(self, name: str, attribute: Attribute, value: object) -> list[str]:
         """Return a message for each reference in a pending value that can never fit the data type."""
@@ -443,7 +443,7 @@ class Evaluator:
                 _keep_written(entry, before)
             entry_problems = problems.get(index, ()) if problems else ()
             for problem in self._distinct(entry, entry_problems) if entry_problems else ():
-                self._diagnostics.add(entry, problem)
+                self._diagnostics.add_of_attribute(entry, problem)
             if not entry_problems or not any(problem.severity == "error" for problem in entry_problems):
                 identify(entry, self._table, self._diagnostics, self._scope)
 

@@ -92,6 +92,8 @@ def test_defaults_lifecycle_and_the_command_line_take_the_written_name(functions
         ("{timeout: 3}", "2:3", "attribute 'timeout_' is missing; it is mandatory"),
         ("{timeout_: 1, tags_: {}}", "2:37", "unknown attribute 'tags_'; did you mean 'tag_'?"),
         ("{timeout_: 1, retry_: {}}", "2:37", "unknown attribute 'retry_'; did you mean 'retry'?"),
+        ("{timeout: 60, timeout_: x}", "2:37", "timeout_ must be an integer, not a string"),
+        ("{timeout: 60, timeout_: '${inputs.a}'}", "2:37", "${inputs.a}: unknown input 'a'"),
         (
             "{timeout_: '${Lambda_function[b].tag_}'}",
             "2:24",
@@ -104,6 +106,14 @@ def test_a_mistake_has_the_written_name(functions: Bench, body: str, path: str, 
     refused = functions.plan(f"resources:\n  Lambda_function[a]: {body}\n  Lambda_function[b]: {{timeout_: 1}}\n")
     assert refused.code == 65
     assert f":{path}: Lambda_function[a]: {expected}" in refused.err, refused.err
+
+
+def test_a_mistake_in_defaults_is_shown_once_at_its_line(functions: Bench) -> None:
+    """Also where a metaparameter of the same name is a default, too."""
+    defaults = "defaults:\n  Lambda_function:\n    timeout: 60\n    timeout_: x\n"
+    refused = functions.plan(f"{defaults}resources: {{'Lambda_function[a]': {{}}, 'Lambda_function[b]': {{}}}}\n")
+    assert refused.err.count("timeout_ must be an integer") == 1
+    assert ":4:5: Lambda_function[a]: timeout_ must be an integer, not a string" in refused.err
 
 
 def test_describe_and_schema_show_the_written_name(functions: Bench) -> None:
