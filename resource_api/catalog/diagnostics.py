@@ -103,9 +103,7 @@ class Diagnostics:
         """Add a problem of an attribute, beside which a metaparameter may have the same name (contract §10.8)."""
         self._add_at(entry, problem, entry.definition.spelling(problem.attribute) if problem.attribute else None)
 
-    def _add_at(
-        self, subject: Entry | ComponentInstance, problem: Problem, key: str | None, *inner: str | int
-    ) -> None:
+    def _add_at(self, subject: Entry | ComponentInstance, problem: Problem, key: str | None, *inner: str | int) -> None:
         """Add a problem with the position of a key of the declaration; a warning is kept apart."""
         position = self.manifest.place(subject.declaration, key, *inner)
         located = problem._replace(reference=str(subject.reference), **position._asdict())

@@ -266,7 +266,11 @@ def _elements(value: Any) -> Iterator[Element]:
     if value is not None and type(value) not in {dict, list}:
         kind = "a text" if type(value) is str else "a Boolean" if type(value) is bool else "a number"
         msg = f"for_each must be a mapping or a list, and its value is {kind}"
-        raise ConditionError(msg, (), 'a list of one is ["..."]')
+        advice = 'a list of one is ["..."]'
+        if type(value) is str and value.lstrip().startswith(("[", "{")):
+            # A shell has taken the double quotes away, or YAML within a text is meant.
+            advice = 'it is no JSON, which has texts in double quotes; on a command line write -i \'NAME=["a", "b"]\''
+        raise ConditionError(msg, (), advice)
     mapping = type(value) is dict
     for index, item in enumerate(value or ()):
         member = value[item] if mapping else item

@@ -288,8 +288,11 @@ def _parts(change: Difference) -> Sequence[Difference]:
 
 
 def _outputs(changes: Sequence[Difference], style: Style) -> Iterator[str]:
+    """Yield the lines of changed outputs; of one that is new or gone and null, both values are None."""
     yield "Changes to outputs:"
-    yield from _attributes([part for change in changes for part in nested_parts(change)], style)
+    parts = [part for change in changes for part in nested_parts(change)]
+    nulls = [part._replace(message="null") if part.is_ is part.should is None else part for part in parts]
+    yield from _attributes(nulls, style)
 
 
 def refresh_lines(

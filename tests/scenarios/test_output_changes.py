@@ -72,6 +72,17 @@ def test_the_counts_of_resources_come_first(bench: Bench) -> None:
     )
 
 
+def test_a_new_output_that_is_null_is_shown_as_null(bench: Bench) -> None:
+    """Of both values there is none; a saved plan has the same line, and so has the plan that forgets the output."""
+    bench.write("site.yaml", site({"n": None}, w={}))
+    planned = bench.run("plan", "site.yaml", STORE, "-o", "plan.json")
+    assert "Changes to outputs:\n    n: null\n" in planned.out
+    assert bench.run("show", "plan.json").out == planned.out
+    bench.run("apply", "plan.json", STORE)
+    bench.write("site.yaml", site({}, w={}))
+    assert "Changes to outputs:\n    n: null\n" in bench.run("plan", "site.yaml", STORE).out
+
+
 def test_a_saved_plan_shows_its_outputs(bench: Bench) -> None:
     """``show`` prints what ``plan`` has printed; ``apply`` of it records them."""
     bench.write("site.yaml", site({"a": 1, "n": "${Widget[w].serial}"}, w={}))
