@@ -51,6 +51,11 @@ CODES: Final = [
     "DATA_LOSS",
     "UNAUTHENTICATED",
 ]
+#: The codes of failures on this side: an ended connection, another program, a wrong answer, and none in time.
+UNAVAILABLE: Final = "UNAVAILABLE"
+_UNAUTHENTICATED: Final = "UNAUTHENTICATED"
+_INTERNAL: Final = "INTERNAL"
+_DEADLINE_EXCEEDED: Final = "DEADLINE_EXCEEDED"
 #: The flow control window in bytes: a schema of many megabytes comes without a pause.
 _WINDOW: Final = 1 << 30
 _LARGEST_FRAME: Final = (1 << 24) - 1
@@ -105,8 +110,7 @@ class PluginAddress(NamedTuple):
         encrypted = context.wrap_socket(connection, server_hostname="localhost")
         if encrypted.getpeercert(binary_form=True) != self.certificate:
             encrypted.close()
-            code = "UNAUTHENTICATED"
-            raise CallError(code, "another program answers on the socket")
+            raise CallError(_UNAUTHENTICATED, "another program answers on the socket")
         return encrypted
 
 
@@ -133,8 +137,7 @@ class Channel:
         """Return the message of a unary response. Raise ``CallError``."""
         messages = list(self.stream(path, message, timeout))
         if len(messages) != 1:
-            code = "INTERNAL"
-            raise CallError(code, f"{len(messages)} messages came instead of one")
+            raise CallError(_INTERNAL, f"{len(messages)} messages came instead of one")
         return messages[0]
 
     def stream(self, path: str, message: bytes, timeout: float | None = None) -> Iterator[bytes]:
@@ -174,19 +177,15 @@ class Channel:
         except TimeoutError:
             self._http.reset_stream(call.stream, ErrorCodes.CANCEL)
             self._flush()
-            code = "DEADLINE_EXCEEDED"
-            raise CallError(code, "no answer within the time limit") from None
+            raise CallError(_DEADLINE_EXCEEDED, "no answer within the time limit") from None
         except (OSError, ProtocolError) as error:
-            code = "UNAVAILABLE"
-            raise CallError(code, str(error)) from None
-        code = "UNAVAILABLE"
-        raise CallError(code, "the program ended the connection")
+            raise CallError(UNAVAILABLE, str(error)) from None
+        raise CallError(UNAVAILABLE, "the program ended the connection")
 
     def _handle(self, call: _Call, event: Event) -> None:
         """Add an event of HTTP/2 to the answer of a call. Raise ``CallError`` if the program ended it."""
         if isinstance(event, ConnectionTerminated):
-            code = "UNAVAILABLE"
-            raise CallError(code, "the program ended the connection")
+            raise CallError(UNAVAILABLE, "the program ended the connection")
         if getattr(event, "stream_id", None) != call.stream:
             return
         if isinstance(event, DataReceived):
@@ -195,12 +194,12 @@ class Channel:
         elif isinstance(event, ResponseReceived | TrailersReceived):
             call.headers.update((str(name), str(value)) for name, value in event.headers)
         elif isinstance(event, StreamReset):
-            code = "UNAVAILABLE"
-            raise CallError(code, "the program gave up the call")
+            raise CallError(UNAVAILABLE, "the program gave up the call")
         elif isinstance(event, StreamEnded):
             call.ended = True
 
     def _flush(self) -> None:
+        """Send the bytes that ``h2`` has ready, without a time limit."""
         if data := self._http.data_to_send():
             self._socket.settimeout(None)
             self._socket.sendall(data)
@@ -225,8 +224,7 @@ class _Call:
         while len(self.received) >= _PREFIX:
             compressed, size = struct.unpack(">BI", self.received[:_PREFIX])
             if compressed or size > _LARGEST_MESSAGE:
-                code = "INTERNAL"
-                raise CallError(code, f"a message of {size} bytes is compressed or too long")
+                raise CallError(_INTERNAL, f"a message of {size} bytes is compressed or too long")
             if len(self.received) < _PREFIX + size:
                 return
             yield bytes(self.received[_PREFIX : _PREFIX + size])

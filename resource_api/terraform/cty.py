@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgpack
 
-from resource_api.model.values.values import UNKNOWN, Sensitive
+from resource_api.model.values.values import UNKNOWN, Sensitive, reveal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +40,7 @@ def parse_type(constraint: bytes) -> Type:
 
 
 def _pairs(constraint: Any) -> Type:
+    """Return the type of a constraint that was parsed as JSON, where it is a list or a text."""
     if isinstance(constraint, str):
         return constraint
     word, inner = constraint[:2]
@@ -92,6 +93,7 @@ def from_dynamic(kind: Type, value: Message | None) -> Any:
 
 
 def _unpacked(kind: Type, raw: Any) -> Any:
+    """Return a value from its form in MessagePack: null is None, an extension is ``UNKNOWN``, sets are in one order."""
     if raw is None or isinstance(raw, msgpack.ExtType):
         return None if raw is None else UNKNOWN
     if kind == "dynamic":
@@ -150,16 +152,9 @@ def in_order(elements: Sequence[object]) -> list[Any]:
         ['a', 'b']
 
     """
-    keyed = {_sort_key(element): element for element in elements}
+    texts = (json.dumps(element, sort_keys=True, default=lambda value: str(reveal(value))) for element in elements)
+    keyed = {(element is UNKNOWN, text): element for element, text in zip(elements, texts, strict=True)}
     return [keyed[key] for key in sorted(keyed)]
-
-
-def _sort_key(element: object) -> tuple[bool, str]:
-    return element is UNKNOWN, json.dumps(element, sort_keys=True, default=lambda value: str(_revealed(value)))
-
-
-def _revealed(value: object) -> object:
-    return value.reveal() if isinstance(value, Sensitive) else value
 
 
 def without_nulls(value: object) -> Any:

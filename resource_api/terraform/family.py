@@ -9,12 +9,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import DefinitionError, ProviderError, UnknownType, hint
-from resource_api.terraform import cty, provider, types
+from resource_api.terraform import cty, types
 from resource_api.terraform.plugin_process import HandshakeError, PluginError, PluginProcess, start
 from resource_api.terraform.programs import find_all
-from resource_api.terraform.provider import Resources
+from resource_api.terraform.provider import Functions, Resources
 from resource_api.terraform.schema import fields_of_block, object_type
-from resource_api.terraform.session import Configurable, diagnostic_text
+from resource_api.terraform.session import Configurable, error_texts
 from resource_api.terraform.type_names import TypeNames, TypeNamesFile
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Family:
             if isinstance(failure, ProviderError):
                 failure.position = self._position
             raise failure from error
-        if errors := [diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == 1]:
+        if errors := error_texts(answer):
             msg = f"the Terraform provider {self.name} ({self.path}): {'; '.join(errors)}"
             raise DefinitionError(msg)
         if self._names_file is not None:
@@ -118,8 +118,7 @@ class Family:
         """Return a type. Raise ``DefinitionError``."""
         try:
             if name == self.name and any(map(self.schema.get, _CALLED)):
-                sources, called, ephemeral = map(self.schema.__getitem__, _CALLED)
-                return types.function_type(name, sources, called, ephemeral, self.config_fields)
+                return types.function_type(name, self.schema, self.config_fields)
             return types.resource_type(name, self.resource_schema(name), self.config_fields)
         except (ValueError, LookupError) as error:  # each part of the schema is decoded when it is asked for
             msg = f"the Terraform provider {self.name} ({self.path}) has a damaged schema of {name}: {error!r}"
@@ -146,7 +145,7 @@ class Family:
             answer = self.process().call("upgrade", type_name=name, version=version, raw_state=raw)
         except PluginError as error:
             raise DefinitionError(str(error)) from error
-        if errors := [diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == 1]:
+        if errors := error_texts(answer):
             raise DefinitionError("; ".join(errors))
         values: dict[str, object] = cty.from_dynamic(kind, answer.get("upgraded_state")) or {}
         return values
@@ -157,10 +156,10 @@ class Family:
         if name != self.name:
             return type("Provider", (*configurable, Resources), {"family": self, "type_name": name})
         sources, called, ephemeral = map(self.schema.__getitem__, _CALLED)
-        methods: dict[str, object] = {source: provider.data_source_method(source) for source in sources}
-        methods |= {function: provider.function_method(function) for function in called}
-        methods |= {types.ephemeral_function(kind): provider.ephemeral_method(kind) for kind in ephemeral}
-        return type("Provider", (*configurable, provider.Functions), {"family": self, **methods})
+        methods: dict[str, object] = {source: _method(Functions.read_data_source, source) for source in sources}
+        methods |= {function: _method(Functions.call_function, function) for function in called}
+        methods |= {types.ephemeral_function(kind): _method(Functions.open_ephemeral, kind) for kind in ephemeral}
+        return type("Provider", (*configurable, Functions), {"family": self, **methods})
 
     def process(self, key: str | None = None) -> PluginProcess:
         """Return the process of a configuration; None: any that runs. Raise ``PluginError``."""
@@ -186,6 +185,14 @@ class Family:
             self._configured.clear()
             while self._running:
                 self._running.popitem()[1].close()
+
+
+def _method(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a provider's method for one data source, ephemeral resource or function, which takes its inputs by name.
+
+    No partial object: the runtime reads the arguments from the code of a function.
+    """
+    return lambda self, context, **inputs: method(self, context, name, inputs)
 
 
 def _type_names(name: str, schema: Message) -> TypeNames:

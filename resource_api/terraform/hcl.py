@@ -138,6 +138,7 @@ class _Parser:
         self._take("sign", text=closing)
 
     def _pair(self) -> tuple[str, Any]:
+        """Read a member of a mapping: ``key = value`` or ``key: value``."""
         key = self._take("text", "word")
         if not (self._is("=") or self._is(":")):
             raise self.error()

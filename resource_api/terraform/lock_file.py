@@ -57,6 +57,7 @@ def read(path: str) -> dict[ProviderAddress, LockedProvider] | None:
 
 
 def _locked(block: hcl.Block) -> LockedProvider:
+    """Return a block ``provider`` of a lock file. Raise ``KeyError``, and ``TypeError`` for members of other types."""
     version, hashes = block.attributes["version"], block.attributes["hashes"]
     if not isinstance(version, str) or not isinstance(hashes, list):
         msg = f"provider '{block.labels[0]}' needs a version and hashes"

@@ -133,6 +133,7 @@ class Method(NamedTuple):
 
 
 def _field(text: str) -> Field:
+    """Return a field from its form in ``_TABLE``: ``attributes=2:*Attribute``."""
     name, _, rest = text.partition("=")
     number, _, kind = rest.partition(":")
     return Field(name, int(number), kind.lstrip("*<"), kind[0] if kind[0] in "*<" else "")
@@ -283,6 +284,7 @@ def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
 
 
 def _decode_value(kind: str, content: int | bytes) -> Any:
+    """Return the value of a field; integers are signed. Raise ``ValueError`` for content in the form of another kind."""
     if isinstance(content, int) is not (kind in {"int", "bool"}):
         msg = "a message of the protocol has a field of another kind"
         raise ValueError(msg)

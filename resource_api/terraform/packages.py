@@ -122,6 +122,7 @@ def find(address: ProviderAddress, mirrors: Iterable[str]) -> Iterator[Package]:
 
 
 def _names(path: str) -> list[str]:
+    """Return the sorted entries of a directory, none where it is missing or cannot be read, as most mirrors are."""
     try:
         return sorted(os.listdir(path))
     except OSError:

@@ -15,12 +15,12 @@ import tempfile
 import threading
 import time
 from collections import deque
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.system.process.process import STDOUT, Invocation, Process, describe_exit
-from resource_api.terraform.channel import CallError, Channel, PluginAddress
+from resource_api.terraform.channel import UNAVAILABLE, CallError, Channel, PluginAddress
 from resource_api.terraform.messages import METHODS, Message, decode, encode
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ class PluginProcess:
                 return parse_handshake(line)
 
     def _printed(self) -> str:
+        """Return the program's last lines as the end of a message, or ""; they may arrive just after its end."""
         self._reader.join(0.1)
         return f", and printed: {'; '.join(self._tail)}" if self._tail else ""
 
@@ -170,8 +171,18 @@ class PluginProcess:
             for message in self._channel().stream(path, encode(request, fields), timeout):
                 yield decode(response, message)
 
-    def _errors(self, method: str) -> _Errors:
-        return _Errors(METHODS[method].names[self.version - 5], self._printed)
+    @contextmanager
+    def _errors(self, method: str) -> Iterator[None]:
+        """Raise ``PluginError`` with the method's name for a failed call, and the last output of an ended program."""
+        name = METHODS[method].names[self.version - 5]
+        try:
+            yield
+        except CallError as error:
+            msg = f"{name}: {error}{self._printed() if error.code == UNAVAILABLE else ''}"
+            raise PluginError(msg, error.code) from None
+        except (ValueError, OSError) as error:
+            msg = f"{name}: {error}"
+            raise PluginError(msg) from error
 
     def _channel(self) -> Channel:
         """Return the connection of this thread."""
@@ -212,26 +223,6 @@ def start(command: Sequence[str], log: Callable[[str, str], None]) -> PluginProc
         msg = "listens on TCP without TLS, where any user of the machine could call it"
         raise PluginError(msg)
     return process
-
-
-class _Errors:
-    """Give the errors of a call the name of its method, and the last output of a program that ended."""
-
-    def __init__(self, method: str, printed: Callable[[], str]) -> None:
-        self._method, self._printed = method, printed
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        """Raise ``PluginError`` with the method's name, and with the last output of a program that ended."""
-        if isinstance(error, CallError):
-            printed = self._printed() if error.code == "UNAVAILABLE" else ""
-            msg = f"{self._method}: {error}{printed}"
-            raise PluginError(msg, error.code) from None
-        if isinstance(error, ValueError | OSError):
-            msg = f"{self._method}: {error}"
-            raise PluginError(msg) from error
 
 
 def parse_handshake(line: str) -> tuple[PluginAddress, int]:

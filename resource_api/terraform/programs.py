@@ -32,6 +32,7 @@ def find_all(
         return PackageFinder(beside, open_trusted, environment)
 
     def program(declared: ConfiguredProvider) -> ProviderProgram:
+        """Return the checked program of one declaration. Raise ``ProgramError``."""
         if declared.source:
             return packages().find(declared, locked=locked)
         path = os.path.abspath(os.path.join(beside, os.path.expanduser(declared.path)))

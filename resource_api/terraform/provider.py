@@ -15,20 +15,20 @@ from resource_api.model.sealed_secrets import conceal_like, has_sealed
 from resource_api.model.values.errors import CannotList, Problem, ResourceError
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
 from resource_api.terraform import cty, schema
-from resource_api.terraform.plugin_process import PluginError
 from resource_api.terraform.session import (
     CAPABILITIES,
     ERROR,
     STOP_LIMIT,
     ProgramSession,
+    check_diagnostics,
     config_value,
     diagnostic_text,
-    report,
+    error_texts,
 )
 from resource_api.terraform.types import NAMEVAR, attribute_name, parameters, with_field_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Resource
@@ -41,7 +41,7 @@ _LONGEST_LIST: Final = 1_000_000
 
 
 class _State:
-    """The last state of a resource: its values, and the private bytes of the program."""
+    """The last state of a resource: its values, None where it does not exist, and the private bytes of the program."""
 
     __slots__ = ("private", "values")
 
@@ -50,7 +50,7 @@ class _State:
         self.private = private
 
 
-class _Plan(NamedTuple):
+class _ProgramPlan(NamedTuple):
     """The program's plan of a resource."""
 
     #: The hash of the question, which is asked twice.
@@ -84,7 +84,7 @@ class Resources(ProgramSession):
         #: Name → the state that was read or made last in this run.
         self._states: dict[str, _State] = {}
         #: Name → the last plan: ``insync`` and ``plan`` ask for the same one.
-        self._plans: dict[str, _Plan] = {}
+        self._plans: dict[str, _ProgramPlan] = {}
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Yield the resources whose state is recorded and that still exist."""
@@ -99,8 +99,7 @@ class Resources(ProgramSession):
                 continue
             self._plans.pop(name, None)
             if state.values is not None:
-                if (private := self._private_data(state, None, data)) != data:
-                    context.store_private(name, private)
+                self._store(context, name, state, former=data)
                 yield self._row(name, state.values)
 
     def _listed(self, context: Context) -> Iterator[Resource]:
@@ -126,9 +125,11 @@ class Resources(ProgramSession):
         if data.get("type", self.type_name) != self.type_name:
             return self._moved(context, data, raw, private)
         answer = self._call(context, "upgrade", type_name=self.type_name, version=data["version"], raw_state=raw)
-        answer = self._call(
-            context, "read", type_name=self.type_name, current_state=answer["upgraded_state"], private=private
-        )
+        return self._refreshed(context, answer["upgraded_state"], private)
+
+    def _refreshed(self, context: Context, state: Message, private: bytes) -> _State:
+        """Return the state that the program reads now of a resource whose last state is this one."""
+        answer = self._call(context, "read", type_name=self.type_name, current_state=state, private=private)
         return _State(cty.from_dynamic(self._kind, answer.get("new_state")), answer.get("private", b""))
 
     def _moved(self, context: Context, data: Mapping[str, object], raw: Message, private: bytes) -> _State:
@@ -143,33 +144,39 @@ class Resources(ProgramSession):
             source_private=private,
             target_type_name=self.type_name,
         )
-        state, private = answer["target_state"], answer.get("target_private", b"")
-        read = self._call(context, "read", type_name=self.type_name, current_state=state, private=private)
-        return _State(cty.from_dynamic(self._kind, read.get("new_state")), read.get("private", b""))
+        return self._refreshed(context, answer["target_state"], answer.get("target_private", b""))
 
     def _row(self, name: str, values: Mapping[str, object]) -> Resource:
+        """Return the row of ``get`` for an existing resource, without null values and those that are only written."""
         read = {key: value for key, value in cty.without_nulls(values).items() if not self._fields[key].write_only}
         return {NAMEVAR: name, "ensure": "present", **{attribute_name(key): value for key, value in read.items()}}
 
-    def _store(self, context: Context, name: str, state: _State, declared: Mapping[str, object] | None = None) -> None:
-        """Keep the state as private data, with the secrets of its schema, declared values and former state sealed."""
-        former = context.private(name)
-        data = self._private_data(state, declared, former)
-        if data != former:
-            context.store_private(name, data)
+    def _store(
+        self,
+        context: Context,
+        name: str,
+        state: _State,
+        *,
+        former: object,
+        declared: Mapping[str, object] | None = None,
+    ) -> None:
+        """Keep the state as private data unless the ``former`` data are equal.
 
-    def _private_data(self, state: _State, declared: Mapping[str, object] | None, former: object) -> dict[str, object]:
+        Sealed are the secrets of the schema, and the values that were secret as declared or in the former data.
+        """
         raw = schema.sealed(self._fields, cty.to_json(self._kind, state.values))
         raw = conceal_like(conceal_like(raw, declared), former.get("state") if isinstance(former, dict) else None)
         private = base64.b64encode(state.private).decode()
-        return {"type": self.type_name, "version": self._version, "state": raw, "private": private}
+        data = {"type": self.type_name, "version": self._version, "state": raw, "private": private}
+        if data != former:
+            context.store_private(name, data)
 
     @staticmethod
     def _check_secrets(context: Context, name: str, declared: Mapping[str, object]) -> None:
         """Raise ``ResourceError`` before anything is changed where the state could not keep a declared secret."""
         if is_secret(dict(declared)):
             former = context.private(name)
-            context.store_private(name, Sensitive(name))
+            context.store_private(name, Sensitive(name))  # a trial: it raises without a key
             context.store_private(name, former)
 
     def import_(self, context: Context, name: str, identifier: str) -> Resource:
@@ -179,16 +186,12 @@ class Resources(ProgramSession):
         if not imported:
             msg = f"the provider has imported nothing of the type {self.type_name}"
             raise ResourceError(msg)
-        row = imported[0]
-        read = self._call(
-            context, "read", type_name=self.type_name, current_state=row["state"], private=row.get("private", b"")
-        )
-        state = _State(cty.from_dynamic(self._kind, read.get("new_state")), read.get("private", b""))
+        state = self._refreshed(context, imported[0]["state"], imported[0].get("private", b""))
         if state.values is None:
             msg = f"there is no {self.type_name} with the id {identifier}"
             raise ResourceError(msg)
         self._states[name] = state
-        self._store(context, name, state)
+        self._store(context, name, state, former=context.private(name))
         return self._row(name, state.values)
 
     def _identified(self, identifier: str) -> dict[str, object]:
@@ -208,7 +211,7 @@ class Resources(ProgramSession):
             raise ResourceError(msg) from error
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write the elements of sets in one order, each once."""
+        """Write the elements of sets in one order, each once: the program returns them in any."""
         for resource in resources:
             for field in self._fields.values():
                 value = resource.get(attribute_name(field.name))
@@ -217,6 +220,7 @@ class Resources(ProgramSession):
         return resources
 
     def _config(self, should: Mapping[str, object]) -> dict[str, Any]:
+        """Return a declared resource as the complete configuration that the program expects, by names of fields."""
         declared = {name: value for name, value in should.items() if name not in {NAMEVAR, "ensure"}}
         return schema.complete(self._fields, with_field_names(declared))
 
@@ -226,14 +230,14 @@ class Resources(ProgramSession):
             return
         config = cty.to_dynamic(self._kind, self._config(should))
         fields = {"type_name": self.type_name, "config": config, "client_capabilities": CAPABILITIES}
-        for row in self._answer(context, "validate", **fields)["diagnostics"]:
+        for row in self._call_unchecked(context, "validate", **fields)["diagnostics"]:
             steps = row.get("attribute", {}).get("steps", [])
             name = attribute_name(steps[0]["attribute_name"]) if steps and "attribute_name" in steps[0] else None
             severity = "error" if row.get("severity") == ERROR else "warning"
             yield Problem(name, diagnostic_text(row), severity)
 
-    def _plan(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> _Plan:
-        """Return the program's plan of a resource."""
+    def _planned(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> _ProgramPlan:
+        """Return the program's plan of a resource; the last one for an equal question, since each attribute asks."""
         state = _State() if creates else self._states.get(name, _State())
         config = self._config(should)
         question = hash(repr((creates, config)))
@@ -255,7 +259,7 @@ class Resources(ProgramSession):
         paths = [path["steps"] for path in answer["requires_replace"] if path["steps"]]
         replace = sorted({attribute_name(steps[0]["attribute_name"]) for steps in paths})
         private, tolerant = answer.get("planned_private", b""), bool(answer.get("legacy_type_system"))
-        plan = self._plans[name] = _Plan(question, state.values, planned, replace, private, tolerant)
+        plan = self._plans[name] = _ProgramPlan(question, state.values, planned, replace, private, tolerant)
         return plan
 
     def insync(
@@ -264,14 +268,14 @@ class Resources(ProgramSession):
         """Return whether the program would leave a declared attribute as it is."""
         if is_.get("ensure") != "present" or should.get("ensure") != "present":
             return None
-        return attribute == "ensure" or attribute not in self._plan(context, name, should, creates=False).changed
+        return attribute == "ensure" or attribute not in self._planned(context, name, should, creates=False).changed
 
     def plan(
         self, context: Context, name: str, is_: Mapping[str, object] | None, should: Mapping[str, object]
     ) -> Planned:
         """Return the planned values, the unknown ones, and the attributes whose change needs a replacement."""
         creates = is_ is None or is_.get("ensure") != "present"
-        plan = self._plan(context, name, should, creates=creates)
+        plan = self._planned(context, name, should, creates=creates)
         changed, state, unknown = set() if creates else plan.changed, {}, []
         for key, value in plan.planned.items():
             attribute, field = attribute_name(key), self._fields[key]
@@ -316,9 +320,9 @@ class Resources(ProgramSession):
             config, planned, private = None, None, self._planned_destruction(context, state)
         else:
             self._plans.pop(name, None)
-            plan = self._plan(context, name, should, creates=creates)
+            plan = self._planned(context, name, should, creates=creates)
             config, planned, private = self._config(should), plan.planned, plan.private
-        answer = self._answer(
+        answer = self._call_unchecked(
             context,
             "apply",
             type_name=self.type_name,
@@ -330,8 +334,8 @@ class Resources(ProgramSession):
         values = cty.from_dynamic(self._kind, answer.get("new_state"))
         if values is not None:  # also after an error: this exists now
             self._states[name] = _State(values, answer.get("private", b""))
-            self._store(context, name, self._states[name], declared)
-        report(context, answer)
+            self._store(context, name, self._states[name], former=context.private(name), declared=declared)
+        check_diagnostics(context, answer)
         if values is None:
             self._states[name] = _State()
             context.store_private(name, None)
@@ -375,12 +379,9 @@ class Functions(ProgramSession):
         """Close the ephemeral resources, the last one first."""
         while self._opened:
             name, private = self._opened.pop()
-            try:
+            with self._errors():
                 answer = self.family.process(self._key).call("close", STOP_LIMIT, type_name=name, private=private)
-            except PluginError as error:
-                msg = f"the Terraform provider {self.family.name}: {error}"
-                raise ResourceError(msg) from error
-            if errors := [diagnostic_text(row) for row in answer["diagnostics"] if row.get("severity") == ERROR]:
+            if errors := error_texts(answer):
                 raise ResourceError("; ".join(errors))
 
     def get(self, _context: Context, _names: Collection[Any] | None = None) -> list[Resource]:
@@ -414,25 +415,10 @@ class Functions(ProgramSession):
         if "variadic_parameter" in declared:
             variadic, kind = list(parameters(declared))[-1]
             arguments[-1:] = [cty.to_dynamic(kind[1], value) for value in values.get(variadic["name"]) or ()]
-        answer = self._answer(context, "call", name=name, arguments=arguments)
+        answer = self._call_unchecked(context, "call", name=name, arguments=arguments)
         if error := answer.get("error"):
             raise ResourceError(error.get("text", ""))
         return cty.without_nulls(cty.from_dynamic(cty.parse_type(declared["return"]["type"]), answer.get("result")))
-
-
-def data_source_method(name: str) -> Callable[..., Any]:
-    """Return the method of a provider that reads a data source."""
-    return lambda self, context, **inputs: self.read_data_source(context, name, inputs)
-
-
-def ephemeral_method(name: str) -> Callable[..., Any]:
-    """Return the method of a provider that opens an ephemeral resource."""
-    return lambda self, context, **inputs: self.open_ephemeral(context, name, inputs)
-
-
-def function_method(name: str) -> Callable[..., Any]:
-    """Return the method of a provider that calls a function."""
-    return lambda self, context, **inputs: self.call_function(context, name, inputs)
 
 
 def _result(fields: Mapping[str, SchemaField], state: Message | None) -> dict[str, Any]:

@@ -172,6 +172,7 @@ def _propose_element(field: SchemaField, prior: list[Any], item: Any) -> Any:
 
 
 def _is_same(members: Mapping[str, SchemaField], old: Mapping[str, object], new: Mapping[str, object]) -> bool:
+    """Whether two elements of a set are equal but for the computed members that ``new`` does not declare."""
     return all(
         new[name] == old.get(name) for name, field in members.items() if not (field.computed and new[name] is None)
     )
@@ -264,4 +265,5 @@ def _parameter_document(parameter: Message) -> dict[str, object]:
 
 
 def _texts(message: Message, *names: str) -> dict[str, object]:
+    """Return the texts of a message by name, without the empty ones, which the format leaves out."""
     return {name: message[name] for name in names if message.get(name)}

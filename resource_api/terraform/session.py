@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
@@ -96,18 +96,27 @@ class ProgramSession(BaseProvider):
 
     def _call(self, context: Context, method: str, **fields: object) -> Message:
         """Call the program, log its warnings, and raise ``ResourceError`` with its errors."""
-        answer = self._answer(context, method, **fields)
-        report(context, answer)
+        answer = self._call_unchecked(context, method, **fields)
+        check_diagnostics(context, answer)
         return answer
 
-    def _answer(self, context: Context, method: str, **fields: object) -> Message:
-        """Call a method within the deadline, of a configured program where it needs one. Raise ``ResourceError``."""
+    def _call_unchecked(self, context: Context, method: str, **fields: object) -> Message:
+        """Call a method within the deadline, and configure the program before where the method needs that.
+
+        The answer may have errors; raise ``ResourceError`` only where none comes.
+        """
         if method not in _UNCONFIGURED:
             self._configure(context)
-        try:
+        with self._errors():
             if self._deadline is None:
                 return self.family.process(self._key).call(method, None, **fields)
             return self._limited(method, max(self._deadline - time.monotonic(), _SHORTEST_LIMIT), fields)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise ``ResourceError`` with the provider's name for a failed call of its program."""
+        try:
+            yield
         except PluginError as error:
             msg = f"the Terraform provider {self.family.name}: {error}"
             raise ResourceError(msg) from error
@@ -134,6 +143,7 @@ class ProgramSession(BaseProvider):
         self.family.configure(self._key, partial(self._send_configuration, context))
 
     def _send_configuration(self, context: Context) -> None:
+        """Send the configuration to the program. Raise ``ResourceError`` if it refuses it."""
         value = config_value(self.family.config_fields, self._configuration or {})
         fields = {"terraform_version": _TERRAFORM_VERSION, "config": value, "client_capabilities": CAPABILITIES}
         self._call(context, "configure", **fields)
@@ -141,13 +151,10 @@ class ProgramSession(BaseProvider):
     def _events(self, context: Context, method: str, **fields: object) -> Iterator[Message]:
         """Yield the answers of a program; log their warnings, and raise ``ResourceError`` with their errors."""
         self._configure(context)
-        try:
+        with self._errors():
             for event in self.family.process(self._key).stream(method, None, **fields):
-                report(context, {"diagnostics": event.pop("diagnostic", ())})
+                check_diagnostics(context, {"diagnostics": event.pop("diagnostic", ())})
                 yield event
-        except PluginError as error:
-            msg = f"the Terraform provider {self.family.name}: {error}"
-            raise ResourceError(msg) from error
 
     def cancel(self) -> None:
         """Ask the program to give up its work; one that cannot, or has ended, is no error."""
@@ -176,18 +183,21 @@ def config_value(fields: Mapping[str, SchemaField], config: Mapping[str, object]
     return cty.to_dynamic(schema.object_type(fields), schema.complete(fields, declared))
 
 
-def report(context: Context, answer: Message) -> None:
+def check_diagnostics(context: Context, answer: Message) -> None:
     """Log the warnings of an answer. Raise ``ResourceError`` with its errors, or for a change that is deferred."""
-    errors = []
     for row in answer.get("diagnostics", ()):
-        if row.get("severity") == ERROR:
-            errors.append(diagnostic_text(row))
-        else:
+        if row.get("severity") != ERROR:
             context.warning(diagnostic_text(row))
+    errors = error_texts(answer)
     if answer.get("deferred"):
         errors.append("the provider has deferred this")
     if errors:
         raise ResourceError("; ".join(errors))
+
+
+def error_texts(answer: Message) -> list[str]:
+    """Return the errors among the diagnostics of an answer."""
+    return [diagnostic_text(row) for row in answer.get("diagnostics", ()) if row.get("severity") == ERROR]
 
 
 def diagnostic_text(row: Message) -> str:

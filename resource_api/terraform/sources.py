@@ -48,6 +48,7 @@ class Mirror(NamedTuple):
 
 
 def _matches(pattern: str, address: ProviderAddress) -> bool:
+    """Whether a pattern ``HOST/NAMESPACE/NAME`` fits; an address without a host is in both default registries."""
     host, namespace, name = ["", *pattern.split("/")][-3:]
     hosts = [address.host] if address.host else ["", *DEFAULT_HOSTS]
     return any(fnmatchcase(host_name, host) for host_name in hosts) and all(
@@ -176,6 +177,7 @@ class PackageFinder:
         return address, package
 
     def _mirrors(self, address: ProviderAddress) -> list[str]:
+        """Return the directories that may have the provider, each once, the first to search first."""
         try:
             serving = [mirror for mirror in mirrors(self._beside, self._environment) if mirror.serves(address)]
         except ValueError as error:

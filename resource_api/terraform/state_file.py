@@ -84,15 +84,14 @@ def parse(text: str) -> StateFile:
         for row in document.get("resources", ()):
             if row["mode"] == "managed":
                 resources += _instances(row, left_out)
-        return StateFile(resources, dict(_outputs(document)), left_out)
+        outputs = {
+            name: Sensitive(output["value"]) if output.get("sensitive") else output["value"]
+            for name, output in document.get("outputs", {}).items()
+        }
+        return StateFile(resources, outputs, left_out)
     except (LookupError, TypeError, AttributeError) as error:
         msg = f"it is a damaged state file: {error!r}"
         raise ValueError(msg) from error
-
-
-def _outputs(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, output in document.get("outputs", {}).items():
-        yield name, Sensitive(output["value"]) if output.get("sensitive") else output["value"]
 
 
 def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateResource]:
@@ -174,6 +173,7 @@ def _flow(value: Any) -> str:
 
 
 def _text(text: str) -> str:
+    """Return a text quoted as in JSON, which YAML reads alike."""
     return json.dumps(str(text), ensure_ascii=False)
 
 

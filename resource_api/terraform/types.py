@@ -70,17 +70,12 @@ def resource_type(name: str, schema: Message, config: Mapping[str, SchemaField])
     )
 
 
-def function_type(
-    name: str,
-    data_sources: Mapping[str, Message],
-    functions: Mapping[str, Message],
-    ephemeral: Mapping[str, Message],
-    config: Mapping[str, SchemaField],
-) -> TypeDefinition:
+def function_type(name: str, schema: Message, config: Mapping[str, SchemaField]) -> TypeDefinition:
     """Return the type, called like the provider, with its data sources, functions and ephemeral resources."""
-    declared = {source: _data_source(source, schema) for source, schema in data_sources.items()}
-    declared |= {ephemeral_function(kind): _ephemeral(kind, schema) for kind, schema in ephemeral.items()}
-    declared |= {function: _function(schema) for function, schema in functions.items()}
+    declared = {source: _data_source(source, row) for source, row in schema["data_source_schemas"].items()}
+    opened = schema["ephemeral_resource_schemas"].items()
+    declared |= {ephemeral_function(kind): _ephemeral(kind, row) for kind, row in opened}
+    declared |= {function: _function(row) for function, row in schema["functions"].items()}
     return TypeDefinition(
         name=name,
         docs=f"The data sources, ephemeral resources and functions of the Terraform provider {name}.",
@@ -111,6 +106,7 @@ def _ephemeral(name: str, schema: Message) -> Function:
 
 
 def _inputs(schema: Message) -> dict[str, Attribute]:
+    """Return the declarable fields of a data source or an ephemeral resource as inputs of a function."""
     fields = fields_of_block(schema["block"]).values()
     return {attribute_name(field.name): _input(field) for field in fields if field.is_declarable}
 
@@ -135,6 +131,7 @@ def parameters(schema: Message) -> Iterable[tuple[Message, cty.Type]]:
 
 
 def _property(field: SchemaField) -> Attribute:
+    """Return the attribute of a resource for a field: read-only where only the provider sets it."""
     kind = _field_type(field)
     if not field.is_declarable:
         return Attribute(f"Optional[{kind}]", field.docs, kind="read_only")
@@ -151,6 +148,7 @@ def _is_secret(field: SchemaField) -> bool:
 
 
 def _field_type(field: SchemaField) -> str:
+    """Return the data type of a field, without regard to whether it is required."""
     kind = _nested_data_type(field) if field.members else data_type(field.type)
     return f"Sensitive[{kind}]" if field.sensitive else kind
 
