@@ -284,7 +284,7 @@ def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
 
 
 def _decode_value(kind: str, content: int | bytes) -> Any:
-    """Return the value of a field; integers are signed. Raise ``ValueError`` for content in the form of another kind."""
+    """Return the value of a field; integers are signed. Raise ``ValueError`` for content in another kind's form."""
     if isinstance(content, int) is not (kind in {"int", "bool"}):
         msg = "a message of the protocol has a field of another kind"
         raise ValueError(msg)
