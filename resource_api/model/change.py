@@ -329,11 +329,11 @@ def conceal_difference(definition: TypeDefinition, difference: Difference) -> Di
     if declared is not None and declared.datatype.sensitive:
         is_, should = map(declared.datatype.conceal, difference.values)
         difference = difference._replace(is_=is_, should=should)
-    values = difference.is_, difference.should
-    if not ((declared is not None and declared.write_only) or any(isinstance(value, Sensitive) for value in values)):
-        return difference
-    is_, should = (value if isinstance(value, Sensitive) else Sensitive(value) for value in values)
-    return difference._replace(is_=is_, should=should)
+    is_, should = difference.is_, difference.should
+    if isinstance(is_, Sensitive) or isinstance(should, Sensitive) or (declared is not None and declared.write_only):
+        is_, should = (value if isinstance(value, Sensitive) else Sensitive(value) for value in (is_, should))
+        return difference._replace(is_=is_, should=should)
+    return difference
 
 
 def difference_fields(definition: TypeDefinition, difference: Difference) -> Mapping[str, Any]:

@@ -254,6 +254,11 @@ class TypeDefinition(AttributeSet):
         return self.names_of_kind("namevar")
 
     @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """The attributes that control how changes are made."""
+        return self.names_of_kind("parameter")
+
+    @cached_property
     def managed(self) -> tuple[str, ...]:
         """The attributes that are compared and set: properties and init_only attributes, ``ensure`` first."""
         names = [*self.names_of_kind(None), *self.names_of_kind("init_only")]

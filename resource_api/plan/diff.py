@@ -436,7 +436,7 @@ def _drifted_unseen(step: Step, record: Record, salt: bytes) -> bool:
     After a change of a parameter, that may be the reason instead.
     """
     explained = any(change.only_explained for change in step.decision.differences)
-    parameters = step.definition.names_of_kind("parameter")
+    parameters = step.definition.parameters
     return explained and record.status == "ready" and _is_declared_as_before(step, record, parameters, salt)
 
 

@@ -148,7 +148,7 @@ def _parameters(definition: TypeDefinition, record: Record) -> dict[str, Any]:
     """Return the recorded parameters, which a deletion may need, without secrets of which only a digest is kept."""
     values = {
         name: open_sealed(record.should[name])
-        for name in definition.names_of_kind("parameter")
+        for name in definition.parameters
         if name in record.should
     }
     return {name: value for name, value in values.items() if not has_sealed(value)}

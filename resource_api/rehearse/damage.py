@@ -121,7 +121,7 @@ def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) ->
 
 def _removal(step: Step) -> dict[str, Any]:
     definition = step.definition
-    identity = {*definition.namevars, *definition.names_of_kind("parameter")}
+    identity = {*definition.namevars, *definition.parameters}
     return {**{name: value for name, value in step.should.items() if name in identity}, "ensure": "absent"}
 
 

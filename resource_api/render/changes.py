@@ -48,7 +48,7 @@ class Style(NamedTuple):
         """Return ``is → should``; two long values begin shortly before their first difference."""
         texts = [self.mask(show_attribute(value)) for value in (is_, should)]
         if self.diff == "full" or min(map(len, texts)) <= _WIDEST:
-            return f"{self.value(is_)} → {self.value(should)}"
+            return " → ".join(map(self.cut, texts))
         same = next((at for at, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
         start = same - _BEFORE if same > _WIDEST - _BEFORE else 0
         return " → ".join(_part(text, start) for text in texts)

@@ -186,7 +186,7 @@ def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, read_afte
     """
     definition, entry = step.definition, step.entry
     changes = [conceal_difference(definition, change) for change in (*step.changes, *step.predictions)]
-    names = definition.names_of_kind("parameter") if uses_parameters(step.action, definition.features) else ()
+    names = definition.parameters if uses_parameters(step.action, definition.features) else ()
     attributes = definition.attributes
     return StepDocument(
         reference=str(step.reference),

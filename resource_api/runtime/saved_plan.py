@@ -449,7 +449,7 @@ def _definition(registry: Registry, saved: PlanStepJson) -> TypeDefinition | Non
 
 def _parameters(definition: TypeDefinition, should: Mapping[str, object]) -> dict[str, Any]:
     """Return the parameters with other values than the defaults."""
-    attributes = {name: definition.attributes[name] for name in definition.names_of_kind("parameter") if name in should}
+    attributes = {name: definition.attributes[name] for name in definition.parameters if name in should}
     values = {name: _value(should[name]) for name in attributes}
     return {n: attributes[n].conceal(value) for n, value in values.items() if attributes[n].default != value}
 

@@ -509,7 +509,7 @@ def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | 
     assert examples.updated is not None
     needed = {*definition.namevars, *definition.mandatory, "ensure"}
     # A default other than the value of an ``init_only`` attribute would be another resource.
-    updated = {*definition.names_of_kind("parameter"), *definition.names_of_kind("init_only"), *changed}
+    updated = {*definition.parameters, *definition.names_of_kind("init_only"), *changed}
     partial = {name: value for name, value in examples.present.items() if name in needed}
     partial |= {name: value for name, value in examples.updated.items() if name in updated}
     try:

@@ -206,7 +206,7 @@ class OperationRun:
         if self.removal:
             definition = self.step.definition
             # The deletion may need the parameters.
-            parameters = {key: self.should[key] for key in definition.names_of_kind("parameter") if key in self.should}
+            parameters = {key: self.should[key] for key in definition.parameters if key in self.should}
             return {**parameters, **definition.named_row(self.name), "ensure": "absent"}
         ignored = self.step.entry.meta.lifecycle.ignore_changes
         if not ignored or self.decision.action in CREATING or "plan" in self.definition.features:

@@ -118,6 +118,8 @@ class Mask:
 
     def __call__(self, text: str) -> str:
         """Return ``text`` with every secret masked."""
+        if not self._known:
+            return text
         count = (len(text) - _WINDOW) // _STEP + 1
         if (
             0 < count <= _BLOCK
@@ -128,7 +130,7 @@ class Mask:
             and (self._pattern[1] is None or self._pattern[1].search(text) is None)
         ):
             return text  # nearly every line: its windows alone show that it contains no secret
-        return self._masked(text) if self._known else text
+        return self._masked(text)
 
     def _masked(self, text: str) -> str:
         if not (spans := self._spans(text)):
