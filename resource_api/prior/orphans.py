@@ -146,9 +146,5 @@ def _definition(record: Record, functions: Callable[[str], ProviderFunctions]) -
 
 def _parameters(definition: TypeDefinition, record: Record) -> dict[str, Any]:
     """Return the recorded parameters, which a deletion may need, without secrets of which only a digest is kept."""
-    values = {
-        name: open_sealed(record.should[name])
-        for name in definition.parameters
-        if name in record.should
-    }
+    values = {name: open_sealed(record.should[name]) for name in definition.parameters if name in record.should}
     return {name: value for name, value in values.items() if not has_sealed(value)}
