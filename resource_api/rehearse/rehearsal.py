@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from resource_api.model.report import RunReport, StepReport
     from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.plan.planner import ExecutionPlan
     from resource_api.rehearse.contents import Contents
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
@@ -141,22 +140,20 @@ class _Outside:
         return self._positions[reference]().line_text if reference in self._positions else ""
 
     def planned(self) -> list[Finding]:
-        """Return the planned changes of the resources left out; those with a configuration need the network."""
+        """Return the planned change of each resource left out; those with a configuration need the network."""
         request = self._request
-        entries = [entry for entry in self._catalog.entries if str(entry.reference) in self._left_out]
-        readable = [
-            str(entry.reference)
-            for entry in entries
-            if request.isolation.network or not entry.definition.config.attributes
-        ]
-
-        def plan() -> ExecutionPlan:
-            return self._runtime.plan(request.source, request.inputs, **{**request.options, "targets": readable})
-
-        with _silent(self._runtime):
-            findings = {row.reference: row for row in _unrehearsed(readable, plan)}
-        rows = (findings.get(name, Finding(name, _OFFLINE)) for name in self._left_out)
-        return [row._replace(place=self.place_of(row.reference)) for row in rows]
+        configured = {str(entry.reference) for entry in self._catalog.entries if entry.definition.config.attributes}
+        readable = [name for name in self._left_out if request.isolation.network or name not in configured]
+        texts = dict.fromkeys(readable, "is not planned")
+        if readable:
+            options = {**request.options, "targets": readable}
+            try:
+                with _silent(self._runtime):
+                    steps = self._runtime.plan(request.source, request.inputs, **options).steps
+                texts |= {str(step.reference): _prediction(step) for step in steps if str(step.reference) in texts}
+            except ResourceAPIError as error:
+                texts = dict.fromkeys(readable, f"cannot be planned: {error}")
+        return [Finding(name, texts.get(name, _OFFLINE), "", self.place_of(name)) for name in self._left_out]
 
     def first_run(self, show: Callable[[RunReport], None]) -> Any:
         """Do all work on the first overlay; return its document."""
@@ -288,7 +285,10 @@ class _Inside:
         if not report.exit_code:
             with _silent(runtime):
                 again = self._apply()
-            document["again"] = _repetitions(again, recorder.calls[:effects])
+            acted = {step.reference for step in again.steps}
+            document["again"] = [
+                row for step in again.steps for row in _repeated(step, recorder.calls[:effects], acted)
+            ]
         document["tests"] = [[command, interactive.shell(command)] for command in request.tests]
         if request.terminal is not None and not runtime.run.cancelled:
             interactive.run_shell(request.terminal, _GREETING, lambda: runtime.run.cancelled)
@@ -362,7 +362,7 @@ def _left(
     changed_by = {change.path: tuple(call.references) for call in calls for change in call.changes}
     undeclared = []
     for path, (fields, digest) in sorted(remaining.items()):
-        verb = side_effects.difference(path, Written(*fields), partial(_content_differs, path, digest))
+        verb = side_effects.difference(path, Written(*fields), digest)
         expected = verb == "deleted" and is_declared(path)
         if verb is not None and path in changed_by and not expected:
             references = changed_by[path]
@@ -388,10 +388,6 @@ def _packages_last(all_effects: Sequence[Effect]) -> list[Effect]:
     return rests
 
 
-def _content_differs(path: str, digest: str) -> bool:
-    return contents.digest(path) != digest
-
-
 def _findings(rows: Sequence[Sequence[str]]) -> list[Finding]:
     return [Finding(*row) for row in rows]
 
@@ -401,19 +397,10 @@ def _call(references: Sequence[str], declared: Mapping[str, Sequence[Any]], chan
     return RecordedCall(references, {reference: DeclaredPaths(*paths) for reference, paths in declared.items()}, read)
 
 
-def _unrehearsed(left_out: Sequence[str], plan: Callable[[], ExecutionPlan]) -> list[Finding]:
-    """Return a finding for each resource that is left out, with its step in ``plan``, or the error."""
-    try:
-        steps = {str(step.reference): step for step in plan().steps} if left_out else {}
-    except ResourceAPIError as error:
-        return [Finding(name, _unplanned(str(error))) for name in left_out]
-    return [Finding(name, _prediction(steps[name]) if name in steps else "is not planned") for name in left_out]
-
-
 def _prediction(step: Step) -> str:
-    """Return the effect of a step."""
+    """Return the effect of a planned step as the end of a sentence: ``would be created``."""
     if step.error:
-        return _unplanned(step.error)
+        return f"cannot be planned: {step.error}"
     if step.action is Action.SAME:
         return "would not change"
     if step.action in CREATING or not step.changes:
@@ -421,18 +408,11 @@ def _prediction(step: Step) -> str:
     return "would change: " + ", ".join(describe_difference(step.definition, change) for change in step.changes)
 
 
-def _unplanned(error: str) -> str:
-    return f"cannot be planned: {error}"
-
-
-def _repetitions(again: RunReport, calls: Sequence[RecordedCall]) -> list[Finding]:
-    """Return a finding for each action of the second run; ``calls`` are those of the first run."""
-    acted = {step.reference for step in again.steps}
-    return [finding for step in again.steps for finding in _repeated(step, calls, acted)]
-
-
 def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> Iterator[Finding]:
-    """Yield the findings about a step that acted again in the second run, each with its cause."""
+    """Yield the findings about a step that acted again in the second run, each with its cause.
+
+    ``calls`` are those of the first run, ``acted`` the references of all steps of the second one.
+    """
     step = report.step
     if report.status != "success":
         yield finding(step, f"{report.status} in the second run: {report.error}")

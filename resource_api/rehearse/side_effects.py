@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.rehearse import contents
 from resource_api.system.overlay import written_files
 
 if TYPE_CHECKING:
@@ -161,10 +162,10 @@ def effects(calls: Sequence[RecordedCall], packages: Mapping[str, str], place_of
     return undeclared
 
 
-def difference(path: str, written: Written, content_differs: Callable[[], bool]) -> Verb | None:
-    """Return how a path differs from the machine, or None for equal ones, caches and logs.
+def difference(path: str, written: Written, digest: str) -> Verb | None:
+    """Return how a written path differs from the machine, or None for equal ones, caches and logs.
 
-    ``content_differs`` is only called where all else is equal.
+    ``digest`` is that of the written content, see ``contents``; the machine's file is read where all else is equal.
     """
     if is_cache(path):
         return None
@@ -175,7 +176,7 @@ def difference(path: str, written: Written, content_differs: Callable[[], bool])
         return "made"
     if _owner_and_mode(status) != (written.mode, written.uid, written.gid):
         return "changed"
-    return "changed" if written.kind == "file" and content_differs() else None
+    return "changed" if written.kind == "file" and contents.digest(path) != digest else None
 
 
 def is_cache(path: str) -> bool:
