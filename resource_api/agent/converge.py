@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.agent.loop import KilledRun
-    from resource_api.agent.sources import Source
+    from resource_api.agent.sources import Source, Versions
 
 
 class Agent(NamedTuple):
@@ -62,26 +62,14 @@ def locked(directory: str) -> Iterator[None]:
 
 def find(agent: Agent) -> SourceVersion:
     """Return the version to apply; errors are part of the result."""
-    if agent.source.kind == "directory":
-        try:
-            sources.check_directory(agent.source, agent.trusted)
-        except ResourceAPIError as problem:
-            return _no_version(agent, problem)
-        return SourceVersion(agent.source.location, (), _run_fields(agent, "directory"))
     try:
+        if agent.source.kind == "directory":
+            sources.check_directory(agent.source, agent.trusted)
+            return SourceVersion(agent.source.location, (), _run_fields(agent, "directory"))
         versions = sources.Versions(agent.directory, agent.source.key)
     except ResourceAPIError as problem:
         return _no_version(agent, problem)
-    error: ResourceAPIError | None = None
-    try:
-        signers = check_signers(str(agent.signers), agent.trusted)
-        sources.update(agent.source, versions, agent.directory, signers)
-    except Untrusted as problem:
-        error = Untrusted(_with_source(agent, str(problem)))
-    except ResourceAPIError as problem:
-        error = ResourceError(_with_source(agent, str(problem)))
-    except OSError as problem:
-        error = ResourceError(_with_source(agent, f"{problem.filename or agent.source.text}: {problem.strerror}"))
+    error = _update(agent, versions)
     newest = versions.newest
     if newest is None or not versions.has_files(newest):
         return _no_version(agent, error)
@@ -94,13 +82,25 @@ def find(agent: Agent) -> SourceVersion:
     return SourceVersion(directory, [f"{directory}/{module}" for module in newest.modules], fields, error)
 
 
-def _with_source(agent: Agent, problem: str) -> str:
-    """Return a problem with the name of the source; a problem of a file may begin with its base name."""
-    source, text = agent.source, problem.removeprefix(os.path.basename(agent.source.location) + ": ")
-    return text if text.startswith((source.text, source.location)) else f"{source.text}: {text}"
+def _update(agent: Agent, versions: Versions) -> ResourceAPIError | None:
+    """Accept the current version of the source; return the error that names the source, or None."""
+    source = agent.source
+    kind: type[ResourceAPIError] = ResourceError
+    try:
+        signers = check_signers(str(agent.signers), agent.trusted)
+        sources.update(source, versions, agent.directory, signers)
+    except ResourceAPIError as error:
+        kind, text = Untrusted if isinstance(error, Untrusted) else ResourceError, str(error)
+    except OSError as error:
+        text = f"{error.filename or source.text}: {error.strerror}"
+    else:
+        return None
+    text = text.removeprefix(os.path.basename(source.location) + ": ")  # of a problem of the bundle's file
+    return kind(text if text.startswith((source.text, source.location)) else f"{source.text}: {text}")
 
 
 def _no_version(agent: Agent, error: ResourceAPIError | None) -> SourceVersion:
+    """Return the result without anything to apply, because of ``error``, or as the verified files are lost."""
     return SourceVersion(None, (), _run_fields(agent, _trust(error), error), error)
 
 
@@ -126,12 +126,7 @@ def record_killed(agent: Agent, killed: KilledRun) -> None:
     """Record a run that a signal has ended as failed, of the version of the run before. Raise ``OSError``."""
     fields = _run_fields(agent, "unreachable")
     if (before := agent_status.last_run(agent.directory)) is not None:
-        fields |= {
-            "trust": before["trust"],
-            "generation": before["generation"],
-            "version": before["version"],
-            "signer": before["signer"],
-        }
+        fields |= {name: before[name] for name in ("trust", "generation", "version", "signer")}
     failed = {"summary": {}, "problems": [{"severity": "error", "message": str(killed)}]}
     record(agent, SourceVersion(None, (), fields), failed, 128 + killed.signal, killed.began)
 
@@ -151,6 +146,7 @@ def _run_fields(agent: Agent, trust: str, error: Exception | None = None) -> dic
 
 
 def _trust(error: Exception | None) -> str:
+    """Return the trust in the current version of a source, whose verification has ended with ``error`` or None."""
     if error is None:
         return "verified"
     return "untrusted" if isinstance(error, Untrusted) else "unreachable"

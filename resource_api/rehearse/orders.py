@@ -56,16 +56,15 @@ class Tried(NamedTuple):
 
 
 class Relationships:
-    """The order between resources, and the unrelated pairs that no order has turned round yet."""
+    """The order between resources, and the untried pairs: unrelated ones that no order has reversed yet."""
 
     def __init__(self, count: int, pairs: Collection[tuple[int, int]], aside: Collection[int] = ()) -> None:
         """Take ``count`` resources and ``pairs`` of first and then; those in ``aside`` are not run."""
         self.count = count
         self._edges = [Edge(*pair) for pair in pairs]
-        #: Index → the later ones that have come after it in each order so far, as bits.
-        self._unturned = [0 if index in aside else (1 << count) - (1 << index + 1) for index in range(count)]
-        for index in aside:
-            self._unturned = [bits & ~(1 << index) for bits in self._unturned]
+        run = sum(1 << index for index in range(count) if index not in aside)
+        #: Index → the unrelated later indexes that have come after it in each order so far, as bits.
+        self._untried = [0 if index in aside else run & -(1 << index + 1) for index in range(count)]
         self._leave_out_related()
 
     def add(self, first: int, then: int) -> None:
@@ -74,26 +73,30 @@ class Relationships:
         self._leave_out_related()
 
     @property
-    def unturned(self) -> int:
+    def untried(self) -> int:
         """The number of unrelated pairs that were in the order of the file in each try."""
-        return sum(bits.bit_count() for bits in self._unturned)
+        return sum(bits.bit_count() for bits in self._untried)
 
-    def note(self, order: Order) -> None:
-        """Note which pairs an order turns round."""
+    def record(self, order: Order) -> None:
+        """Record an order as tried: the pairs that it reverses are not untried any more."""
         before = 0
         for index in order:
-            self._unturned[index] &= ~before
+            self._untried[index] &= ~before
             before |= 1 << index
 
     def arranged(self, preferred: Order) -> list[int]:
         """Return the order nearest to ``preferred`` that the relationships allow."""
         return _arranged(preferred, self._edges)
 
-    def turning(self) -> list[int]:
-        """Return an order that turns round all pairs of one resource, which comes as late as it may, and many more."""
-        last = max(range(self.count), key=lambda index: self._unturned[index].bit_count())
+    def reversing_most(self) -> list[int]:
+        """Return an order that reverses all untried pairs of the resource with the most of them, and many others.
+
+        That resource comes as late as its relationships allow, before it the rest,
+        those with the fewest untried pairs first.
+        """
+        last = max(range(self.count), key=lambda index: self._untried[index].bit_count())
         after = self._after()
-        late = sorted(range(self.count), key=lambda index: -self._unturned[index].bit_count())
+        late = sorted(range(self.count), key=lambda index: -self._untried[index].bit_count())
         late.sort(key=lambda index: (not after[last] >> index & 1, index != last))
         return _arranged(late, [Edge(then, first) for first, then, *_ in self._edges])[::-1]
 
@@ -102,7 +105,7 @@ class Relationships:
         return bool(self._after()[first] >> then & 1)
 
     def _leave_out_related(self) -> None:
-        self._unturned = [bits & ~related for bits, related in zip(self._unturned, self._after(), strict=True)]
+        self._untried = [bits & ~related for bits, related in zip(self._untried, self._after(), strict=True)]
 
     def _after(self) -> list[int]:
         """Return index → the later indexes that depend on it, directly or not, as bits."""
@@ -113,15 +116,16 @@ class Relationships:
 
 
 def _arranged(preferred: Order, edges: Sequence[Edge]) -> list[int]:
+    """Return the order nearest to ``preferred`` in which the edges hold: ``graph.order`` keeps the given numbers."""
     rank = {index: number for number, index in enumerate(preferred)}
     arranged = graph.order(len(preferred), [Edge(rank[first], rank[then]) for first, then, *_ in edges])
     return [preferred[number] for number in arranged.sequence]
 
 
 def orders(relationships: Relationships, count: int) -> Iterator[list[int]]:
-    """Yield up to ``count`` different orders; meanwhile relationships may be added, and turned pairs be noted.
+    """Yield up to ``count`` different orders; the caller records each, and may add relationships meanwhile.
 
-    First the reversed one, then orders that turn round unrelated pairs until all were turned, then shuffled ones.
+    First the reversed one, then orders that reverse untried pairs until there are none, then shuffled ones.
     """
     chance = random.Random(_SEED)  # noqa: S311 - no secret
     yielded = {tuple(range(relationships.count))}
@@ -133,7 +137,7 @@ def orders(relationships: Relationships, count: int) -> Iterator[list[int]]:
         if len(yielded) > count:
             break
         shuffled = chance.sample(range(relationships.count), relationships.count)
-        order = relationships.turning() if relationships.unturned else relationships.arranged(shuffled)
+        order = relationships.reversing_most() if relationships.untried else relationships.arranged(shuffled)
 
 
 class Search:
@@ -173,7 +177,7 @@ class Search:
                     return [Finding(*failure) for failure in self._unsteady.failed.items()]
                 causes.append(self._cause(arranged))
                 arranged = self._relationships.arranged(arranged)
-            self._relationships.note(arranged)
+            self._relationships.record(arranged)
         return list(dict.fromkeys(cause for *_, cause in sorted(causes)))
 
     @cached_property
@@ -261,8 +265,8 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
     search = Search(relationships, _tried(run.document, shared), tried, missing)
     findings = search.run(count)
     text = f"{search.tried} other order{'s' * (search.tried != 1)}"
-    if relationships.unturned:
-        text += f", {relationships.unturned} pairs of resources in the order of the file each time"
+    if relationships.untried:
+        text += f", {relationships.untried} pairs of resources in the order of the file each time"
     return Verdict("free in order", not findings, text, findings)
 
 

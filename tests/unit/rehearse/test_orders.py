@@ -1,4 +1,4 @@
-"""Other orders of a catalog: each pair is turned round, and exactly the relationships that are missing are found."""
+"""Other orders of a catalog: each pair is reversed, and exactly the relationships that are missing are found."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def closed(pairs: set[Pair]) -> set[Pair]:
 
 
 @given(PAIRS)
-def test_each_pair_without_a_relationship_is_turned_round(pairs: set[Pair]) -> None:
+def test_each_pair_without_a_relationship_is_reversed(pairs: set[Pair]) -> None:
     """One order for each resource is enough; each is new, and every relationship holds in it."""
-    relationships, turned, earlier = Relationships(COUNT, pairs), set(), [list(range(COUNT))]
+    relationships, reversed_pairs, earlier = Relationships(COUNT, pairs), set(), [list(range(COUNT))]
     for order in orders(relationships, COUNT):
         assert sorted(order) == list(range(COUNT))
         rank = {index: number for number, index in enumerate(order)}
         assert all(rank[first] < rank[then] for first, then in pairs)
         assert order not in earlier
         earlier.append(order)
-        relationships.note(order)
-        turned |= {(first, then) for first, then in combinations(range(COUNT), 2) if rank[then] < rank[first]}
-    assert turned | closed(pairs) == set(combinations(range(COUNT), 2))
-    assert relationships.unturned == 0
+        relationships.record(order)
+        reversed_pairs |= {(first, then) for first, then in combinations(range(COUNT), 2) if rank[then] < rank[first]}
+    assert reversed_pairs | closed(pairs) == set(combinations(range(COUNT), 2))
+    assert relationships.untried == 0
 
 
 def search(pairs: set[Pair], missing: set[Pair], fails: object) -> set[Pair]:
