@@ -208,5 +208,6 @@ def _checked(name: str, path: str) -> str:
 
 
 def _read(path: str) -> BundleFile:
+    """Return a file to pack, of one byte above the limit at most; a link that was put there meanwhile is refused."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
         return BundleFile(file.read(LARGEST + 1), bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR))

@@ -222,6 +222,7 @@ def _read(path: str) -> dict[str, Version]:
 
 
 def _version(fields: Mapping[str, Any]) -> Version:
+    """Return a recorded version. Raise ``ValueError`` for one whose id, the name of a directory, is damaged."""
     version = Version(**{**fields, "modules": tuple(fields["modules"])})
     if not version.id.isalnum() or type(version.generation) is not int:
         raise ValueError(version)
@@ -324,13 +325,16 @@ class Repository:
         return signatures[0].replace("\n ", "\n").encode() if len(signatures) == 1 else b""
 
     def _descends(self, commit: str, ancestor: str) -> bool:
+        """Return whether a commit is ``ancestor`` or a descendant of it; False also for an unknown ancestor."""
         words = (*self._words(), "merge-base", "--is-ancestor", ancestor, commit)
         return _git().attempt(*words, log="debug").exit_code == 0
 
     def _words(self, settings: Sequence[str] = ()) -> list[str]:
+        """Return the first arguments of git: the repository, and our settings before any of the machine."""
         return ["-C", self._path, *(word for setting in (*_SETTINGS, *settings) for word in ("-c", setting))]
 
     def _run(self, *arguments: str) -> str:
+        """Return the output of a git command. Raise ``ResourceError`` with its error message."""
         try:
             return _git()(*self._words(), *arguments, log="debug").stdout
         except CommandError as error:

@@ -78,5 +78,6 @@ def _location(problem: Mapping[str, object], directory: str | None) -> str:
 
 
 def _write(path: str, document: Mapping[str, object]) -> None:
+    """Write a document of the agent durably, with its format version, in a file that only the owner can read."""
     text = json.dumps({"format": FORMAT, **document}, indent=1, default=str)
     files.replace(path, text.encode() + b"\n", mode=0o600)

@@ -108,6 +108,7 @@ def _calendar(period: int) -> str:
 
 
 def _program() -> list[str]:
+    """Return the words that start this program: the script beside the interpreter, or the module if there is none."""
     program = f"{os.path.dirname(sys.executable)}/resource-api"
     return [program] if os.access(program, os.X_OK) else [sys.executable, "-P", "-m", "resource_api"]
 

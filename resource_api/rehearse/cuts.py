@@ -172,6 +172,7 @@ def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
 
 
 def _is_file(process: int, descriptor: int) -> bool:
+    """Return whether a descriptor of another process is open for a regular file: writes to pipes change no file."""
     try:
         return stat.S_ISREG(os.stat(f"/proc/{process}/fd/{descriptor & 0xFFFFFFFF}").st_mode)
     except OSError:  # it has ended, or runs as another user
@@ -179,6 +180,7 @@ def _is_file(process: int, descriptor: int) -> bool:
 
 
 def _program(process: int) -> str:
+    """Return the name of the program of a process, for messages."""
     try:
         with open(f"/proc/{process}/comm", encoding="utf-8", errors="replace") as file:
             return file.read().strip()
@@ -271,8 +273,10 @@ class _Monitor:
         """Note a call in the ``with`` block."""
         text = activity.subject.encode()[: _LONGEST - _NUMBER.size - 1] + b"\0"
         self._memory[_NUMBER.size : _NUMBER.size + len(text)] = text
-        yield
-        self._memory[_NUMBER.size : _NUMBER.size + 1] = b"\0"
+        try:
+            yield
+        finally:
+            self._memory[_NUMBER.size : _NUMBER.size + 1] = b"\0"
 
     def waiting(self, activity: Activity) -> AbstractContextManager[Callable[[], None]]:  # noqa: ARG002 - the protocol's
         """Return a context around a wait, which is not noted."""
@@ -301,6 +305,7 @@ class _MonitoredStore:
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:
+        """Hold the lock of the store; taking and releasing it are writes of state, the block is not."""
         held = self._store.lock(command, timeout)
         self._monitor.write(held.__enter__)
         try:
@@ -309,6 +314,7 @@ class _MonitoredStore:
             self._monitor.write(held.__exit__, None, None, None)
 
     def __getattr__(self, name: str) -> Any:
+        """Return a member of the store; every method counts as a write of state."""
         member = getattr(self._store, name)
         return partial(self._monitor.write, member) if callable(member) else member
 

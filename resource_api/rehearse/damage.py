@@ -120,6 +120,7 @@ def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) ->
 
 
 def _removal(step: Step) -> dict[str, Any]:
+    """Return the declaration that removes a resource, with its names and its parameters, such as ``force``."""
     definition = step.definition
     identity = {*definition.namevars, *definition.parameters}
     return {**{name: value for name, value in step.should.items() if name in identity}, "ensure": "absent"}
@@ -205,6 +206,7 @@ class Damager:
         return set(), why_not or "no other value makes a difference"
 
     def _changed(self) -> set[str]:
+        """Read the overlay again; return the paths, caches and logs left out, that the last action has changed."""
         return {path for path in self._read() if not side_effects.is_cache(path)}
 
     def _set(self, step: Step, body: Mapping[str, object], *, replaced: bool = False) -> str:

@@ -190,6 +190,7 @@ class Search:
         return Tried(failed, dict.fromkeys(_differing(self._first, again)))
 
     def _is_bad(self, order: Order) -> bool:
+        """Try an order; return whether its result differs from the first one, and keep that result as ``_bad``."""
         tried = self._attempt(order)
         if not (tried.failed or self._changed(tried)):
             return False
@@ -221,6 +222,7 @@ class Search:
 
 
 def _differing(first: Tried, second: Tried) -> list[str]:
+    """Return the paths, sorted, whose contents differ between two results."""
     paths = sorted(first.contents.keys() | second.contents.keys())
     return [path for path in paths if first.contents.get(path) != second.contents.get(path)]
 
@@ -336,6 +338,7 @@ def _may_require(then: Declared, first: Declared, relationships: Relationships) 
 
 
 def _members(declared: object) -> Sequence[Entry]:
+    """Return the resources of a component, or the resource itself."""
     return getattr(declared, "members", None) or [declared]
 
 

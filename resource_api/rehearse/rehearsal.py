@@ -232,6 +232,7 @@ class _Inside:
     """The work on the overlay."""
 
     def __init__(self, runtime: Runtime, request: Request, left_out: Sequence[str], overlay: Overlay) -> None:
+        """Let ``runtime`` assume that the resources left out exist as declared."""
         excludes = [*request.options.get("excludes", ()), *left_out]
         runtime.assumed = frozenset(left_out)
         self._runtime = runtime
@@ -240,6 +241,7 @@ class _Inside:
         self._layers = overlay.layers
 
     def _apply(self, runtime: Runtime | None = None) -> RunReport:
+        """Apply the manifest without the resources left out, by ``runtime`` unless None."""
         return (runtime or self._runtime).apply(self._request.source, self._request.inputs, **self._options)
 
     def once(self) -> dict[str, Any]:
@@ -329,6 +331,7 @@ def _silent(runtime: Runtime) -> Iterator[None]:
 
 
 def _failed(report: RunReport) -> list[Finding]:
+    """Return a finding for each failed step of a run."""
     return [finding(outcome.step, outcome.error or "failed") for outcome in report.steps if outcome.status == "failed"]
 
 
@@ -393,6 +396,7 @@ def _findings(rows: Sequence[Sequence[str]]) -> list[Finding]:
 
 
 def _call(references: Sequence[str], declared: Mapping[str, Sequence[Any]], changes: Sequence[Any]) -> RecordedCall:
+    """Return a recorded call from its form in the document, where named tuples are lists."""
     read = [PathChange(path, first, None if written is None else Written(*written)) for path, first, written in changes]
     return RecordedCall(references, {reference: DeclaredPaths(*paths) for reference, paths in declared.items()}, read)
 

@@ -291,6 +291,7 @@ def _by_directory(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
 
 
 def _parents(path: str) -> set[str]:
+    """Return the directories above an absolute path, except the root."""
     parts: Iterable[str] = path.split("/")[1:-1]
     parents, parent = set(), ""
     for part in parts:

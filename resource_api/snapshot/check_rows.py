@@ -135,6 +135,7 @@ class RowChecker:
         return _complete(definition, canonical)
 
     def _warn(self, definition: TypeDefinition, name: Name, message: str) -> None:
+        """Log a warning about a corrected row if ``strict`` is ``warning``: once for each type and message."""
         if self.strict == "warning" and (definition.name, message) not in self._warned:
             self._warned.add((definition.name, message))
             reference = str(Reference(definition.name, show_name(name)))

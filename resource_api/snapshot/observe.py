@@ -96,7 +96,8 @@ class _SnapshotQueries:
     def _unsettled(self, definition: TypeDefinition, names: Collection[Name]) -> list[Name]:
         """Return the names that are absent, or not as they were seen after their last change."""
         rows = {name: self._snapshot.observation(definition.instance, name).row for name in names}
-        return [name for name, row in rows.items() if not _is_as_recorded(definition, self._late, name, row)]
+        changes = ((name, row, self._late[definition.instance, name].row) for name, row in rows.items())
+        return [name for name, row, recorded in changes if not _is_as_recorded(definition, row, recorded)]
 
     def observation(self, entry: Entry, /) -> Observation:
         """Return the observation of an entry; a failure of its own is led by the path that is its name."""
@@ -128,11 +129,11 @@ class _LateChange(NamedTuple):
     row: Values | None = None
 
 
-def _is_as_recorded(
-    definition: TypeDefinition, late: Mapping[RecordKey, _LateChange], name: Name, row: Mapping[str, object] | None
-) -> bool:
-    """Return whether a row has the recorded values; sealed ones cannot be compared and count as equal."""
-    recorded = late[definition.instance, name].row
+def _is_as_recorded(definition: TypeDefinition, row: Mapping[str, object] | None, recorded: Values | None) -> bool:
+    """Return whether a row has the recorded values; sealed ones cannot be compared and count as equal.
+
+    Without a row or a record of one, whether the resource exists.
+    """
     if row is None or recorded is None:
         return exists(row)
     values = ((row.get(attribute), recorded.get(attribute)) for attribute in definition.managed)

@@ -131,14 +131,14 @@ class Snapshot:
         rows = self._instances.setdefault(definition.instance, _Rows())
         missing = self._missing(rows, names, fresh=fresh)
         if rows.failure or (missing is not None and not missing):
-            self._check(definition.instance, rows, rows.unchecked if names is None else names)
+            self._check(definition.instance, rows, names)
             return
         request = self._request(definition, missing)
         try:
             got = self._get(definition, missing)
             if (rows.whole_at or 0) > request.epoch:
                 # Another thread began to read everything after this one did, and has finished first.
-                self._check(definition.instance, rows, rows.unchecked if names is None else names)
+                self._check(definition.instance, rows, names)
             else:
                 self._accept(definition, rows, request, got)
         except Exception as error:  # contained: it fails the resources of this type
@@ -200,15 +200,16 @@ class Snapshot:
         read_at, epoch = rows.read_at, self.epoch
         return [name for name in names if name not in read_at or (fresh and read_at[name] != epoch)]
 
-    def _check(self, instance: str, rows: _Rows, names: Collection[Name]) -> None:
-        """Check rows that were read earlier and are used now."""
-        unchecked = [name for name in names if name in rows.unchecked]
+    def _check(self, instance: str, rows: _Rows, names: Collection[Name] | None) -> None:
+        """Check those rows of ``names`` (None: all) that were read earlier and are used now for the first time."""
+        unchecked = list(rows.unchecked) if names is None else [name for name in names if name in rows.unchecked]
         if unchecked:
             rows_to_check = [rows.unchecked.pop(name) for name in unchecked]
             checked = self._checker.check(self.providers.functions(instance), rows_to_check)
             rows.checked.update(zip(unchecked, checked, strict=True))
 
     def _request(self, definition: TypeDefinition, names: list[Name] | None) -> _Request:
+        """Return the call of ``get`` for ``names`` (None: all); a type without a filter returns all anyway."""
         return _Request(names, names is None or "simple_get_filter" not in definition.features, self.epoch)
 
     def _get(self, definition: TypeDefinition, names: list[Name] | None) -> tuple[list[Resource], dict[Name, str]]:

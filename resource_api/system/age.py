@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 #: Begins a file in the format for text (RFC 7468).
 ARMOUR: Final = b"-----BEGIN AGE ENCRYPTED FILE-----"
-
-
 #: Begins a file in the binary format.
 _BINARY: Final = b"age-encryption.org/v1\n"
 
@@ -90,6 +88,7 @@ def read_recipients(path: str) -> list[object]:
 
 
 def _recipient(pyrage: ModuleType, line: str, path: str) -> object:
+    """Return the recipient in a line of the file ``path``. Raise ``UsageError``."""
     kind = pyrage.ssh if line.startswith("ssh-") else pyrage.x25519
     try:
         return kind.Recipient.from_str(line)
@@ -99,6 +98,7 @@ def _recipient(pyrage: ModuleType, line: str, path: str) -> object:
 
 
 def _lines(data: bytes) -> list[str]:
+    """Return the lines of a file of keys, without comments and empty ones."""
     lines = (line.strip() for line in data.decode("utf-8", "replace").splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 

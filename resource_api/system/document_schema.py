@@ -135,6 +135,7 @@ def load(name: str) -> Schema:
 
 @cache
 def _read(name: str) -> Any:
+    """Return a published schema as it is in its file, which may be in a zip file."""
     loader: Any = __spec__.loader  # reads a directory and a zip file alike
     package = __file__.rpartition("/")[0].rpartition("/")[0]
     return json.loads(loader.get_data(f"{package}/schemas/{name}.json"))

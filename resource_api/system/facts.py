@@ -68,8 +68,13 @@ def _debian_version() -> str:
 
 
 def _identity() -> dict[str, object]:
+    """Return the fact about the effective user; ``user`` is the number as text if it has no name, as in a container."""
     uid = os.geteuid()
-    return {"uid": uid, "gid": os.getegid(), "user": pwd.getpwuid(uid).pw_name, "privileged": uid == 0}
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = str(uid)
+    return {"uid": uid, "gid": os.getegid(), "user": user, "privileged": uid == 0}
 
 
 #: The names of the facts that are functions of ``kernel_facts``, which is loaded, and ``socket`` with it, at their use.

@@ -41,19 +41,17 @@ def interfaces() -> dict[str, dict[str, str]]:
     ``ip`` is the primary IPv4 address; ``ip6`` is chosen by ``version_6_addresses``.
     """
     version_6 = version_6_addresses(_text("/proc/net/if_inet6"))
-    addresses = {
-        name: {
-            "ip": _version_4_address(name),
-            "ip6": version_6.get(name, ""),
-            "mac": _text(f"/sys/class/net/{name}/address").strip(),
-        }
-        for _, name in socket.if_nameindex()
-    }
-    present = {name: {key: text for key, text in families.items() if text} for name, families in addresses.items()}
-    return {name: families for name, families in present.items() if families}
+    addresses = {}
+    for _, name in socket.if_nameindex():
+        mac = _text(f"/sys/class/net/{name}/address")
+        families = {"ip": _version_4_address(name), "ip6": version_6.get(name, ""), "mac": mac}
+        if present := {family: address for family, address in families.items() if address}:
+            addresses[name] = present
+    return addresses
 
 
 def _version_4_address(interface: str) -> str:
+    """Return the primary IPv4 address of an interface, or ""."""
     request = struct.pack("256s", os.fsencode(interface)[:_LONGEST_NAME])
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         return socket.inet_ntoa(fcntl.ioctl(any_socket, _SIOCGIFADDR, request)[_ADDRESS])

@@ -247,13 +247,11 @@ class EmbeddedLog(Log):
         if structlog := _configured_structlog():
             enabled = getattr(structlog.get_logger(_name(resource_type)).bind(), "is_enabled_for", None)
             return enabled is None or bool(enabled(LEVELS["info" if level == "notice" else level]))
-        logger = self._loggers.get(resource_type) or self._logger_of(resource_type)
+        if (logger := self._loggers.get(resource_type)) is None:
+            import logging
+
+            logger = self._loggers[resource_type] = logging.getLogger(_name(resource_type))
         return bool(logger.isEnabledFor(LEVELS[level]))
-
-    def _logger_of(self, resource_type: str) -> Any:
-        import logging
-
-        return self._loggers.setdefault(resource_type, logging.getLogger(_name(resource_type)))
 
 
 def _configured_structlog() -> Any:
@@ -265,6 +263,7 @@ def _configured_structlog() -> Any:
 
 
 def _name(resource_type: str) -> str:
+    """Return the name of the logger for events about resources of a type, or about none."""
     return f"{_LOGGER}.{resource_type}" if resource_type else _LOGGER
 
 

@@ -147,7 +147,8 @@ def _restore(before: _ProcessState) -> None:
     if after == before:
         return
     if before.directory and after.directory != before.directory:
-        os.chdir(before.directory)
+        with suppress(FileNotFoundError):  # the code may have removed it, as was its task
+            os.chdir(before.directory)
     os.umask(before.umask)
     if after.environment != before.environment:
         os.environb.clear()
@@ -175,6 +176,7 @@ def replace_descriptor(number: int, descriptor: int) -> None:
 
 
 def _restore_descriptors(copies: list[tuple[int, int]]) -> None:
+    """Open each standard descriptor again that refers to another file than its copy or lasting replacement."""
     for number, copy in copies:
         source = _replacements.get(number, copy)
         if _file_identity(number) != _file_identity(source):
@@ -187,6 +189,7 @@ def _close(copies: list[tuple[int, int]]) -> None:
 
 
 def _file_identity(descriptor: int) -> tuple[int, int] | None:
+    """Return device and inode of an open file, or None for a closed descriptor."""
     try:
         status = os.fstat(descriptor)
     except OSError:

@@ -165,6 +165,7 @@ class ThreadPool:
         self._deadline = self._deadline or time.monotonic() + GRACE
 
     def _abandon(self) -> NoReturn:
+        """Give up all running tasks. Raise ``Abandoned``."""
         self._abandoned = True
         self._running = 0
         raise Abandoned

@@ -161,6 +161,7 @@ def _parts(opener: Callable[[], Any]) -> Iterator[bytes]:
 
 
 def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
+    """Yield the members of a zip file. All its headers are at the end, and are read at once."""
     headers = _LARGEST_READ + limits.members * _HEADERS
     stream: Any = _Bounded(file, headers, headers)
     with _parsed(), zipfile.ZipFile(stream) as archive:

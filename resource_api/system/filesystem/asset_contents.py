@@ -54,6 +54,7 @@ class AssetReader:
 
         Raise ``ValueError`` with a message for users.
         """
+        # One method for each origin; it gets the path of the source too.
         find: Callable[[ContentSpec, str], Source] = getattr(self, f"_find_{spec.origin}")
         try:
             digest, read = find(spec, os.path.join(os.path.dirname(file), str(spec.source)))
@@ -85,6 +86,7 @@ class AssetReader:
         return spec.sha256, fetch if spec.word == "asset" else partial(_file_members, fetch)
 
     def _download(self, url: str, digest: str) -> BinaryIO:
+        """Return the content of a URL as a new stream; it is downloaded once, for the lifetime of this reader."""
         if digest not in self._downloads:
             file = self._downloads[digest] = download.fetch(url, digest)
             finalize(self, file.close)
@@ -134,6 +136,7 @@ class SentReader(AssetReader):
         return digest, lambda limits: checked_members(iter(members), limits)
 
     def _content(self, spec: ContentSpec, path: str) -> bytes:
+        """Return a file that was sent. Raise ``ValueError`` for one that was not."""
         if path not in self._sent:
             msg = f"{spec.source} is not among the files that were sent with the manifest; is it there, and readable?"
             raise ValueError(msg)
@@ -185,6 +188,7 @@ def _open_verified(path: str, digest: str) -> BinaryIO:
 
 
 def _digest(path: str) -> str:
+    """Return the SHA-256 of a regular file. Raise ``OSError``, and ``ResourceError`` for one that is too large."""
     with open_regular(path) as file:
         return _checked(file, path)
 
@@ -207,6 +211,7 @@ def _changed(path: str) -> ResourceError:
 
 
 def _file_members(opened: Callable[[], BinaryIO], limits: Limits) -> Iterator[Member]:
+    """Yield the members of an archive that is one file, which ``opened`` returns."""
     with opened() as file:
         yield from archive_members.members(file, limits)
 

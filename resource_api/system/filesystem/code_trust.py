@@ -209,6 +209,7 @@ class CodeTrust:
         return ""
 
     def _check_owner(self, path: str, status: os.stat_result) -> str:
+        """Check that a file, directory or link belongs to a trusted user."""
         if status.st_uid in self._users:
             return ""
         todo = _MOVE if stat.S_ISDIR(status.st_mode) else f"look at it and run: chown -h root {path}"

@@ -209,12 +209,14 @@ class Directories:
         return here
 
     def _root(self) -> Directory:
+        """Return the root directory, opened at first use."""
         root = self._open.get("/")
         if root is None:
             root = self._open["/"] = _directory(os.open("/", _PATH), "/", None)
         return root
 
     def _enter(self, here: Directory, name: str) -> Directory:
+        """Return the directory ``name`` in an open one. Raise ``NotADirectoryError`` for a link: it is not followed."""
         path = here.beneath(name)
         directory = self._open.get(path)
         if directory is None or directory.path != path:

@@ -151,8 +151,7 @@ class Lines:
 
     def __delitem__(self, index: int) -> None:
         """Delete a line with its line end; for a last line without one, with the line end before it."""
-        if not self._lines.pop(index).endswith(b"\n") and self._lines:
-            self._lines[-1] = _without_end(self._lines[-1])
+        self.delete([range(len(self))[index]])
 
     def delete(self, numbers: Iterable[int]) -> None:
         """Delete the lines with these numbers, as one by one from the last, in one pass over the file."""
@@ -176,6 +175,7 @@ class Lines:
         self.insert(len(self), text)
 
     def _end(self) -> bytes:
+        """Return the line end for a new line: that of the last line that has one."""
         last = next((line for line in reversed(self._lines) if line.endswith(b"\n")), b"\n")
         return last[len(_without_end(last)) :]
 

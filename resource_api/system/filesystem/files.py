@@ -100,6 +100,7 @@ def sweep(directory: Directory) -> None:
 
 
 def _is_own(status: os.stat_result, *, private: bool) -> bool:
+    """Return whether a temporary file may be removed: only the caller can have made it, as a kind that is made."""
     kinds = {stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR}
     return (private or status.st_uid == os.geteuid()) and stat.S_IFMT(status.st_mode) in kinds
 
@@ -559,6 +560,7 @@ class Batch:
         self._discard([staged])
 
     def _discard(self, files: Iterable[_Staged]) -> None:
+        """Remove the temporary files of replacements that do not take place."""
         for staged in files:
             if not staged.temporary:
                 continue

@@ -179,6 +179,7 @@ def set_new_permissions(fd: int, old: os.stat_result | None, should: Permissions
 
 
 def _set_owner(fd: int, should: Permissions) -> None:
+    """Change owner and group of an open file unless they are already so: chown(2) may be forbidden even then."""
     if should.ids != (-1, -1):
         status = os.fstat(fd)
         if should.uid not in {None, status.st_uid} or should.gid not in {None, status.st_gid}:
@@ -207,6 +208,7 @@ def _replaced(name: str) -> OSError:
 
 
 def _copy_attributes(source: str, names: Sequence[str], fd: int, mode: int) -> None:
+    """Copy extended attributes to an open file that replaces ``source`` and gets ``mode``, also in its ACL."""
     for name in names:
         if name not in _CERTIFYING:
             value = os.getxattr(source, name)

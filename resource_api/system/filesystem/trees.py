@@ -28,6 +28,7 @@ def mount_points() -> frozenset[str]:
 
 
 def _unescaped(path: bytes) -> bytes:
+    """Return a path of mountinfo without its octal escapes: a space is a backslash and 040."""
     return path.decode("unicode_escape").encode("latin-1") if b"\\" in path else path
 
 

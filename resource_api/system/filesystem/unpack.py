@@ -126,11 +126,13 @@ class UnpackRecord(NamedTuple):
 
 
 def _record_path(path: str) -> str:
+    """Return the path of the record beside the directory at ``path``."""
     parent, _, name = path.rpartition("/")
     return f"{parent}/.{name}{_SUFFIX}"
 
 
 def _checked(name: object) -> str:
+    """Return the name of a member in a record. Raise ``ValueError`` for one that could lead out of the directory."""
     if not isinstance(name, str) or member_name(name) != name:
         raise ValueError(name)
     return name
@@ -308,6 +310,7 @@ def _member_path(path: str, name: str) -> str:
 
 
 def _stat(directories: Directories, path: str, name: str) -> os.stat_result | None:
+    """Return the status of a member of the directory at ``path``, or None if it is missing."""
     try:
         directory, last = directories.place(_member_path(path, name))
         return os.lstat(last, dir_fd=directory.fd)
@@ -316,6 +319,7 @@ def _stat(directories: Directories, path: str, name: str) -> os.stat_result | No
 
 
 def _kind(status: os.stat_result | None) -> str:
+    """Return the kind of a file as in ``MemberState``, "special file" for others, "" for a missing one."""
     return "" if status is None else _KINDS.get(stat.S_IFMT(status.st_mode), "special file")
 
 
@@ -329,5 +333,6 @@ def _content(directories: Directories, path: str, name: str, status: os.stat_res
 
 
 def _has_permissions(status: os.stat_result, state: MemberState, record: UnpackRecord) -> bool:
+    """Return whether a file has the owner and group of the record and the mode of its member; links have no mode."""
     has_owner = record.uid in {None, status.st_uid} and record.gid in {None, status.st_gid}
     return has_owner and (state.kind == "link" or stat.S_IMODE(status.st_mode) == state.mode)

@@ -99,6 +99,7 @@ def _limit_user() -> None:
 
 
 def _set_pid_max() -> None:
+    """Limit the processes of this process table (Linux 6.14)."""
     # A new /proc, because the settings in a container's /proc may be read-only.
     namespaces.mount("proc", "/proc")
     try:
@@ -186,6 +187,7 @@ def wait(child: int, *, orphans: bool = False) -> int:
 
 
 def _has_ended(child: int, *, orphans: bool) -> bool:
+    """Reap the ended ones of the children, ``child`` alone without ``orphans``; return whether it was among them."""
     while True:
         ended, _ = os.waitpid(-1 if orphans else child, os.WNOHANG)
         if ended in {0, child}:

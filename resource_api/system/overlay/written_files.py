@@ -79,20 +79,13 @@ def _walk(directory: str, lower: str) -> Iterator[tuple[str, Written]]:
 
 def _written(status: os.stat_result) -> Written:
     """Return a file of the writable layer, where a character device 0:0 stands for a deletion."""
-    mode, uid, gid = status.st_mode, status.st_uid, status.st_gid
-    if stat.S_ISDIR(mode):
+    mode_and_owner = status.st_mode, status.st_uid, status.st_gid
+    if stat.S_ISDIR(status.st_mode):
         # No version: writing a file in a directory changes the directory's times too.
-        return Written("directory", mode, uid, gid=gid, size=0, modified=0, version=(0, 0))
-    kind: Kind = "deleted" if stat.S_ISCHR(mode) and status.st_rdev == _WHITEOUT else "file"
-    return Written(
-        kind,
-        mode,
-        uid,
-        gid=gid,
-        size=status.st_size,
-        modified=status.st_mtime_ns,
-        version=(status.st_ino, status.st_ctime_ns),
-    )
+        return Written("directory", *mode_and_owner, size=0, modified=0, version=(0, 0))
+    kind: Kind = "deleted" if stat.S_ISCHR(status.st_mode) and status.st_rdev == _WHITEOUT else "file"
+    version = status.st_ino, status.st_ctime_ns
+    return Written(kind, *mode_and_owner, size=status.st_size, modified=status.st_mtime_ns, version=version)
 
 
 _FORMAT: Final = tarfile.PAX_FORMAT
@@ -178,8 +171,9 @@ def _unpack(file: IO[bytes], directory: int) -> None:
     target = f"/proc/self/fd/{directory}"
     try:
         with tarfile.open(fileobj=file, mode="r:") as archive:
-            # Python before 3.11.4 has no filters; each member is checked right before it is written.
-            archive.extraction_filter = _unchanged
+            # Python before 3.11.4 has no filters; each member is checked right before it is written. It keeps its mode:
+            # no other user can enter the directory.
+            archive.extraction_filter = lambda member, _directory: member
             archive.extractall(target, _checked(archive, target), numeric_owner=True)  # noqa: S202 - see above
     except (tarfile.TarError, OSError, ValueError) as error:
         msg = f"what was written cannot be kept: {error}"
@@ -196,8 +190,3 @@ def _checked(archive: tarfile.TarFile, target: str) -> Iterator[tarfile.TarInfo]
             raise LayerError(msg)
         names.add(member.name)
         yield member
-
-
-def _unchanged(member: tarfile.TarInfo, _directory: str) -> tarfile.TarInfo:
-    """Return a member with its mode: no other user can enter the directory."""
-    return member

@@ -179,12 +179,14 @@ class _Filter:
                 return  # as for lines of the log: a closed pipe or a full disk stops no run
 
     def _printed(self, line: str) -> str:
+        """Return a line as it is printed: masked, and formatted as a line of the log; a line end is kept."""
         text = self._mask(line).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         whole = text.endswith("\n")
         return self._format_line(text.removesuffix("\n").removesuffix("\r")) + ("\n" if whole else "")
 
 
 def _move(descriptor: int) -> int:
+    """Return a duplicate of a descriptor with a number that foreign code does not reuse, and close the former."""
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_DESCRIPTOR)
     os.close(descriptor)
     return moved

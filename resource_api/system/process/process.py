@@ -169,6 +169,7 @@ class Process:
                 self._reap()
 
     def _scan(self, before: int) -> process_tree.Scan:
+        """Scan the processes for the tree of this program; ``before``: ``_ended`` when the tree was made."""
         with _LOCK:
             rows = process_tree.table()
             running = _running - {self}
@@ -195,6 +196,7 @@ class Process:
         _listener(self.pid, running=False)
 
     def _reported(self) -> OSError | None:
+        """Return the error by which the child could not execute the program, from its report, or None."""
         os.set_blocking(self._report, False)  # another child may hold the other end until it executes its program
         with suppress(BlockingIOError):
             if number := os.read(self._report, _CHUNK):

@@ -105,6 +105,7 @@ def adopting() -> Iterator[None]:
 
 
 def _is_subreaper() -> int:
+    """Return 1 if this process is a subreaper, else 0 (prctl(2))."""
     setting = array("i", [0])
     c_library.prctl(_GET_SUBREAPER, setting.buffer_info()[0])
     return setting[0]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from typing import TYPE_CHECKING
 
 import psutil
 
 from resource_api.system import facts, kernel_facts
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_interfaces_have_the_addresses_that_psutil_finds() -> None:
@@ -48,6 +53,17 @@ def test_the_ipv6_address_is_a_lasting_one_of_the_widest_scope() -> None:
     ]
     table = "".join(f"{address} 02 40 {scope:02x} {flags:02x} {name}\n" for address, scope, flags, name in lines)
     assert kernel_facts.version_6_addresses(table) == {"eth0": "fd00::2", "eth1": "fe80::ff:fe00:2", "eth2": "fd00::4"}
+
+
+def test_a_user_without_a_name_has_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container, processes may run as a user that no account has."""
+    monkeypatch.setattr(os, "geteuid", lambda: 2147483646)
+    assert facts.Facts()["identity"] == {
+        "uid": 2147483646,
+        "gid": os.getegid(),
+        "user": "2147483646",
+        "privileged": False,
+    }
 
 
 def test_the_host_is_what_an_inventory_says_and_this_machine_otherwise() -> None:

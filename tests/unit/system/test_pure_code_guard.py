@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.system.process_guard import read_only
+from resource_api.system.process_guard import protected, read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,3 +69,13 @@ def test_the_sandbox_is_limited_to_its_block_and_thread(tmp_path: Path) -> None:
             (tmp_path / "x").write_text("x")
     (tmp_path / "after").write_text("x")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["after", "thread"]
+
+
+def test_a_provider_may_remove_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing to return to, and the call has not failed."""
+    directory = tmp_path / "here"
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    with protected():
+        directory.rmdir()
+    assert not directory.exists()
