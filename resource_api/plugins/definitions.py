@@ -75,6 +75,7 @@ class DefinitionFiles:
         return value
 
     def _executable(self, path: str) -> builtins.type[object]:
+        """Return the class of a provider that is a program. Raise ``DefinitionError`` where it cannot be executed."""
         self._bytes(path)
         if not os.access(path, os.X_OK):
             msg = f"{path}: a provider without the ending .py is an executable, and this file cannot be executed"
@@ -165,6 +166,7 @@ def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
 
 
 def _stem(path: str) -> str:
+    """Return the name that a file must define: its own, without the ending."""
     return path.rpartition("/")[2].removesuffix(".py").removesuffix(".json")
 
 
@@ -183,13 +185,14 @@ def _defined(path: str, module: ModuleType, constant: str, expected: type[object
 
 
 def _is_candidate(value: object, expected: type[object], module: ModuleType) -> bool:
-    """Whether a value of a module may be the definition that its file lacks, under another name."""
+    """Return whether a value of a module may be the definition that its file lacks, under another name."""
     if expected is not type:
         return isinstance(value, expected)
     return isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "get")
 
 
 def _check_name(path: str, constant: str, name: str) -> None:
+    """Raise ``DefinitionError`` unless a definition has the name of its file."""
     if name != _stem(path):
         msg = f"{path}: {constant} is named '{name}' but its file is named '{_stem(path)}'"
         raise DefinitionError(msg)
@@ -220,6 +223,7 @@ def _type_from_json(path: str, data: bytes) -> TypeDefinition:
 
 
 def _mapping(path: str, label: str, value: object) -> Mapping[str, Any]:
+    """Return a value that must be a JSON object. Raise ``DefinitionError`` for another, which it calls ``label``."""
     if not isinstance(value, dict):
         msg = f"{path}: {label} must be an object, not {type(value).__name__}"
         raise DefinitionError(msg)

@@ -143,6 +143,7 @@ class Implementations:
         return self._reports(context, "side_effects", changes)
 
     def _reports(self, context: Context, method: str, changes: Mapping[Name, object]) -> Iterator[object]:
+        """Yield the answers of a method that takes changes, called once for each implementation that they need."""
         for implementation, part in self._by_implementation(changes).items():
             yield from self._call(context, implementation, method, {name: changes[name] for name in part}) or ()
 
@@ -251,6 +252,7 @@ class Implementations:
         return f"suitable must return True or the reason why it is not, not {answer!r:.80}"
 
     def _provider(self, name: str) -> Any:
+        """Return the provider of an implementation, made at its first call."""
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]

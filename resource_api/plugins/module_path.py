@@ -171,6 +171,7 @@ class ModulePath:
         return sorted({name.rpartition(".")[0] for name in files if name.endswith(suffixes) and name[0] != "_"})
 
     def _all(self) -> Iterator[str]:
+        """Yield the directories, then those of installed distributions, which are searched for only when reached."""
         yield from self._directories
         if self._distributions is None:
             self._distributions = [directory for directory, _ in _distributions()]
@@ -184,6 +185,7 @@ def _links(path: str, real: str) -> bool:
 
 
 def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:
+    """Yield the file of one name in each directory that has it; a ``.py`` comes before its other forms."""
     for directory in directories:
         for suffix in _SUFFIXES.get(kind, (".py",)):
             path = f"{directory}/{kind}/{name}{suffix}"

@@ -274,15 +274,18 @@ class ProviderPool:
         return self.run.isolates(definition) and not self.registry.is_in_family(definition.name)
 
     def _definition(self, instance: str) -> TypeDefinition:
+        """Return the type of an instance, in the version selected for it. Raise ``DefinitionError``."""
         type_name = split_instance(instance)[0]
         return self.registry.type(type_name, self._versions.get(instance, "")).for_instance(instance)
 
     def _provider_class(self, definition: TypeDefinition, implementation: str = "") -> builtins.type[object]:
+        """Return the class of the named implementation, of the one that is required, or of the preferred one."""
         instance = definition.instance
         name = implementation or self.only or self.required.get(instance, "")
         return self.registry.provider(definition.name, self._versions.get(instance, ""), name)
 
     def _implementation_names(self, definition: TypeDefinition) -> Sequence[str]:
+        """Return the names of a type's providers in the order of preference; isolated ones are not loaded for it."""
         versions = self._versions.get(definition.instance, "")
         return self.registry.implementations(definition.name, versions, load=not self._isolates(definition))
 
@@ -396,6 +399,7 @@ class ProviderPool:
             self._warn(instance, f"{method} of its provider failed: {reason(error)}")
 
     def _warn(self, instance: str, text: str) -> None:
+        """Log a warning about an instance, as of its type."""
         self.run.log.write("warning", instance, text, split_instance(instance)[0])
 
     def _end_method(self, instance: str, method: str) -> Callable[[], None] | None:
@@ -489,6 +493,7 @@ class _PureCalls:
             yield outcome
 
     def _mask_secrets(self, resources: Iterable[Mapping[str, object]]) -> None:
+        """Mask the values that are secret as declared, before a provider may log them."""
         if self._definition.secret:
             self._mask.add([(resource, declared_secrets(self._definition, resource)) for resource in resources])
 
@@ -506,6 +511,7 @@ class _PureCalls:
             yield answers
 
     def _answers(self, question: Question) -> list[object]:
+        """Return the answers of ``insync`` for the attributes of one question."""
         name, attributes, is_, should = question
         compare = self._provider().insync
         return [compare(self.context, name, attribute, is_, should) for attribute in attributes]

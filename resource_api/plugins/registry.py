@@ -121,6 +121,7 @@ class Registry:
         self._add_type(definition)
 
     def _add_type(self, definition: TypeDefinition) -> None:
+        """Add a type whose name is free, and pass on the warnings of its declaration."""
         self._types[definition.name] = definition
         for warning in definition.warnings:
             self._warn(warning)
@@ -338,6 +339,7 @@ class Registry:
         return [path, *providers.values()] if path is not None and providers else None
 
     def _read_code(self, path: str) -> tuple[bytes, os.stat_result]:
+        """Return the bytes and status of a file of code; the check of trust is made for the first file."""
         return self.trust.read(path)
 
     def _component_file(self, name: str) -> str | None:
@@ -370,6 +372,7 @@ class Registry:
     def _classes(
         self, files: Mapping[str, str], definition: TypeDefinition, *, first: bool = True
     ) -> Mapping[str, builtins.type[object]]:
+        """Load provider files, by name; ``first``: of the first type of its name on the module path."""
         classes = {name: self._files.provider(path, definition, first=first) for name, path in files.items()}
         return by_preference(classes)
 
@@ -395,6 +398,7 @@ class Registry:
         return value
 
     def _type_file(self, name: str) -> str:
+        """Return the path of the first file of a type. Raise ``UnknownType``."""
         path = self._module_path.find("types", name) if TYPE_NAME.match(name) else None
         if path is None:
             raise self._unknown_type(name)

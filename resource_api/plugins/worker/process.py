@@ -95,6 +95,7 @@ class AssetSender:
             self._readers.popitem()[1].close()
 
     def _open(self, word: str, sha256: str, limits: tuple[int, int] | None) -> int:
+        """Return the number of a new reader of a content; ``limits`` are those of an archive."""
         self._count += 1
         self._readers[self._count] = _Reader(self._contents[word, sha256], limits)
         return self._count
@@ -126,6 +127,7 @@ class _Reader:
         return chunk
 
     def close(self) -> None:
+        """Close the file; nothing more is read."""
         if self._file is not None:
             self._file.close()
         self._members, self._chunks = iter(()), iter(())
@@ -283,6 +285,7 @@ class WorkerProcess(Process):
         return bool(ready)
 
     def _log_lines(self, stream: int, data: bytes) -> None:
+        """Log the lines that bytes of standard output (1) or error (2) complete."""
         for line in self._lines[stream].feed(data, _MAX_LINE):
             self._log(stream, line)
 

@@ -220,6 +220,7 @@ class Decoder:
         self._check_length()
 
     def _check_length(self) -> None:
+        """Pass on an unfinished line that is too long for a frame, so that it does not fill memory."""
         if len(self._line) >= MAX_LINE:
             self._check_other(self._line)
             self._line = bytearray()
@@ -276,6 +277,7 @@ class Decoder:
 
 
 def _check_size(size: int, limit: int) -> None:
+    """Raise ``ValueError`` for a frame of more bytes than its kind may have; a kind without a limit is unknown."""
     if size > limit:
         msg = f"a frame of more than {limit >> 20} MiB" if limit else "a frame of an unknown kind"
         raise ValueError(msg)
@@ -352,6 +354,7 @@ _ENCODERS: Final[Mapping[type, Callable[[_Encoder, Any], Any]]] = {
 
 
 def _class_and_text(value: object) -> tuple[str, str]:
+    """Return the name of a value's class and its ``repr``, shortened, for a value that is no data."""
     name = type(value).__name__
     try:
         return name, repr(value)[:_MAX_REPR]
@@ -368,6 +371,7 @@ def _endless_list() -> list[object]:
 
 @cache
 def _opaque_class(name: str) -> type[Opaque]:
+    """Return the class with the name of a class of the other side; equal names share it."""
     return type(name, (Opaque,), {})
 
 
@@ -437,4 +441,5 @@ def decode_exception(body: Mapping[str, object]) -> Exception:
 
 @cache
 def _error_class(name: str, base: str) -> type[BaseException]:
+    """Return the class for an exception class of the other side; equal names share it."""
     return type(name, (_ERRORS[base],), {})

@@ -273,6 +273,7 @@ class WorkerPool:
         return worker or self._start()
 
     def _discard(self, worker: WorkerProcess, context: Context) -> None:
+        """Kill a worker in the middle of a call, which may have changed something."""
         worker.kill()
         with self._lock:
             self._changes += not context.reading

@@ -45,7 +45,7 @@ from resource_api.system.log import ForwardedLog
 from resource_api.system.process import core_dumps, process, process_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.model.change import Difference
     from resource_api.model.record import RecordKey
@@ -190,10 +190,6 @@ class WorkerRun(RunContext):
         """Request whether a prerequisite of a name has failed; while nothing has failed in this call, none can have."""
         return self._any_failed and bool(self.request("blocked", name=name))
 
-    def report_begun(self, names: Collection[Name]) -> None:
-        """Report with which names of ``set`` the provider has begun."""
-        self._connection.send("begun", names=list(names))
-
     def request(self, kind: str, **body: object) -> object:
         """Return the runtime's answer; raise the error in it, and ``ProviderError`` outside of a call."""
         with self._lock:
@@ -208,11 +204,13 @@ class WorkerRun(RunContext):
         return answer.body["value"]
 
     def _send_outcome(self, call: int, kind: str, **body: object) -> None:
+        """Send a report, unless the call with this number has ended."""
         if self._calling and call == self._call:
             self._any_failed = self._any_failed or body.get("status") == "failed"
             self._connection.send(kind, **body)
 
     def _send_event(self, event: LogEvent) -> None:
+        """Send a line of the log."""
         level, subject, text, fields, change = event
         extra = {} if change is None else {"change": difference_fields(change)}
         self._connection.send("log", level=level, subject=subject, text=text, fields=fields, **extra)
@@ -409,7 +407,7 @@ class _Server:
         while (frame := self._connection.receive()).kind != "close":
             if frame.kind == "call":
                 members = {name: value for name, value in frame.body.items() if name in _CALL}
-                self._answer("done", partial(self._call_frame, members), id=frame.body["id"])
+                self._answer("done", partial(self._call, **members), id=frame.body["id"])
         self._answer("closed", lambda: self._close(interrupted=frame.body.get("interrupted", False)))
 
     def _load(self) -> Mapping[str, Any]:
@@ -451,9 +449,6 @@ class _Server:
             return False
         return True
 
-    def _call_frame(self, body: Mapping[str, Any]) -> Mapping[str, object]:
-        return {"value": self._call(**body)}
-
     def _call(
         self,
         method: str,
@@ -463,10 +458,11 @@ class _Server:
         bound: Mapping[str, object],
         fresh: bool,
         config: Any = None,
-    ) -> object:
-        """Call the provider; ``terms`` are those of the context, ``bound`` are fields of the log.
+    ) -> Mapping[str, object]:
+        """Call the provider and return the body of the answer.
 
-        ``fresh`` has the provider made anew. Without a ``config``, one that needs it can answer pure methods only.
+        ``terms`` are those of the context, ``bound`` are fields of the log; ``fresh`` has the provider made anew.
+        Without a ``config``, one that needs it can answer pure methods only.
         """
         with self._run.call():
             if fresh:
@@ -478,7 +474,7 @@ class _Server:
             provider = self._providers.instance(self._instance, configured=configured)
             context = self._context(**terms, answering=method not in _REPORTING)
             with self._run.log.bind(**bound), process_guard.protected(), context.activate(provider):
-                return self._call_method(provider, context, method, arguments)
+                return {"value": self._call_method(provider, context, method, arguments)}
 
     def _call_method(self, provider: object, context: Context, method: str, arguments: Sequence[Any]) -> object:
         """Call one method with the arguments that it expects; return plain data."""
@@ -498,7 +494,7 @@ class _Server:
                 call(context, changes, **extra)
             finally:
                 if self._run.cancelled:
-                    self._run.report_begun(changes.begun)
+                    self._connection.send("begun", names=list(changes.begun))
             return None
         return _plain_data(context.type, method, call(*call_arguments(method, context, arguments, call)))
 
@@ -521,10 +517,9 @@ class _Server:
         offered = {change["name"]: Change(change["is"], change["should"]) for change in changes}
         blocked_names = set(blocked)
 
-        def is_blocked(name: Name) -> bool:
-            return name in blocked_names or self._run.blocked(name)
-
-        return Changes(offered, is_blocked, lambda: self._run.cancelled)
+        return Changes(
+            offered, lambda name: name in blocked_names or self._run.blocked(name), lambda: self._run.cancelled
+        )
 
 
 def _answer(
