@@ -87,28 +87,25 @@ def make_meta(raw: Mapping[str, Any]) -> Meta:
     """Return the metaparameters of a declaration whose shapes are checked; ``NO_META`` if it has none."""
     if raw.keys() <= RELATIONSHIPS and "on_failure" not in raw:
         return NO_META
-    lifecycle = dict(raw.get("lifecycle") or {})
+    lifecycle, retry = dict(raw.get("lifecycle") or {}), raw.get("retry")
     if "import" in lifecycle:
         lifecycle["import_"] = lifecycle.pop("import")
     return Meta(
         noop=raw.get("noop"),
         loglevel=raw.get("loglevel") or "notice",
-        tags=frozenset(tag.lower() for tag in _list(raw.get("tag"))),
-        aliases=tuple(_list(raw.get("alias"))),
+        tags=frozenset(tag.lower() for tag in _as_list(raw.get("tag"))),
+        aliases=tuple(_as_list(raw.get("alias"))),
         provider=raw.get("provider"),
         implementation=raw.get("implementation"),
         timeout=raw.get("timeout"),
         lifecycle=Lifecycle(**{key: value for key, value in lifecycle.items() if value is not None}),
-        retry=_retry_policy(raw.get("retry")),
-        on_failure=tuple(_list(raw.get("on_failure"))),
+        retry=None if retry is None else RetryPolicy(retry["tries"], retry.get("delay") or 0),
+        on_failure=tuple(_as_list(raw.get("on_failure"))),
     )
 
 
-def _retry_policy(raw: Mapping[str, Any] | None) -> RetryPolicy | None:
-    return None if raw is None else RetryPolicy(raw["tries"], raw.get("delay") or 0)
-
-
-def _list(value: str | Sequence[str] | None) -> Sequence[str]:
+def _as_list(value: str | Sequence[str] | None) -> Sequence[str]:
+    """Return a metaparameter that may be written as one text or as a list."""
     return [] if value is None else [value] if isinstance(value, str) else value
 
 

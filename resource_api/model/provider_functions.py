@@ -69,7 +69,7 @@ class ProviderFunctions(NamedTuple):
 
 
 def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[str, object] | None = None) -> Name:
-    """Return the canonical name that a title of the command line stands for, with the namevars that are ``named``.
+    """Return the canonical name that a title of the command line stands for, completed with the ``namevars`` given.
 
     Raise ``ValueError`` where a namevar is missing, or has a value that its data type does not accept.
     """

@@ -17,17 +17,14 @@ from resource_api.model.values.start_up import blake2b
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_flat, is_secret, leaves, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from resource_api.model.attribute import Attribute
+    from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.values import Values
 
     #: Identifies where a secret is stored (URN, attribute, path): authenticated with its ciphertext; plain JSON data.
     SecretPlace = tuple[Any, ...]
-
-    from collections.abc import Iterable, Mapping
-
-    from resource_api.model.attribute import Attribute
-    from resource_api.model.type_definition import TypeDefinition
 
 
 #: The key of a mapping that stands for a value beyond JSON, see ``codec``.

@@ -23,9 +23,9 @@ from resource_api.model.values.values import (
     Sensitive,
     are_flat,
     attribute_of,
-    completes,
     copy_resource,
     is_unknown,
+    may_be,
     same_value,
 )
 
@@ -341,7 +341,7 @@ def _broken_value_rules(
     """
     if name in should:
         unchanged = name in is_ and same_value(value, is_[name])
-        if not (unchanged or completes(value, should[name])):
+        if not (unchanged or may_be(value, should[name], partial=True)):
             planned_text, value_text = _texts(definition, name, value, should[name])
             yield f"'{name}' is planned as {planned_text}, but declared as {value_text}"
     elif name == "ensure" or name not in {*definition.compared, *definition.read_only}:

@@ -185,21 +185,16 @@ class CallOutcomes(dict["Name", Outcome]):
             if outcome.status is not None:
                 msg = f"{self.reference([name])} has been reported as {outcome.status} already; one status per resource"
                 raise ProviderError(msg)
-            outcome.status, outcome.tainted = status, tainted
-            outcome.reason = self._with_path([name], reason) if status == "failed" else f"{reason}"
-            if status == "failed":
-                self._note_failure(name)
+            text = self._with_path([name], reason) if status == "failed" else f"{reason}"
+            self.copy_status(name, status, text, tainted=tainted)
 
     def copy_status(self, name: Name, status: str, reason: str, *, tainted: bool) -> None:
-        """Set a status that was checked by the outcomes of another process."""
+        """Set a status that is checked, perhaps by the outcomes of another process."""
         outcome = self.setdefault(name, Outcome())
         outcome.status, outcome.reason, outcome.tainted = status, reason, tainted
         if status == "failed":
-            self._note_failure(name)
-
-    def _note_failure(self, name: Name) -> None:
-        self.any_failed = True
-        self.any_failed_finally = self.any_failed_finally or name not in self.repeated
+            self.any_failed = True
+            self.any_failed_finally = self.any_failed_finally or name not in self.repeated
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
         """Record and log that one attribute has been changed."""

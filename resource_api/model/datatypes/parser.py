@@ -198,13 +198,9 @@ def describe(term: TypeTerm) -> str:
     """Return a term as it is named in ``expected ..., got ...``."""
     if term.kind == "pairs":
         return "braces"
-    return (
-        f"the number {term.value}"
-        if term.kind == "number"
-        else f"/{term.value}/"
-        if term.kind == "regex"
-        else quote(term.value)
-    )
+    if term.kind == "number":
+        return f"the number {term.value}"
+    return f"/{term.value}/" if term.kind == "regex" else quote(term.value)
 
 
 def is_bare(word: str) -> bool:

@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes.datatype import STRING, make
-from resource_api.model.values.expression import Expression, ExpressionPath, find_paths, holds_in_order, parse, text_of
+from resource_api.model.values.expression import (
+    Expression,
+    ExpressionPath,
+    find_paths,
+    holds_in_order,
+    is_reference,
+    parse,
+    text_of,
+)
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import Sensitive, escape_expressions
 
@@ -60,7 +68,7 @@ def _convert(kinds: Kinds, written: object, value: Any) -> Any:
     if type(value) in {int, bool}:
         text = text_of(value)
         only_text = any(kind.accepts(text) for kind in kinds) and not any(kind.accepts(value) for kind in kinds)
-        return text if only_text and _is_reference(written) else value
+        return text if only_text and is_reference(written) else value
     pairs = value.items() if type(value) is dict else enumerate(value)
     items = [_convert(part_kinds(kinds, key), _part(written, key), item) for key, item in pairs]
     return dict(zip(value, items, strict=True)) if type(value) is dict else items
@@ -73,13 +81,7 @@ def _part(written: object, key: Any) -> Any:
         return written[key] if key in written else written[escape_expressions(key)]
     if type(written) is list:
         return written[key]
-    return _REFERRED if _is_reference(written) else None
-
-
-def _is_reference(written: object) -> bool:
-    """Return whether a value as written is one whole reference."""
-    parsed = parse(written) if type(written) is str else written
-    return isinstance(parsed, Expression) and len(parsed.parts) == 1
+    return _REFERRED if is_reference(written) else None
 
 
 def part_kinds(kinds: Kinds, key: object) -> Kinds:
@@ -134,7 +136,7 @@ def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, .
         for key, item in written.items() if type(written) is dict else enumerate(written):
             yield from misfits(part_kinds(kinds, key), item, kinds_of, (*path, key))
     else:
-        referred, whole = kinds_as_written(written, kinds_of), _is_reference(written)
+        referred, whole = kinds_as_written(written, kinds_of), is_reference(written)
         if kinds and referred and not any(_may_fit(source, kind) for source in referred for kind in kinds):
             yield Misfit(path, kinds, referred, f"{'' if whole else 'text around '}{next(find_paths(written))}")
         for expression in () if whole else find_paths(written):

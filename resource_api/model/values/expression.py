@@ -126,9 +126,14 @@ def is_reference_at(written: object, path: Sequence[str | int]) -> bool:
         elif isinstance(written, list) and type(step) is int and step < len(written):
             written = written[step]
     try:
-        parsed = parse(written) if isinstance(written, str) else None
+        return isinstance(written, str) and is_reference(written)
     except ValueError:
         return False
+
+
+def is_reference(written: object) -> bool:
+    """Return whether a value as written, or parsed, is one whole reference. Raises ``ValueError`` like ``parse``."""
+    parsed = parse(written) if type(written) is str else written
     return isinstance(parsed, Expression) and len(parsed.parts) == 1
 
 

@@ -86,15 +86,13 @@ class Mask:
 
     def add(self, value: object) -> None:
         """Add every secret in ``value``, at any depth."""
-        self._add(value, declared=False)
+        for text in _secret_texts(value):
+            self.learn(text, declared=False)
 
     def add_inputs(self, value: object) -> None:
         """Add every secret in inputs, from four characters on, and runs of each line of a long one."""
-        self._add(value, declared=True)
-
-    def _add(self, value: object, *, declared: bool) -> None:
         for text in _secret_texts(value):
-            self.learn(text, declared=declared)
+            self.learn(text, declared=True)
 
     def learn(self, text: str, *, declared: bool) -> None:
         """Add one secret, and whether it was declared as an input; one that is too short is left out."""

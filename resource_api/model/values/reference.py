@@ -206,7 +206,7 @@ def check_stack(text: str, project: str, stack: str) -> None:
 
 
 def make_urn(stack: str, project: str, parent: str, reference: Reference) -> URN:
-    """Return the URN of the resource ``own`` within the component ``parent``; empty: within none."""
+    """Return the URN of the resource ``reference`` within the component ``parent``; empty: within none."""
     if not parent:
         return URN(stack, project, (reference.type,), reference.title)
     names = [*component_chain(parent), reference]
@@ -216,17 +216,13 @@ def make_urn(stack: str, project: str, parent: str, reference: Reference) -> URN
 def parse_urn(text: str) -> URN:
     """Parse a URN, which has a title for each type. Raises ``ValueError``."""
     scheme, _, rest = text.partition("urn:resource:")
-    parts = rest.split("::", 3)
-    if scheme or len(parts) != 4:  # noqa: PLR2004 - the four parts of the grammar
-        msg = f"'{text}' is not a URN"
-        raise ValueError(msg)
-    stack, project, qualified, title = parts
+    stack, project, qualified, title = [*rest.split("::", 3), "", "", ""][:4]
     types = tuple(qualified.split("$"))
     titles = title.split("::", len(types) - 1)
-    complete = (
-        len(titles) == len(types) and all(titles) and not any("]" in parent or "\n" in parent for parent in titles[:-1])
-    )
-    if not (STACK_NAME.match(stack) and STACK_NAME.match(project) and _QUALIFIED.match(qualified) and complete):
+    complete = len(titles) == len(types) and all(titles)
+    parsable = not scheme and not any("]" in parent or "\n" in parent for parent in titles[:-1])
+    names = STACK_NAME.match(stack) and STACK_NAME.match(project) and _QUALIFIED.match(qualified)
+    if not (names and complete and parsable):
         msg = f"'{text}' is not a URN"
         raise ValueError(msg)
     return URN(stack, project, types, title)

@@ -127,26 +127,22 @@ def _has_leaf(value: Any, accepts: Callable[[Any], bool]) -> bool:
     return False
 
 
-def may_be(is_: object, should: object) -> bool:
-    """Return whether two values are equal, or may be once their unknown parts are known."""
+def may_be(is_: object, should: object, *, partial: bool = False) -> bool:
+    """Return whether two values are equal, or may be once their unknown parts are known.
+
+    ``partial``: the mappings in ``is_`` may have further members.
+    """
     is_, should = (side.reveal() if isinstance(side, Sensitive) else side for side in (is_, should))
     if is_ is UNKNOWN or should is UNKNOWN:
         return True
     if type(is_) is dict and type(should) is dict:
-        return is_.keys() == should.keys() and all(may_be(item, should[key]) for key, item in is_.items())
+        has_keys = should.keys() <= is_.keys() if partial else should.keys() == is_.keys()
+        return has_keys and all(may_be(is_[key], item, partial=partial) for key, item in should.items())
     if type(is_) is list and type(should) is list:
-        return len(is_) == len(should) and all(map(may_be, is_, should))
+        return len(is_) == len(should) and all(
+            may_be(item, declared, partial=partial) for item, declared in zip(is_, should, strict=True)
+        )
     return same_value(is_, should)
-
-
-def completes(value: object, declared: object) -> bool:
-    """Return whether a value is, or may be, the declared one with further members in its mappings."""
-    value, declared = (side.reveal() if isinstance(side, Sensitive) else side for side in (value, declared))
-    if type(value) is dict and type(declared) is dict:
-        return all(key in value and completes(value[key], member) for key, member in declared.items())
-    if type(value) is list and type(declared) is list:
-        return len(value) == len(declared) and all(map(completes, value, declared))
-    return may_be(value, declared)
 
 
 def is_undecided(is_: object, should: object) -> bool:
