@@ -79,20 +79,6 @@ class Attribute:
     The ``TypeDefinition`` that contains it checks it, because it alone has the attribute's name.
     """
 
-    __slots__ = (
-        "datatype",
-        "default",
-        "derived_from",
-        "docs",
-        "kind",
-        "merged",
-        "must_be",
-        "stable",
-        "type",
-        "unknown",
-        "write_only",
-    )
-
     datatype: DataType
 
     def __init__(

@@ -157,10 +157,12 @@ def difference_kind(difference: Difference) -> str:
 
 
 def _kind(before: object, after: object) -> str:
+    """Return the kind of a difference from whether there is a value ``before`` and ``after``."""
     return "update" if before and after else "add" if after else "delete"
 
 
 def _present(attribute: str, value: object) -> bool:
+    """Return whether an attribute has a value; ``ensure: absent`` is none."""
     return value is not None and not (attribute == "ensure" and value == "absent")
 
 

@@ -45,16 +45,17 @@ def encode_all(values: Sequence[object]) -> list[str]:
 
 
 def _escaped(value: object) -> Any:
+    """Return a value with one more ``$`` before each key that looks like a tag."""
     if hasattr(value, "items"):
-        return {_mark(key) + key if isinstance(key, str) else key: _escaped(item) for key, item in value.items()}
+        return {f"${key}" if _looks_tagged(key) else key: _escaped(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_escaped(item) for item in value]
     return value
 
 
-def _mark(key: str) -> str:
-    """Return ``$`` for a key that is the tag or an escaped tag, else an empty string."""
-    return "$" if key.endswith(TAG) and key.strip("$") == TAG.strip("$") else ""
+def _looks_tagged(key: object) -> bool:
+    """Return whether a key of a mapping is the tag or an escaped tag."""
+    return isinstance(key, str) and key.endswith(TAG) and key.strip("$") == TAG.strip("$")
 
 
 def check_encodable(value: Any) -> None:
@@ -71,6 +72,7 @@ def check_encodable(value: Any) -> None:
 
 
 def _tagged(value: object) -> dict[str, Any]:
+    """Return the mapping that stands for a value beyond JSON. Raises ``TypeError`` if none does."""
     return content_document(value) if isinstance(value, Content) else json_object(value)
 
 
@@ -139,10 +141,11 @@ def _untagged(mapping: dict[str, Any]) -> Any:
         value: Any = mapping.get(origin)
         return KINDS[word](mapping["sha256"], origin, tuple(map(tuple, value)) if origin == "files" else value)
     if any(TAG in key for key in mapping):
-        return {key[1:] if _mark(key) and key != TAG else key: item for key, item in mapping.items()}
+        return {key[1:] if _looks_tagged(key) and key != TAG else key: item for key, item in mapping.items()}
     return mapping
 
 
 def _locked(_text: str, _place: SecretPlace) -> Any:
+    """Refuse to decrypt: in place of the key until the caller of ``decode`` has set it."""
     msg = "a secret is encrypted and no key is available"
     raise StateError(msg)

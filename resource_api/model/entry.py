@@ -52,6 +52,7 @@ class Lifecycle(NamedTuple):
 
 
 def _attributes_of(paths: Sequence[str]) -> Collection[str]:
+    """Return the attributes at the beginning of key paths such as ``labels.*``."""
     return set(map(attribute_of, paths)) if paths else ()
 
 

@@ -194,6 +194,7 @@ def _own_secrets(attribute: Attribute, value: object, states: Iterable[object]) 
 
 
 def _wrapped(value: object) -> Any:
+    """Return a value as a secret; None and one with secrets in it as it is."""
     return value if value is None or holds_secret(value) else Sensitive(value)
 
 

@@ -105,7 +105,8 @@ class Operation(NamedTuple):
     @property
     def definition(self) -> TypeDefinition:
         """The type with the configured provider that is called."""
-        return self.step.old_definition or self.step.entry.definition if self.removal else self.step.entry.definition
+        old_definition = self.step.old_definition if self.removal else None
+        return old_definition or self.step.definition
 
 
 class PlanContext(NamedTuple):

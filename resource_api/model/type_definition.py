@@ -205,7 +205,7 @@ class TypeDefinition(AttributeSet):
         self.brought_by: Mapping[str, str] = {} if brought_by is None else brought_by
         #: ``title``: the namevar exists in manifests only, and nothing on the system has that name (contract §10.9).
         self.identity = identity
-        self.warnings: tuple[str, ...] = tuple(_unknown_features(name, self.features))
+        self.warnings: tuple[str, ...] = tuple(_feature_warnings(name, self.features))
         invalid = (features and not names) or not all(isinstance(name, str) for name in names)
         self._check(keyword_problems(unknown, _KEYWORDS), features if invalid else None)
 
@@ -292,7 +292,7 @@ class TypeDefinition(AttributeSet):
 
     @cached_property
     def special(self) -> frozenset[str]:
-        """The attributes whose declared values cannot be used without conversion, or not at all."""
+        """The attributes whose declared values are no plain ones: ``read_only``, which refuse any, and references."""
         return self.read_only.union(self.reference_types)
 
     @cached_property
@@ -383,7 +383,7 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _unknown_features(name: str, features: Iterable[str]) -> Iterator[str]:
+def _feature_warnings(name: str, features: Iterable[str]) -> Iterator[str]:
     """Yield a warning for each feature that there is not."""
     for feature in sorted(set(features) - FEATURES):
         suggestion = _OF_PUPPET.get(feature) or hint(feature, FEATURES)
@@ -435,6 +435,7 @@ def _time_problems(timeout: Any, settle: Any) -> list[str]:
 
 
 def _identity_problems(definition: TypeDefinition) -> list[str]:
+    """Check that only a type with one namevar has titles as its identity."""
     if definition.identity not in (None, "title"):
         return [f"identity must be 'title' or None, not {definition.identity!r}"]
     if definition.identity is not None and isinstance(definition.attributes, dict) and len(definition.namevars) != 1:

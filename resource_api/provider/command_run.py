@@ -51,6 +51,7 @@ def invocation(
 
 
 def _account(name: str, user: str) -> identity.Identity:
+    """Return the account that a program is to run with. Raise ``CommandError`` if there is none."""
     try:
         return identity.find(user)
     except KeyError:
@@ -194,6 +195,7 @@ class ProgramRun:
         return program_checks.locate(self.argv[0], self._user.uid if self._user else 0)
 
     def _fail_to_start(self, error: OSError) -> NoReturn:
+        """Raise ``CommandError`` with the reason why the program was not started; it is located anew next time."""
         program_checks.locate.cache_clear()
         if isinstance(error, FileNotFoundError):
             path = self._locate()  # raises if it is gone; otherwise its interpreter is missing

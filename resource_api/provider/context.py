@@ -60,6 +60,7 @@ def calling_context(provider: object) -> Context | None:
 
 
 def _stack(provider: object) -> list[Context]:
+    """Return the contexts of the calls that a provider is in, the innermost last; a new list if it can hold none."""
     contexts: list[Context] = provider.__dict__.setdefault(_ATTRIBUTE, []) if hasattr(provider, "__dict__") else []
     return contexts
 
@@ -502,6 +503,7 @@ class Context:
             self.outcomes.log_status([name], word, word.capitalize())
 
     def _require_changing(self) -> None:
+        """Raise ``ProviderError`` in a call that only reads, in which changes cannot be reported."""
         if self.reading:
             how = "only context.failed(name, message=...) reports on a resource"
             if self._answering:
@@ -512,10 +514,12 @@ class Context:
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
     ) -> LoggingContext:
+        """Open a logging context whose success gives its resources the ``status``, or reports the ``change``."""
         self._require_changing()
         return LoggingContext(self, self.outcomes.names(titles), message, status, change).opened()
 
     def _report(self, titles: object, status: str, message: str) -> None:
+        """Set the status of resources, and log it unless the message is empty."""
         self._require_changing()
         names = self.outcomes.names(titles)
         self.outcomes.set_status(names, status)
@@ -604,6 +608,7 @@ class LoggingContext:
         return isinstance(error, Exception)
 
     def _succeed(self, names: list[Name]) -> None:
+        """Report success for the resources of the block that have no status yet."""
         if self._change is not None:
             self._context.report_change(names, *self._change)
         elif names:

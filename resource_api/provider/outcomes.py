@@ -221,6 +221,7 @@ class CallOutcomes(dict["Name", Outcome]):
             self.mention(name)
 
     def _title(self, name: Name) -> str:
+        """Return the title of a name; of one that is not in the call its own text."""
         if subject := self.subjects.get(name):
             return subject.title
         return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)

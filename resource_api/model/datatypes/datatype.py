@@ -235,29 +235,31 @@ def _build(term: TypeTerm) -> DataType:
             msg = f"{name} takes no parameters"
             raise DataTypeError(msg, arguments[0].column)
         return make(name, PREDICATES[name], [])
-    if arguments is None and name in _NEEDY:
-        msg = f"{name} needs parameters: {_NEEDY[name]}"
+    if arguments is None and name in _PARAMETERS:
+        msg = f"{name} needs parameters: {_PARAMETERS[name]}"
         raise DataTypeError(msg, term.column)
     return _BUILDERS[name](term, list(arguments or ()))
 
 
 def _advice(name: str) -> str:
+    """Return how to spell the data type that a word of another language or a misspelling means."""
     if instead := _INSTEAD.get(name.lower()):
         return f"write {instead}"
     return nearest(name[:1].upper() + name[1:], KINDS) or f"known are {', '.join(sorted(KINDS))}"
 
 
-def _wrong(term: TypeTerm, expected: str) -> DataTypeError:
+def _unexpected(term: TypeTerm, expected: str) -> DataTypeError:
     return DataTypeError(f"expected {expected}, got {parser.describe(term)}", term.column)
 
 
-def _type(term: TypeTerm) -> DataType:
+def _argument_type(term: TypeTerm) -> DataType:
+    """Return the data type that is an argument of another one. Raise ``DataTypeError`` for any other argument."""
     if term.kind not in {"type", "word"}:
-        raise _wrong(term, "a data type")
+        raise _unexpected(term, "a data type")
     return _build(term)
 
 
-def _only(term: TypeTerm, arguments: list[TypeTerm], most: int) -> None:
+def _refuse_more(term: TypeTerm, arguments: list[TypeTerm], most: int) -> None:
     """Refuse more than ``most`` arguments."""
     if len(arguments) > most:
         msg = f"{term.value} takes {most} parameter{'s' * (most > 1)}, got {len(arguments)}"
@@ -269,15 +271,18 @@ def _limit(term: TypeTerm, *, whole: bool) -> float | None:
     if term.kind == "word" and term.value == "default":
         return None
     if term.kind != "number" or (whole and type(term.value) is not int):
-        raise _wrong(term, "a whole number or default" if whole else "a number or default")
+        raise _unexpected(term, "a whole number or default" if whole else "a number or default")
     if not predicates.numeric(term.value):
-        raise _wrong(term, "a finite number")
+        raise _unexpected(term, "a finite number")
     return float(term.value) if not whole else term.value
 
 
 def _limits(term: TypeTerm, arguments: list[TypeTerm], *, whole: bool = True, least: int | None = None) -> Limits:
-    """Return ``min, max``; both must be at least ``least``, which is 0 for a size."""
-    _only(term, arguments, 2)
+    """Return the limits ``min, max`` of a data type, None for no limit. Raise ``DataTypeError``.
+
+    ``whole``: they are whole numbers; ``least``: the smallest that is accepted, 0 for a size.
+    """
+    _refuse_more(term, arguments, 2)
     limits = [_limit(argument, whole=whole) for argument in arguments]
     for argument, value in zip(arguments, limits, strict=True):
         if least is not None and value is not None and value < least:
@@ -290,7 +295,8 @@ def _limits(term: TypeTerm, arguments: list[TypeTerm], *, whole: bool = True, le
     return low, high
 
 
-def _spelt_limits(low: float | None, high: float | None) -> list[str]:
+def _limit_texts(low: float | None, high: float | None) -> list[str]:
+    """Return the limits of a data type as its arguments in the canonical text."""
     if low is None and high is None:
         return []
     return ["default" if low is None else repr(low), *([] if high is None else [repr(high)])]
@@ -298,23 +304,23 @@ def _spelt_limits(low: float | None, high: float | None) -> list[str]:
 
 def _string(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     low, high = _limits(term, arguments, least=0)
-    return make("String", predicates.string(low, high), _spelt_limits(low, high), low=low, high=high)
+    return make("String", predicates.string(low, high), _limit_texts(low, high), low=low, high=high)
 
 
 def _number(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     whole = term.value == "Integer"
     low, high = _limits(term, arguments, whole=whole)
     check = predicates.integer(low, high) if whole else predicates.real(low, high)
-    return make(term.value, check, _spelt_limits(low, high), low=low, high=high)
+    return make(term.value, check, _limit_texts(low, high), low=low, high=high)
 
 
 def _boolean(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
-    _only(term, arguments, 1)
+    _refuse_more(term, arguments, 1)
     for argument in arguments:
         if argument.kind != "word" or argument.value not in {"true", "false"}:
-            raise _wrong(argument, "true or false")
+            raise _unexpected(argument, "true or false")
     words = tuple(argument.value == "true" for argument in arguments)
-    return make("Boolean", predicates.boolean(words or (True, False)), [a.value for a in arguments], words=words)
+    return make("Boolean", predicates.one_of(bool, words or (True, False)), [a.value for a in arguments], words=words)
 
 
 def _word(term: TypeTerm) -> str:
@@ -326,29 +332,30 @@ def _word(term: TypeTerm) -> str:
         msg = f"{term.value} is a data type; write Variant[...] for alternatives, quotes for the word"
         raise DataTypeError(msg, term.column)
     if term.kind not in {"word", "type", "string"}:
-        raise _wrong(term, "a word, or text in quotes")
+        raise _unexpected(term, "a word, or text in quotes")
     return str(term.value)
 
 
 def _enum(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     words = tuple(dict.fromkeys(map(_word, arguments)))
-    return make("Enum", predicates.one_of(frozenset(words)), [_spelt_word(word) for word in words], words=words)
+    return make("Enum", predicates.one_of(str, frozenset(words)), [_word_text(word) for word in words], words=words)
 
 
 def _reference(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return a Reference to resources of the given types; without arguments, of any type."""
     words = tuple(dict.fromkeys(word[:1].lower() + word[1:] for word in map(_word, arguments)))
-    return make("Reference", predicates.identity, [_spelt_word(word) for word in words], words=words)
+    return make("Reference", predicates.identity, [_word_text(word) for word in words], words=words)
 
 
-def _spelt_word(word: str) -> str:
+def _word_text(word: str) -> str:
+    """Return a word as an argument of a data type: in quotes where it would be read as anything else."""
     return word if parser.is_bare(word) and word not in {"true", "false", *KINDS} else parser.quote(word)
 
 
 def _regex(term: TypeTerm) -> re.Pattern[str]:
     """Return the pattern between slashes. Raise ``DataTypeError`` at the column of its mistake."""
     if term.kind != "regex":
-        raise _wrong(term, "a regular expression between slashes")
+        raise _unexpected(term, "a regular expression between slashes")
     try:
         return parser.translate(term.value)
     except parser.PatternError as error:
@@ -364,24 +371,24 @@ def _pattern(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 def _wrapper(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return Optional, NotUndef or Sensitive of a type or of one literal string."""
-    _only(term, arguments, 1)
+    _refuse_more(term, arguments, 1)
     if arguments and arguments[0].kind == "string" and term.value != "Sensitive":
         part = _enum(term, arguments)
     else:
-        part = _type(arguments[0]) if arguments else ANY
+        part = _argument_type(arguments[0]) if arguments else ANY
     check = {"Optional": predicates.optional, "NotUndef": predicates.not_undef}.get(term.value)
     return make(term.value, check(part.check) if check else part.check, [part.text] if arguments else [], parts=(part,))
 
 
 def _variant(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
-    parts = tuple(map(_type, arguments))
+    parts = tuple(map(_argument_type, arguments))
     return make("Variant", predicates.any_of([p.check for p in parts]), [p.text for p in parts], parts=parts)
 
 
 def _array(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
-    _only(term, arguments, 3)
-    part, (low, high) = _type(arguments[0]) if arguments else ANY, _limits(term, arguments[1:], least=0)
-    spelt = [part.text, *_spelt_limits(low, high)] if arguments else []
+    _refuse_more(term, arguments, 3)
+    part, (low, high) = _argument_type(arguments[0]) if arguments else ANY, _limits(term, arguments[1:], least=0)
+    spelt = [part.text, *_limit_texts(low, high)] if arguments else []
     return make("Array", predicates.array(part.check, low, high), spelt, parts=(part,), low=low, high=high)
 
 
@@ -389,46 +396,45 @@ def _tuple(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return a Tuple; as in Puppet, its last type repeats up to the size, and ``min`` alone sets no maximum."""
     types = [a for a in arguments if not (a.kind == "number" or (a.kind, a.value) == ("word", "default"))]
     if not types or arguments[: len(types)] != types:
-        raise _wrong(next(a for a in arguments if a not in types), "the types of a Tuple before its size")
-    parts, limits = tuple(map(_type, types)), arguments[len(types) :]
+        raise _unexpected(next(a for a in arguments if a not in types), "the types of a Tuple before its size")
+    parts, limits = tuple(map(_argument_type, types)), arguments[len(types) :]
     low, high = _limits(term, limits, least=0) if limits else (len(parts), len(parts))
     check = predicates.tuple_([part.check for part in parts], low or 0, high)
-    spelt = [*(part.text for part in parts), *(_spelt_limits(low or 0, high) if limits else [])]
+    spelt = [*(part.text for part in parts), *(_limit_texts(low or 0, high) if limits else [])]
     return make("Tuple", check, spelt, parts=parts, low=low or 0, high=high)
 
 
 def _hash(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return ``Hash``, with the types of its keys and values and its bounds."""
-    _only(term, arguments, 4)
+    _refuse_more(term, arguments, 4)
     if len(arguments) == 1:
         msg = "Hash takes the type of its keys and the type of its values"
         raise DataTypeError(msg, arguments[0].column)
-    key, item = map(_type, arguments[:2]) if arguments else (STRING, ANY)
+    key, item = map(_argument_type, arguments[:2]) if arguments else (STRING, ANY)
     low, high = _limits(term, arguments[2:], least=0)
-    spelt = [key.text, item.text, *_spelt_limits(low, high)] if arguments else []
+    spelt = [key.text, item.text, *_limit_texts(low, high)] if arguments else []
     check = predicates.mapping(key.check, item.check, low, high)
     return make("Hash", check, spelt, parts=(key, item), low=low, high=high)
 
 
 def _struct(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return a Struct; as in Puppet, a key is optional if its value may be undef, except for ``NotUndef[key]``."""
-    _only(term, arguments, 1)
+    _refuse_more(term, arguments, 1)
     if arguments[0].kind != "pairs":
-        raise _wrong(arguments[0], "keys and types in braces: {key => Type}")
+        raise _unexpected(arguments[0], "keys and types in braces: {key => Type}")
     members: dict[str, tuple[bool, DataType]] = {}
     spelt = []
     for key_term, value_term in arguments[0].value:
         wrapper = key_term.value if key_term.kind == "type" and key_term.arguments else ""
         if wrapper and (wrapper not in {"Optional", "NotUndef"} or len(key_term.arguments) != 1):
-            raise _wrong(key_term, "a key, Optional[key] or NotUndef[key]")
-        key, part = _word(key_term.arguments[0] if wrapper else key_term), _type(value_term)
+            raise _unexpected(key_term, "a key, Optional[key] or NotUndef[key]")
+        key, part = _word(key_term.arguments[0] if wrapper else key_term), _argument_type(value_term)
         if key in members:
             msg = f"the key '{key}' is given twice"
             raise DataTypeError(msg, key_term.column)
         members[key] = (wrapper == "NotUndef" or (not wrapper and not part.optional), part)
-        spelt.append(
-            f"{wrapper}[{_spelt_word(key)}] => {part.text}" if wrapper else f"{_spelt_word(key)} => {part.text}"
-        )
+        key_text = f"{wrapper}[{_word_text(key)}]" if wrapper else _word_text(key)
+        spelt.append(f"{key_text} => {part.text}")
     required = {key: part.check for key, (must, part) in members.items() if must}
     optional = {key: part.check for key, (must, part) in members.items() if not must}
     return make(
@@ -459,7 +465,8 @@ _BUILDERS: Final[dict[str, Callable[[TypeTerm, list[TypeTerm]], DataType]]] = {
 }
 #: The names of all data types.
 KINDS: Final = frozenset([*PREDICATES, *_BUILDERS])
-_NEEDY: Final = {
+#: The data types that need parameters, with these.
+_PARAMETERS: Final = {
     "Enum": "Enum[word, ...]",
     "Pattern": "Pattern[/regular expression/, ...]",
     "Optional": "Optional[Type]",

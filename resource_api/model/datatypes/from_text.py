@@ -25,6 +25,7 @@ _INTEGER: Final = regex(r"[+-]?[0-9]{1,4000}\Z")
 _HEXADECIMAL: Final = regex(r"([+-]?)0[xX]([0-9a-fA-F]{1,3000})\Z")
 _FLOAT: Final = regex(r"[+-]?[0-9]{1,400}\.[0-9]{1,400}([eE][+-]?[0-9]{1,4})?\Z")
 _LONG: Final = regex(r"[0-9]{19}")
+#: The result of a reader for a text that is no value of its kind.
 _NOTHING: Final = object()
 
 
@@ -64,14 +65,13 @@ def _is_other_spelling(value: object, text: str) -> bool:
 
 
 def _integer(text: str) -> Any:
+    """Return a decimal or hexadecimal integer of at most 64 bits, or ``_NOTHING``."""
     if _INTEGER.match(text):
-        return _fitting(int(text))
-    if match := _HEXADECIMAL.match(text):
-        return _fitting(int(match[1] + match[2], 16))
-    return _NOTHING
-
-
-def _fitting(value: int) -> Any:
+        value = int(text)
+    elif match := _HEXADECIMAL.match(text):
+        value = int(match[1] + match[2], 16)
+    else:
+        return _NOTHING
     return value if -(2**63) <= value < 2**63 else _NOTHING
 
 
@@ -88,28 +88,28 @@ def _json(text: str) -> Any:
     if not text.lstrip().startswith(("[", "{")):
         return _NOTHING
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_json, parse_int=_json_integer)
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_int=_json_integer)
     except (ValueError, RecursionError):
         return _NOTHING
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, Any]:
+    """Return a JSON object. Raise ``ValueError`` for a duplicate key."""
     mapping = dict(pairs)
-    if len(mapping) < len(pairs):
-        _no_json("a key twice")
-    return mapping
+    return mapping if len(mapping) == len(pairs) else _refuse("a key twice")
 
 
-def _json_integer(text: str) -> int:
-    value: int = _no_json(text) if (number := _integer(text)) is _NOTHING else number
-    return value
+def _json_integer(text: str) -> Any:
+    """Return an integer in JSON. Raise ``ValueError`` for one of more than 64 bits."""
+    return _refuse(text) if (value := _integer(text)) is _NOTHING else value
 
 
-def _no_json(constant: str) -> NoReturn:
-    raise ValueError(constant)
+def _refuse(part: str) -> NoReturn:
+    raise ValueError(part)
 
 
 _SCALAR: Final = (_boolean, _integer, _float)
+#: Data type → the functions that read its values; each returns ``_NOTHING`` for a text that is none.
 _READERS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
     "Integer": (_integer,),
     "Float": (_float,),

@@ -110,6 +110,7 @@ class _Reader:
         return self.tokens[self.position]
 
     def take(self) -> _Token:
+        """Return the next token and go behind it; the end is never passed."""
         token = self.token
         self.position += token.kind != "end"
         return token
@@ -140,13 +141,13 @@ class _Reader:
         raise DataTypeError(msg, token.column)
 
     def name(self, token: _Token, depth: int) -> TypeTerm:
-        arguments = None
-        if self.took("["):
-            arguments = self.arguments(depth)
+        """Read what follows a name: with brackets or a capital it is a data type, otherwise a word."""
+        arguments = self.arguments(depth) if self.took("[") else None
         is_type = arguments is not None or token.text[0].isupper()
         return TypeTerm("type" if is_type else "word", token.text, token.column, arguments)
 
     def arguments(self, depth: int) -> tuple[TypeTerm, ...]:
+        """Read the parameters of a data type up to the closing bracket."""
         terms: list[TypeTerm] = []
         while not self.took("]"):
             terms.append(self.term(depth + 1))
@@ -189,6 +190,7 @@ def _number(token: _Token) -> int | float:
 
 
 def _unquoted(text: str) -> str:
+    """Return the content of a text in quotes; as in Puppet, single quotes escape only themselves and a backslash."""
     if text[0] == "'":
         return _ESCAPED.sub(lambda m: m[1] if m[1] in "'\\" else m[0], text[1:-1])
     return _ESCAPED.sub(lambda m: _DOUBLE_QUOTED.get(m[1], m[1]), text[1:-1])

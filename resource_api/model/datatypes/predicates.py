@@ -75,6 +75,7 @@ def is_json(value: Any, depth: int = 0) -> bool:
 
 
 def _are_json(items: Iterable[Any], depth: int) -> bool:
+    """Return whether ``is_json`` accepts all parts of a value that is nested ``depth`` levels deep."""
     for item in items:  # noqa: SIM110 - ``all`` with a generator takes twice as long
         if type(item) not in _PLAIN and not is_json(item, depth + 1):
             return False
@@ -116,11 +117,6 @@ def identity(value: object) -> bool:
     return type(value) is int or (type(value) is str and value != "")
 
 
-def boolean(allowed: Collection[bool]) -> Check:
-    """Accept the booleans in ``allowed``."""
-    return lambda value: type(value) is bool and value in allowed
-
-
 def string(low: float | None, high: float | None) -> Check:
     """Accept strings of ``low`` to ``high`` characters."""
     if low is None and high is None:
@@ -145,9 +141,9 @@ def real(low: float | None, high: float | None) -> Check:
     return lambda value: floating(value) and least <= value <= most
 
 
-def one_of(allowed: Collection[str]) -> Check:
-    """Accept the strings in ``allowed``."""
-    return lambda value: type(value) is str and value in allowed
+def one_of(kind: type, allowed: Collection[object]) -> Check:
+    """Accept the values in ``allowed``, which are of one Python type."""
+    return lambda value: type(value) is kind and value in allowed
 
 
 def matching(regexes: Sequence[re.Pattern[str]]) -> Check:
@@ -242,6 +238,7 @@ def regexp(value: object) -> bool:
 
 
 def _bounds(low: float | None, high: float | None) -> tuple[float, float]:
+    """Return both limits as numbers: infinity for no limit."""
     return (-_INFINITE if low is None else low), (_INFINITE if high is None else high)
 
 

@@ -90,6 +90,7 @@ class Content:
         return f"<{self.word} {self}>"
 
     def _reader(self, read: T | None) -> T:
+        """Return the function that reads the content. Raise ``ResourceError`` if only the digest is known."""
         if read is None:
             msg = f"only the SHA-256 of this {self.word} is known, not its content: {self}"
             raise ResourceError(msg)
@@ -188,14 +189,14 @@ def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) ->
         raise ValueError(msg)
     source = body[origin]
     if origin == "files":
-        return ContentSpec(word, origin, _named(source, read), pin or "")
+        return ContentSpec(word, origin, _literal_archive(source, read), pin or "")
     if not isinstance(source, str) or (not source and origin != "text"):
         msg = f"{origin} of an {word} must be a text"
         raise ValueError(msg)
     return ContentSpec(word, origin, source, pin or "")
 
 
-def _named(files: object, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:
+def _literal_archive(files: object, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:
     """Return the contents of a literal archive, sorted by name."""
     if not isinstance(files, dict):
         msg = "files of an archive must be a mapping of names to assets and archives"
@@ -308,6 +309,7 @@ class _Counter:
         self._size = 0
 
     def count(self, number: int) -> None:
+        """Check the number of members so far."""
         if number > self._limits.members:
             msg = f"it has more than {self._limits.members} members"
             raise ResourceError(msg)

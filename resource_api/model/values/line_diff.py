@@ -67,6 +67,7 @@ _Edit = tuple[str, int, int]
 
 
 def _edits(before: Sequence[str], after: Sequence[str]) -> list[_Edit]:
+    """Return the removed, added and common lines of two texts in order, removals first."""
     edits: list[_Edit] = []
     old = new = 0
     for pair in (*_common_lines(before, after), (len(before), len(after))):
@@ -137,6 +138,7 @@ class _Search:
         return self._back(edits, max(inside)[1])
 
     def _index(self, edits: int, diagonal: int) -> int:
+        """Return the index in ``old`` that was reached on a diagonal with this number of edits."""
         return self._reached[edits][(diagonal + edits) // 2]
 
     def _start(self, edits: int, diagonal: int) -> tuple[int, int]:
@@ -148,6 +150,7 @@ class _Search:
         return (from_above, diagonal + 1) if from_above >= from_left else (from_left, diagonal - 1)
 
     def _furthest(self, edits: int, diagonal: int) -> int:
+        """Return the index in ``old`` that is reached on a diagonal by its last edit and all equal lines behind it."""
         index, _ = self._start(edits, diagonal)
         old, new = self._old, self._new
         while index < len(old) and index - diagonal < len(new) and old[index] == new[index - diagonal]:
@@ -155,6 +158,7 @@ class _Search:
         return index
 
     def _back(self, edits: int, diagonal: int) -> list[Pair]:
+        """Return the indexes of the equal lines on the way to the end of a diagonal, collected backwards."""
         pairs: list[Pair] = []
         while edits >= 0:
             start, before = self._start(edits, diagonal)

@@ -150,10 +150,11 @@ class Mask:
         return position
 
     def _spans(self, text: str, nested: int = _NESTED) -> list[Span]:
+        """Return where secrets stand in a text, also beneath escapes that are ``nested`` so deep."""
         if self._pending:
             self._build()
         data = text.encode("utf-8", "surrogatepass")
-        spans = list(self._found(text, data, hits)) if (hits := self._hits(data)) else []
+        spans = list(self._spans_at(hits, text, data)) if (hits := self._hits(data)) else []
         if (pattern := self._pattern[1]) is not None:
             spans += [match.span() for match in pattern.finditer(text)]
         if nested and _may_have_escapes(text):
@@ -195,8 +196,8 @@ class Mask:
                 hits += [start + _STEP * index for index, window in enumerate(block) if window in windows]
         return hits
 
-    def _found(self, text: str, data: bytes, hits: Iterable[int]) -> Iterator[Span]:
-        """Yield the places of whole forms and of runs, both around the windows at ``hits``."""
+    def _spans_at(self, hits: Iterable[int], text: str, data: bytes) -> Iterator[Span]:
+        """Yield the places of whole forms and of runs around the windows at ``hits``; ``data`` is the text in UTF-8."""
         ascii_only, runs = len(text) == len(data), None
         for position in hits:
             for form, offset in self._forms.get(data[position : position + _WINDOW], ()):
@@ -250,6 +251,7 @@ class Mask:
                 self._short.add(form)
 
     def _index_form(self, data: bytes) -> None:
+        """Add a form's first windows, of which one stands at a multiple of ``_STEP`` wherever the form begins."""
         for offset in range(_STEP):
             window = data[offset : offset + _WINDOW]
             self._windows.add(window)
@@ -258,6 +260,7 @@ class Mask:
                 forms.append((data, offset))
 
     def _index_runs(self, texts: Collection[str]) -> None:
+        """Add all windows of texts of which runs are masked."""
         # Together, because that is faster; windows across a line end only cost a look at the texts with them.
         data = "\n".join(texts).encode("utf-8", "surrogatepass")
         for start in range(min(_STEP, len(data) - _WINDOW + 1)):
@@ -274,6 +277,7 @@ def _secret_texts(value: object) -> Iterator[str]:
 
 
 def _texts(secret: object) -> Iterator[str]:
+    """Yield the texts in a secret value; of an asset or archive its digest and its source."""
     for _, leaf in leaves(secret):
         if isinstance(leaf, Content):
             yield from _texts([leaf.sha256, *(leaf.given if leaf.origin == "files" else [leaf.given])])
@@ -299,10 +303,12 @@ _unpackers: Final = _Unpackers()
 
 
 def _runs_in(text: str, runs: set[str], starts: range) -> Iterator[Span]:
+    """Return where a text has one of the ``runs``, beginning at one of ``starts``."""
     return ((start, start + _RUN) for start in starts if text[start : start + _RUN] in runs)
 
 
 def _may_have_escapes(text: str) -> bool:
+    """Return whether one of ``ESCAPES`` may match; one character is searched faster than two."""
     return (
         "\\" in text or "%" in text or "&" in text or ("'" in text and "''" in text) or ('"' in text and '""' in text)
     )
@@ -374,6 +380,7 @@ def _html() -> ModuleType:
 
 
 def _escaped_forms(text: str) -> set[str]:
+    """Return the forms of a text in URLs, in Python, JSON and HTML, and within quotes of YAML, SQL and shells."""
     data = text.encode("utf-8", "surrogateescape")
     quoted = {quote(data, safe=safe) for safe in ("/", "", "!'()*", ";,/?:@&=+$!'()*#")}
     quoted |= {quote_plus(data), quote_plus(data, safe="/")}

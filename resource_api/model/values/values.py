@@ -234,6 +234,7 @@ def same_value(is_: object, should: object) -> bool:
 
 
 def _same_kinds(is_: object, should: Any) -> bool:
+    """Return whether two equal values differ in no part as ``1``, ``1.0`` and ``True`` do."""
     if isinstance(is_, dict):
         return all(_same_kinds(v, should[k]) for k, v in is_.items())
     if isinstance(is_, (list, tuple)):
@@ -362,6 +363,7 @@ def _members(*values: object) -> list[str | int]:
 
 
 def _member(value: object, step: str | int | None) -> Any:
+    """Return a member of a hash or an array; None if there is none, ``UNKNOWN`` if the whole is unknown."""
     if value is UNKNOWN:
         return UNKNOWN
     if type(value) is dict:
