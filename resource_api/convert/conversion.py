@@ -14,7 +14,7 @@ from resource_api.convert.play_conversion import Converted, Decisions, PlayConve
 from resource_api.convert.variables import Names
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import from_documents
-from resource_api.model.values.errors import ManifestError
+from resource_api.model.values.errors import DefinitionError, ManifestError
 from resource_api.model.values.reference import STACK_NAME
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import literal
@@ -202,8 +202,8 @@ def convert(path: str, runtime: Runtime) -> Conversion:
     decisions = Decisions({}, {})
     refused: dict[str, str] = {}
     for _round in range(_ROUNDS):
-        attempt = _Attempt(path, plays, decisions, refused)
-        problems = attempt.problems(runtime)
+        attempt = _Attempt(path, plays, decisions, refused, runtime)
+        problems = attempt.problems()
         if not attempt.learn(problems, decisions, refused):
             break
     return attempt.conversion(problems)
@@ -212,9 +212,12 @@ def convert(path: str, runtime: Runtime) -> Conversion:
 class _Attempt:
     """One conversion of all plays, with the decisions that earlier ones have led to."""
 
-    def __init__(self, path: str, plays: Sequence[Play], decisions: Decisions, refused: dict[str, str]) -> None:
+    def __init__(
+        self, path: str, plays: Sequence[Play], decisions: Decisions, refused: dict[str, str], runtime: Runtime
+    ) -> None:
         """Convert all plays, with the modules and values that earlier attempts gave up, and write the manifest."""
         self._path = path
+        self._runtime = runtime
         self._directory = os.path.dirname(path)
         names = Names()
         names.refused.update(refused)
@@ -224,7 +227,7 @@ class _Attempt:
             condition, comments = _condition(play, plays, names)
             tasks = PlayConversion(play, names, self._directory, decisions, condition).converted()
             title = f"{play.name or 'play'} ({play.location}), hosts: {play.hosts}"
-            self._sections.append(PlaySection(title, comments, _without_repetitions(self._sections, tasks)))
+            self._sections.append(PlaySection(title, comments, self._without_repetitions(tasks)))
         self._converted = [converted for section in self._sections for converted in section.tasks]
         self._remarks += [
             Remark(row.task.location, row.task.title, row.reason) for row in self._converted if row.reason
@@ -233,6 +236,54 @@ class _Attempt:
         self.text.add_head(list(self._title(plays)), _project(path))
         self.text.add_names(names, [row for converted in self._converted for row in converted.declarations])
         self.text.add_resources(self._sections, _sources(self._remarks))
+
+    def _without_repetitions(self, tasks: Sequence[Converted]) -> list[Converted]:
+        """Return tasks in which a resource that was declared before is merged into its first declaration.
+
+        A manifest declares a resource once. A task of which nothing else is left is not converted where that
+        contradicts.
+        """
+        first = {
+            row.reference: row for section in self._sections for task in section.tasks for row in task.declarations
+        }
+        result = []
+        for task in tasks:
+            rows, comments, conflict = [], list(task.comments), ""
+            for row in task.declarations:
+                earlier = first.get(row.reference)
+                is_merged = earlier is not None and earlier.merge(row)
+                if earlier is None or (not is_merged and self._rename(row, earlier, first)):
+                    first[row.reference] = row
+                    rows.append(row)
+                elif not is_merged:
+                    conflict = f"{row.reference} is declared at {earlier.task.location} with other values"
+                elif earlier.task is not row.task:
+                    comments.append(f"{row.reference}: see {earlier.task.location}")
+            if conflict and rows:
+                comments.append(f"not repeated: {conflict}")
+            reason = task.reason or ("" if rows else conflict)
+            result.append(task._replace(declarations=rows, comments=tuple(comments), reason=reason))
+        return result
+
+    def _rename(
+        self, row: ConvertedResource, earlier: ConvertedResource, titles_in_use: Mapping[str, ConvertedResource]
+    ) -> bool:
+        """Give a resource of a loop another title than an earlier loop's; return whether its type allows that.
+
+        The title as written, such as ``${each.value}``, then stands under the namevar.
+        """
+        loops = [part.attributes.get("for_each") for part in (earlier, row)]
+        try:
+            namevars = self._runtime.registry.type(row.type).namevars
+        except DefinitionError:
+            return False
+        if len(namevars) != 1 or None in loops or loops[0] == loops[1]:
+            return False
+        title, number = row.title, 2
+        row.attributes = {namevars[0]: title, **row.attributes}
+        while row.reference in titles_in_use:
+            row.title, number = f"{title} ({number})", number + 1
+        return True
 
     def _title(self, plays: Sequence[Play]) -> Iterator[str]:
         yield f"Converted from {self._path} by resource-api {__version__}. It is used beside the playbook's files."
@@ -245,12 +296,12 @@ class _Attempt:
             f"NOT CONVERTED: {remark.location}: {remark.reason}" for remark in self._remarks if not remark.title
         )
 
-    def problems(self, runtime: Runtime) -> Sequence[Problem]:
+    def problems(self) -> Sequence[Problem]:
         """Return the errors of the converted manifest, but those in lines of inputs: users give their values."""
         file = os.path.join(self._directory, f"{_project(self._path)}.yaml")
         try:
             document = yaml_reader.read(self.text.text.encode(), file)
-            runtime.validate(from_documents([document], file))
+            self._runtime.validate(from_documents([document], file))
         except ManifestError as error:
             problems = [row for row in error.problems if row.severity == "error"]
             return [row for row in problems if row.line not in self.text.input_lines]
@@ -301,31 +352,6 @@ def _condition(play: Play, plays: Sequence[Play], names: Names) -> tuple[Conditi
         return True, [*comments, f"the hosts '{play.hosts}' have no counterpart: choose them with --on"]
     tests: list[Condition] = [{names.in_group(group).path: True} for group in groups]
     return tests[0] if len(tests) == 1 else {"any": tests}, comments
-
-
-def _without_repetitions(sections: Sequence[PlaySection], tasks: Sequence[Converted]) -> list[Converted]:
-    """Return tasks in which a resource that was declared before is merged into its first declaration.
-
-    A manifest declares a resource once. A task of which nothing else is left is not converted where that contradicts.
-    """
-    first = {row.reference: row for section in sections for task in section.tasks for row in task.declarations}
-    result = []
-    for task in tasks:
-        rows, comments, conflict = [], list(task.comments), ""
-        for row in task.declarations:
-            earlier = first.get(row.reference)
-            if earlier is None:
-                first[row.reference] = row
-                rows.append(row)
-            elif not earlier.merge(row):
-                conflict = f"{row.reference} is declared at {earlier.task.location} with other values"
-            elif earlier.task is not row.task:
-                comments.append(f"{row.reference}: see {earlier.task.location}")
-        if conflict and rows:
-            comments.append(f"not repeated: {conflict}")
-        reason = task.reason or ("" if rows else conflict)
-        result.append(task._replace(declarations=rows, comments=tuple(comments), reason=reason))
-    return result
 
 
 def _sources(remarks: Sequence[Remark]) -> dict[str, list[str]]:

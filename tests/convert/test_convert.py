@@ -454,6 +454,26 @@ def test_the_same_resource_twice_is_one(tmp_path: Path) -> None:
     ]
 
 
+def test_two_loops_of_one_type_have_titles_of_their_own(tmp_path: Path) -> None:
+    """The names are those of their elements; a third loop over the first collection is merged into the first."""
+    text = """
+- group: {name: "{{ item }}"}
+  loop: [a, b]
+- group: {name: "{{ item }}", gid: 5}
+  loop: [c]
+- group: {name: "{{ item }}", system: true}
+  loop: [a, b]
+"""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text))
+    conversion = converted(playbook)
+    assert not conversion.remarks
+    assert manifest_of(conversion)["resources"] == {
+        "Group[${each.value}]": {"for_each": ["a", "b"], "ensure": "present", "system": True},
+        "Group[${each.value} (2)]": {"for_each": ["c"], "name": "${each.value}", "ensure": "present", "gid": 5},
+    }
+
+
 def test_a_contradiction_within_a_loop_is_a_comment(tmp_path: Path) -> None:
     """The other elements are converted; the manifest says which one is not, and where the first one stands."""
     text = """
