@@ -54,9 +54,9 @@ def read(path: str) -> Any:
     try:
         text, _ = read_file(path)
     except OSError as error:
-        raise _error(path, (0, 0), "unreadable", f"cannot be read: {error.strerror}") from error
+        raise document.manifest_error(path, (0, 0), "unreadable", f"cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise _error(path, (0, 0), "unreadable", f"cannot be read: {error}") from error
+        raise document.manifest_error(path, (0, 0), "unreadable", f"cannot be read: {error}") from error
     if text.startswith(VAULT_HEADER):
         return Vault()
     return parse(text, path)
@@ -73,14 +73,10 @@ def parse(raw: bytes, file: str) -> Any:
         position = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         # The parser's messages are constant, up to names of anchors and tags.
         message = f"not valid YAML: {error.problem or error.context}"
-        raise _error(file, position, "syntax", message) from None
+        raise document.manifest_error(file, position, "syntax", message) from None
     except yaml.YAMLError:
-        raise _error(file, (0, 0), "syntax", "this is not YAML") from None
+        raise document.manifest_error(file, (0, 0), "syntax", "this is not YAML") from None
     return None if node is None else _Builder(file).value(node)
-
-
-def _error(file: str, position: Position, code: str, message: str) -> ManifestError:
-    return document.manifest_error(file, position, code, message)
 
 
 def _check_depth(text: str, file: str) -> None:
@@ -92,7 +88,7 @@ def _check_depth(text: str, file: str) -> None:
             if depth > document.MAX_DEPTH:
                 mark: Any = event.start_mark
                 message = f"nested deeper than {document.MAX_DEPTH}"
-                raise _error(file, (mark.line + 1, mark.column + 1), "limit", message)
+                raise document.manifest_error(file, (mark.line + 1, mark.column + 1), "limit", message)
         elif isinstance(event, CollectionEndEvent):
             depth -= 1
 
@@ -183,4 +179,4 @@ class _Builder:
         return node.start_mark.line + 1, node.start_mark.column + 1
 
     def _refusal(self, node: yaml.Node, code: str, message: str) -> ManifestError:
-        return _error(self._file, self._position(node), code, message)
+        return document.manifest_error(self._file, self._position(node), code, message)

@@ -85,10 +85,14 @@ class Omit:
 OMIT: Final = Omit()
 
 
-def refuse(subject: str) -> NoReturn:
-    """Raise ``Unconvertible``: a part of a playbook has no counterpart."""
-    msg = f"{subject} has no counterpart"
-    raise Unconvertible(msg)
+def refuse(reason: str) -> NoReturn:
+    """Raise ``Unconvertible`` with a reason."""
+    raise Unconvertible(reason)
+
+
+def no_counterpart(subject: str) -> NoReturn:
+    """Raise ``Unconvertible``: a manifest has nothing that does the same as this part of a playbook."""
+    refuse(f"{subject} has no counterpart")
 
 
 def written(value: object) -> Any:
@@ -103,8 +107,7 @@ def written(value: object) -> Any:
 def literal(value: object) -> Any:
     """Return plain data as a manifest writes it, each ``${`` escaped. Raise ``Unconvertible`` for encrypted values."""
     if has_vault(value):
-        msg = "a value in it is encrypted by ansible-vault"
-        raise Unconvertible(msg)
+        refuse("a value in it is encrypted by ansible-vault")
     return values.literal(value)
 
 
@@ -136,8 +139,7 @@ def parse(text: str) -> nodes.Expr:
     output = template.body[0] if len(template.body) == 1 else None
     if isinstance(output, nodes.Output) and len(output.nodes) == 1:
         return output.nodes[0]
-    msg = f"'{_short(text)}' is no expression"
-    raise Unconvertible(msg)
+    refuse(f"'{_short(text)}' is no expression")
 
 
 def parse_template(text: str, label: str = "") -> nodes.Template:
@@ -192,10 +194,6 @@ class Expressions:
         """Resolve names by ``scope``; ``read_file`` returns the text of a file of the playbook by its name."""
         self._scope = scope
         self._read_file = read_file
-
-    def call(self, function: str, arguments: dict[str, object], name: str) -> ValueReference:
-        """Return the reference to the result of a function, which is a named value."""
-        return self._scope.call(function, arguments, name)
 
     # Values
 
@@ -257,8 +255,7 @@ class Expressions:
     def _add_variable(self, variables: dict[str, Any], name: str, keys: tuple[str | int, ...]) -> None:
         """Add a variable of a template; of facts, only the members that it uses."""
         if self._scope.is_loop_variable(name):
-            msg = f"a template with '{name}' of a loop"
-            raise Unconvertible(msg)
+            refuse(f"a template with '{name}' of a loop")
         if not self._scope.is_facts(name):
             variables[name] = self._scope.resolve(name, ())
             return
@@ -288,8 +285,7 @@ class Expressions:
             return self._call(node)
         if (chain := _chain(node)) is not None:
             return self._scope.resolve(*chain)
-        kind = _KINDS.get(type(node), "this expression")
-        refuse(f"{kind}")
+        no_counterpart(_KINDS.get(type(node), "this expression"))
 
     def _sum(self, node: nodes.Add) -> Any:
         left, right = self.of(node.left), self.of(node.right)
@@ -297,7 +293,7 @@ class Expressions:
             return self._scope.call("std.concat", {"lists": [left, right]}, "list")
         if isinstance(left, str) or isinstance(right, str):
             return _within_text(left) + _within_text(right)
-        refuse("arithmetic")
+        no_counterpart("arithmetic")
 
     def _call(self, node: nodes.Call) -> Any:
         """Return the value of a function or method that has a counterpart."""
@@ -314,12 +310,12 @@ class Expressions:
             match list(map(self.of, node.args)):
                 case ["file" | "ansible.builtin.file", str(file)] if "${" not in file:
                     return literal(self._read_file(file).rstrip())
-        refuse(f"the function '{name}'")
+        no_counterpart(f"the function '{name}'")
 
     def _filter(self, node: nodes.Filter) -> Any:
         """Convert ``VALUE | FILTER`` to a value or a call. Raise ``Unconvertible`` for an unknown filter."""
         if node.node is None:
-            refuse("a block with a filter")
+            no_counterpart("a block with a filter")
         name = node.name.removeprefix("ansible.builtin.")
         if name in {"default", "d"}:
             return self._default(node.node, node.args)
@@ -336,10 +332,10 @@ class Expressions:
     def _function(self, name: str, subject: nodes.Node, node: nodes.Filter) -> ValueReference:
         """Return the call of the function that does the same as a filter."""
         if name not in _FUNCTIONS or node.kwargs:
-            refuse(f"the filter '{name}'")
+            no_counterpart(f"the filter '{name}'")
         function, first, names = _FUNCTIONS[name]
         if len(node.args) > len(names):
-            refuse(f"the filter '{name}' with these arguments")
+            no_counterpart(f"the filter '{name}' with these arguments")
         rest = dict(zip(names, map(self.of, node.args), strict=False))
         if name in {"join", "split"}:
             rest.setdefault("by", "" if name == "join" else " ")
@@ -391,7 +387,7 @@ class Expressions:
             subject, value, operator = value, subject, swapped.get(operator, operator)
         path = self._path(subject)
         if isinstance(value, (ValueReference, list, dict)):
-            refuse("a comparison of two values")
+            no_counterpart("a comparison of two values")
         value = _comparable(path, value)
         if operator == "eq":
             return {path: value}
@@ -439,15 +435,14 @@ class Expressions:
             return condition if name[0] == "t" else negated(condition)
         if name in {"none", "sameas"}:
             return {self._path(self.of(node.node)): {"exists": False}}
-        refuse(f"the test 'is {name}'")
+        no_counterpart(f"the test 'is {name}'")
 
     def _path(self, value: object) -> str:
         """Return the path of a reference that a condition can test. Raise ``Unconvertible``."""
         if not isinstance(value, ValueReference):
-            refuse("a condition about a constant")
+            no_counterpart("a condition about a constant")
         if not value.path.startswith(("inputs.", "values.", "facts.", "host.", "each.")):
-            msg = "a condition about the result of a task has no counterpart: it is evaluated before anything is read"
-            raise Unconvertible(msg)
+            refuse("a condition about the result of a task has no counterpart: it is evaluated before anything is read")
         return value.path
 
 
@@ -464,7 +459,7 @@ def _within_text(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        refuse("a list, mapping or Boolean within a text")
+        no_counterpart("a list, mapping or Boolean within a text")
     return str(value)
 
 
@@ -488,13 +483,12 @@ def _check_template(template: nodes.Template) -> None:
     """Raise ``Unconvertible`` for a template that needs more than Jinja2."""
     for call in template.find_all(nodes.Call):
         if isinstance(call.node, nodes.Name) and call.node.name != "range":
-            refuse(f"the function '{call.node.name}'")
+            no_counterpart(f"the function '{call.node.name}'")
     uses = [(node.name, _TEMPLATE_FILTERS) for node in template.find_all(nodes.Filter)]
     uses += [(node.name, frozenset(_ENVIRONMENT.tests)) for node in template.find_all(nodes.Test)]
     for name, names in uses:
         if name not in names:
-            msg = f"'{name}' of Ansible is not in Jinja2"
-            raise Unconvertible(msg)
+            refuse(f"'{name}' of Ansible is not in Jinja2")
 
 
 def _optional_names(template: nodes.Template) -> Iterator[str]:

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.convert.expressions import ValueReference, parse_template, refuse, written
+from resource_api.convert.expressions import ValueReference, no_counterpart, parse_template, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ def copy(task: ModuleTask) -> None:
         name = task.need("src")
         if not isinstance(name, str) or "${" in name:
             if not task.flag("remote_src"):
-                refuse("a file whose name is an expression")
+                no_counterpart("a file whose name is an expression")
             attributes["source"] = name
         elif task.flag("remote_src"):
             attributes["source"] = name
@@ -50,7 +50,7 @@ def copy(task: ModuleTask) -> None:
 
 def _scalar_text(content: object) -> str:
     if isinstance(content, (dict, list)):
-        refuse("'content' that is no text")
+        no_counterpart("'content' that is no text")
     return str(content)
 
 
@@ -67,11 +67,11 @@ def _declare_file(task: ModuleTask, path: object, attributes: dict[str, object])
     attributes |= task.permissions() | task.check_command() | ({"backup": backup} if backup is not None else {})
     if force is not True:
         if force is not False:
-            refuse("'force' that is an expression")
+            no_counterpart("'force' that is an expression")
         content = "content" if "content" in attributes else "source"
         attributes["lifecycle"] = {"ignore_changes": [content]}
     if isinstance(path, str) and not path.startswith(("/", "${")):
-        refuse(f"the relative path '{path}'")
+        no_counterpart(f"the relative path '{path}'")
     task.declare("file", path, attributes)
 
 
@@ -80,7 +80,7 @@ def template(task: ModuleTask) -> None:
     task.ignore("output_encoding")
     name = task.need("src")
     if not isinstance(name, str) or "${" in name:
-        refuse("a template whose name is an expression")
+        no_counterpart("a template whose name is an expression")
     file = task.plain_file(name, "templates")
     tree = parse_template(task.read_text(file))
     call: dict[str, object] = {"source": {"asset": {"file": file}}}
@@ -90,7 +90,7 @@ def template(task: ModuleTask) -> None:
         if (value := task.flag(option, default=default)) != default:
             call[option] = value
     stem = re.sub(r"\W+", "_", os.path.basename(file).removesuffix(".j2")).strip("_")
-    content = task.expressions.call("template", call, stem)
+    content = task.scope.call("template", call, stem)
     destination = _into(task.need("dest"), os.path.basename(name).removesuffix(".j2"))
     _declare_file(task, destination, {"ensure": "file", "content": content})
 
@@ -100,7 +100,7 @@ def file_state(task: ModuleTask) -> None:
     state = task.word("state", default="file", among=tuple(_KINDS))
     path = task.path("path", "dest", "name")
     if task.switch("recurse"):
-        refuse("'recurse'")
+        no_counterpart("'recurse'")
     attributes: dict[str, object] = {"ensure": _KINDS[state]}
     task.ignore("modification_time", "access_time", "follow", "access_time_format", "modification_time_format")
     if state == "link":
@@ -133,9 +133,9 @@ def line_in_file(task: ModuleTask) -> None:
     path, state = task.path("path", "dest", "destfile", "name"), task.word("state", default="present", among=_PRESENT)
     match, line = task.take("regexp", "regex"), task.take("line", "value")
     if task.switch("backrefs"):
-        refuse("'backrefs'")
+        no_counterpart("'backrefs'")
     if task.take("firstmatch"):
-        refuse("'firstmatch'")
+        no_counterpart("'firstmatch'")
     if (text := task.take("search_string")) is not None:
         match = re.escape(str(text))
     task.ignore("backup")
@@ -144,7 +144,7 @@ def line_in_file(task: ModuleTask) -> None:
     if state == "absent" and match is not None:
         attributes["line"] = None
     elif line is None:
-        refuse("a line without a text")
+        no_counterpart("a line without a text")
     task.named("file_line", f"line in {_text(path)}: {_text(match or line)}", attributes | task.check_command())
 
 
@@ -153,7 +153,7 @@ def _insertion(task: ModuleTask) -> dict[str, Any]:
     after, before = task.take("insertafter"), task.take("insertbefore")
     attributes = {} if after is None or after == "EOF" else {"after": after}
     if after == "BOF":
-        refuse("'insertafter: BOF'")
+        no_counterpart("'insertafter: BOF'")
     return attributes if before is None else {**attributes, "insertbefore": before}
 
 
@@ -166,7 +166,7 @@ def _declare_around(task: ModuleTask, path: object) -> None:
         if not task.in_loop:
             task.declare("file", path, {"ensure": "file" if creates else "present", **permissions})
         elif permissions:
-            refuse("permissions in a loop about one file")
+            no_counterpart("permissions in a loop about one file")
 
 
 def block_in_file(task: ModuleTask) -> None:
@@ -175,9 +175,9 @@ def block_in_file(task: ModuleTask) -> None:
     block = task.take("block", "content", default="")
     marker = task.take("marker", default="# {mark} ANSIBLE MANAGED BLOCK")
     if task.take("marker_begin", default="BEGIN") != "BEGIN" or task.take("marker_end", default="END") != "END":
-        refuse("'marker_begin' and 'marker_end'")
+        no_counterpart("'marker_begin' and 'marker_end'")
     if task.switch("append_newline") or task.switch("prepend_newline"):
-        refuse("an empty line beside a block")
+        no_counterpart("an empty line beside a block")
     task.ignore("backup")
     _declare_around(task, path)
     if block == "":
@@ -194,15 +194,15 @@ def ini_file(task: ModuleTask) -> None:
     section, setting = task.take("section", default=""), task.need("option")
     value = task.take("value")
     if task.switch("allow_no_value") or not task.switch("exclusive", default=True):
-        refuse("a setting without a value, or with more than one")
+        no_counterpart("a setting without a value, or with more than one")
     task.ignore("backup", "modify_inactive_option")
     separator = "=" if task.switch("no_extra_spaces") else None
     if task.switch("ignore_spaces"):
-        refuse("'ignore_spaces'")
+        no_counterpart("'ignore_spaces'")
     creates = task.switch("create", default=True)
     permissions = task.permissions()
     if permissions and task.in_loop:
-        refuse("permissions in a loop about one file")
+        no_counterpart("permissions in a loop about one file")
     if permissions and creates:
         task.declare("file", path, {"ensure": "file", **permissions})
     attributes = {"ensure": state, "path": path, "section": section, "setting": setting}
@@ -219,9 +219,9 @@ def get_url(task: ModuleTask) -> None:
     """Convert `get_url` of a file with a SHA-256."""
     url, match = task.need("url"), _CHECKSUM.match(str(task.take("checksum", default="")))
     if not isinstance(url, str) or "${" in url:
-        refuse("a URL that is an expression")
+        no_counterpart("a URL that is an expression")
     if match is None:
-        refuse("a download without a SHA-256")
+        no_counterpart("a download without a SHA-256")
     task.ignore("force", "timeout", "tmp_dest", "backup")
     asset = {"asset": {"url": url, "sha256": match[1].lower()}}
     path = _into(task.need("dest"), url)
@@ -232,7 +232,7 @@ def unarchive(task: ModuleTask) -> None:
     """Convert `unarchive` of an archive beside the playbook."""
     name = task.need("src")
     if task.switch("remote_src") or not isinstance(name, str) or "${" in name:
-        refuse("an archive of the machine or of a URL")
+        no_counterpart("an archive of the machine or of a URL")
     task.ignore("copy", "keep_newer")
     file = task.plain_file(name, "files")
     attributes = {"source": {"archive": {"file": file}}, **task.permissions()}

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.convert.ansible_yaml import VAULT_HEADER, Vault
 from resource_api.convert.converted_resource import ConvertedResource
-from resource_api.convert.expressions import OMIT, Expressions, Unconvertible, ValueReference, refuse, written
+from resource_api.convert.expressions import (
+    OMIT,
+    Expressions,
+    Unconvertible,
+    ValueReference,
+    no_counterpart,
+    refuse,
+    written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +36,7 @@ class ModuleTask:
     def __init__(self, task: Task, scope: TaskScope, directory: str, *, in_loop: bool, element: int = 0) -> None:
         """Convert the arguments with the names of ``scope``. ``directory`` is the playbook's."""
         self.task = task
-        self._scope = scope
+        self.scope = scope
         self._element = element
         self.directory = directory
         self.in_loop = in_loop
@@ -43,7 +52,7 @@ class ModuleTask:
                 self._refused[name] = error
         self._used: set[str] = set()
         self.declarations: list[ConvertedResource] = []
-        #: The result of the task as a check, for guards of later commands.
+        #: The user that it becomes, or None for the one who applies.
         self.user = self._user()
 
     def _user(self) -> Any:
@@ -65,8 +74,7 @@ class ModuleTask:
     def need(self, *names: str) -> Any:
         """Return the value of a mandatory argument. Raise ``Unconvertible``."""
         if (value := self.take(*names)) is None:
-            msg = f"the argument '{names[0]}' is missing"
-            raise Unconvertible(msg)
+            refuse(f"the argument '{names[0]}' is missing")
         return value
 
     def ignore(self, *names: str) -> None:
@@ -79,7 +87,7 @@ class ModuleTask:
         if isinstance(value, bool):
             value = "yes" if value else "no"
         if not isinstance(value, str) or "${" in value or (among and value not in among):
-            refuse(f"'{names[0]}: {written(value)}'")
+            no_counterpart(f"'{names[0]}: {written(value)}'")
         return value
 
     def flag(self, *names: str, default: object = None) -> Any:
@@ -87,25 +95,22 @@ class ModuleTask:
         value = self.take(*names, default=default)
         if value is None or isinstance(value, (bool, ValueReference)):
             return value
-        if str(value).lower() in _TRUE:
-            return True
-        if str(value).lower() in _FALSE:
-            return False
-        msg = f"'{names[0]}: {written(value)}' is no Boolean"
-        raise Unconvertible(msg)
+        word = str(value).lower()
+        if word not in _TRUE + _FALSE:
+            refuse(f"'{names[0]}: {written(value)}' is no Boolean")
+        return word in _TRUE
 
     def switch(self, name: str, *, default: bool = False) -> bool:
         """Return a literal Boolean. Raise ``Unconvertible``."""
-        if isinstance(value := self.flag(name, default=default), bool):
-            return value
-        msg = f"'{name}: {written(value)}' is not literal"
-        raise Unconvertible(msg)
+        if not isinstance(value := self.flag(name, default=default), bool):
+            refuse(f"'{name}: {written(value)}' is not literal")
+        return value
 
     def items(self, *names: str) -> list[Any] | ValueReference | None:
         """Return a list: as it is, a reference to one, or the parts of a text with commas; or None."""
         value = self.take(*names)
         if isinstance(value, ValueReference):
-            self._scope.split_members(value)
+            self.scope.split_members(value)
         if value is None or isinstance(value, (list, ValueReference)):
             return value
         return [part.strip() for part in str(value).split(",") if part.strip()]
@@ -114,7 +119,7 @@ class ModuleTask:
         """Return the mode of a file as an attribute, if it is an argument. Raise ``Unconvertible``."""
         mode = self.take("mode")
         if mode == "preserve":
-            refuse("'mode: preserve'")
+            no_counterpart("'mode: preserve'")
         if isinstance(mode, int) and not isinstance(mode, bool):
             mode = f"{mode:04o}"
         return {} if mode is None else {"mode": mode}
@@ -135,8 +140,7 @@ class ModuleTask:
         """Return an absolute path without a slash at its end. Raise ``Unconvertible``."""
         path = self.need(*names)
         if isinstance(path, str) and not path.startswith(("/", "${")):
-            msg = f"the path '{path}' is not absolute"
-            raise Unconvertible(msg)
+            refuse(f"the path '{path}' is not absolute")
         return path.rstrip("/") or "/" if isinstance(path, str) else path
 
     def find_file(self, name: str, *kinds: str) -> str:
@@ -145,8 +149,7 @@ class ModuleTask:
         path = next((path for path in candidates if os.path.exists(path)), "")
         relative = os.path.relpath(path, self.directory or ".") if path else ""
         if not path or relative.startswith(".."):
-            msg = f"the file '{name}' is not beside the playbook"
-            raise Unconvertible(msg)
+            refuse(f"the file '{name}' is not beside the playbook")
         return relative
 
     def plain_file(self, name: str, kind: str) -> str:
@@ -154,29 +157,27 @@ class ModuleTask:
         file = self.find_file(name, kind)
         path = os.path.join(self.directory, file)
         if not os.path.isfile(path):
-            refuse(f"'{file}' is no regular file, and")
+            no_counterpart(f"'{file}' is no regular file, and")
         with open(path, "rb") as stream:
             if stream.read(len(VAULT_HEADER)) == VAULT_HEADER:
-                msg = f"the file '{file}' is encrypted by ansible-vault"
-                raise Unconvertible(msg)
+                refuse(f"the file '{file}' is encrypted by ansible-vault")
         return file
 
     def read_text(self, file: str) -> str:
         """Return the text of a file of the playbook. Raise ``Unconvertible`` if it is too long or no text."""
         with open(os.path.join(self.directory, file), "rb") as stream:
             raw = stream.read(_LONGEST + 1)
-        try:
-            if len(raw) <= _LONGEST:
-                return raw.decode()
-        except UnicodeDecodeError:
-            pass
-        msg = f"the file '{file}' is too long or not UTF-8"
-        raise Unconvertible(msg)
+        text = None
+        with suppress(UnicodeDecodeError):
+            text = raw.decode()
+        if text is None or len(raw) > _LONGEST:
+            refuse(f"the file '{file}' is too long or not UTF-8")
+        return text
 
     def check_all_used(self) -> None:
         """Raise ``Unconvertible`` for an argument without a counterpart."""
         if rest := [name for name in (*self._arguments, *self._refused) if name not in self._used]:
-            refuse(f"the argument '{rest[0]}' of {self.task.short}")
+            no_counterpart(f"the argument '{rest[0]}' of {self.task.short}")
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -191,9 +192,8 @@ class ModuleTask:
         """Declare a resource; attributes that are None are left out."""
         declared = {name: value for name, value in attributes.items() if value is not None}
         title = str(written(title))
-        if self._scope.is_rendered(title):
-            msg = "its name depends on a rendered template, and names are known before"
-            raise Unconvertible(msg)
+        if self.scope.names.is_rendered(title):
+            refuse("its name depends on a rendered template, and names are known before")
         declaration = ConvertedResource(type_name, title, written(declared), self.task)
         self.declarations.append(declaration)
         return declaration
@@ -202,17 +202,17 @@ class ModuleTask:
         """Declare a resource whose title is no part of its identity: the task's name, or else ``name``."""
         title = self.task.name or name
         title = str(written(self.expressions.value(title))) if "{{" in title else title
-        title = type_name if self._scope.is_rendered(title) else title
+        title = type_name if self.scope.names.is_rendered(title) else title
         if self.in_loop and "${each." not in title:
             title = f"{title} ${{each.index}}"
-        title = self._scope.title(type_name, " ".join(title.split()), (self.task.number, self._element))
+        title = self.scope.names.title(type_name, " ".join(title.split()), (self.task.number, self._element))
         return self.declare(type_name, title, attributes)
 
 
 def _without_vault(raw: object, name: str, scope: TaskScope, task: Task) -> Any:
     """Return a value in which each encrypted one is a reference to a new input."""
     if isinstance(raw, Vault):
-        return scope.secret(name, task.location)
+        return scope.names.secret_input(name, task.location)
     if isinstance(raw, dict):
         return {key: _without_vault(part, f"{name} {key}", scope, task) for key, part in raw.items()}
     return [_without_vault(part, name, scope, task) for part in raw] if isinstance(raw, list) else raw

@@ -16,6 +16,7 @@ from resource_api.convert.expressions import (
     all_of,
     changed_results,
     is_template,
+    no_counterpart,
     refuse,
     result_test,
     terms,
@@ -52,6 +53,8 @@ _CHECKS: Final = (*_COMMANDS, "stat")
 _UNROLLED: Final = 200
 _NO_TYPE: Final = "no type does the same"
 _LOCAL: Final = ("localhost", "127.0.0.1")
+#: The filter at the end of an expression that makes a list of items of a mapping.
+_ITEMS_FILTER: Final = re.compile(r"\|\s*(?:ansible\.builtin\.)?dict2items\s*\}\}\s*\Z")
 
 
 class Remark(NamedTuple):
@@ -174,23 +177,18 @@ class PlayConversion:
 
     def _collection(self, loop: Loop, expressions: Expressions) -> Any:
         """Return the collection of a loop. Raise ``Unconvertible`` for one that a manifest cannot have."""
-        if loop.kind not in {"loop", "with_items", "with_list", "with_dict", "with_fileglob"}:
-            refuse(f"'{loop.kind}'")
         if loop.kind == "with_fileglob":
-            msg = "a pattern of files is no collection of a manifest"
-            raise Unconvertible(msg)
+            refuse("a pattern of files is no collection of a manifest")
+        if loop.kind not in {"loop", "with_items", "with_list", "with_dict"}:
+            no_counterpart(f"'{loop.kind}'")
         if _is_items(loop.collection):
-            text = re.sub(r"\|\s*(?:ansible\.builtin\.)?dict2items\s*\}\}\s*\Z", "}}", loop.collection)
-            return expressions.value(text)
+            return expressions.value(_ITEMS_FILTER.sub("}}", loop.collection))
         collection = expressions.value(loop.collection)
-        if isinstance(collection, (list, ValueReference)) or (
-            loop.kind == "with_dict" and isinstance(collection, dict)
-        ):
-            return _flattened(collection) if loop.kind == "with_items" and isinstance(collection, list) else collection
-        if loop.kind == "with_items":
-            return [collection]
-        msg = "the collection of a loop is no list"
-        raise Unconvertible(msg)
+        if loop.kind == "with_items" and not isinstance(collection, ValueReference):
+            return _flattened(collection if isinstance(collection, list) else [collection])
+        if not isinstance(collection, (list, ValueReference, dict if loop.kind == "with_dict" else list)):
+            refuse("the collection of a loop is no list")
+        return collection
 
     # One task
 
@@ -255,13 +253,12 @@ class PlayConversion:
         notified = [reference for topic in as_list(task.keywords.get("notify")) for reference in self._handler(topic)]
         rescued = [row.reference for number in task.rescues for row in self._by_number.get(number, ())]
         if task.rescues and (not rescued or any("${each." in reference for reference in rescued)):
-            msg = "no resource of the block is known whose failure it follows"
-            raise Unconvertible(msg)
+            refuse("no resource of the block is known whose failure it follows")
         for declaration in declarations:
             attributes = declaration.attributes
             if for_each is not None:
                 if "for_each" in attributes:
-                    refuse("a list within a loop")
+                    no_counterpart("a list within a loop")
                 attributes["for_each"] = written(for_each.collection)
             if condition is not True:
                 attributes["when"] = condition
@@ -279,12 +276,12 @@ class PlayConversion:
             row.reference for row in declarations if row.type == "ansible_module" and "for_each" not in row.attributes
         ]
         module = modules[0] if len(modules) == 1 else ""
-        self._names.register(name, Result(tuple(row.reference for row in declarations), module, tuple(declarations)))
+        self._names.register(name, Result(module, tuple(declarations)))
 
     def _set_facts(self, task: Task) -> Converted:
         """Convert ``set_fact`` to named values, which are computed before anything is done."""
         if task.conditions or task.loop is not None or self._condition is not True:
-            refuse("a variable that is set under a condition")
+            no_counterpart("a variable that is set under a condition")
         expressions = Expressions(TaskScope(self._names, task.variables))
         for name, raw in task.arguments.items():
             if name != "cacheable":
@@ -308,8 +305,7 @@ class PlayConversion:
             for declaration in handler.declarations if handler is not None else ():
                 yield declaration.reference
         if not numbers:
-            msg = f"there is no handler '{name}'"
-            raise Unconvertible(msg)
+            refuse(f"there is no handler '{name}'")
 
 
 def _refusal(task: Task) -> str:
@@ -330,12 +326,12 @@ def _declare_module(module: ModuleTask) -> None:
     """Declare an `ansible_module` with the arguments of a task. Raise ``Unconvertible``."""
     task = module.task
     if module.user is not None:
-        refuse(f"'become_user' of {task.short}")
+        no_counterpart(f"'become_user' of {task.short}")
     arguments = dict(module.arguments)
     raw = arguments.pop("_raw_params", None)
     if raw is not None:
         if task.short not in {*_COMMANDS, "script"}:
-            refuse(f"the free form of {task.short}")
+            no_counterpart(f"the free form of {task.short}")
         arguments["cmd"] = raw
     source = arguments.get("src")
     is_literal = isinstance(source, str) and "${" not in source and "://" not in source
@@ -345,8 +341,7 @@ def _declare_module(module: ModuleTask) -> None:
         program, blank, words = str(raw).partition(" ")
         arguments["cmd"] = f"{_absolute(module, program)}{blank}{words}"
     if task.short == "template":
-        msg = "a template by ansible_module has no variables"
-        raise Unconvertible(msg)
+        refuse("a template by ansible_module has no variables")
     module.named("ansible_module", task.short, {"module": task.module, "args": arguments or None})
 
 
@@ -364,7 +359,7 @@ def _declare_handler(module: ModuleTask) -> None:
             module.named("exec", "daemon-reload", {"command": "systemctl daemon-reload", "refreshonly": True})
             return
         if name is None or state not in {"restarted", "reloaded"}:
-            refuse("a handler that neither restarts nor reloads a service")
+            no_counterpart("a handler that neither restarts nor reloads a service")
         # Ansible's `restarted` also starts a service that does not run, which a refresh does not.
         running = {"ensure": "running"} if state == "restarted" else {}
         module.declare("service", name, {**running, "refresh": state.removesuffix("ed")})
@@ -374,8 +369,7 @@ def _declare_handler(module: ModuleTask) -> None:
         for declaration in module.declarations:
             declaration.attributes["refreshonly"] = True
     else:
-        msg = f"a handler with {task.short} has no counterpart: only services and commands are refreshed"
-        raise Unconvertible(msg)
+        refuse(f"a handler with {task.short} has no counterpart: only services and commands are refreshed")
 
 
 def _add_keywords(module: ModuleTask) -> Iterator[str]:
@@ -400,7 +394,7 @@ def _add_keywords(module: ModuleTask) -> Iterator[str]:
 def _add_tries(keywords: Mapping[str, Any], declarations: Sequence[ConvertedResource]) -> None:
     retries, delay = keywords.get("retries", 3), keywords.get("delay", 5)
     if not all(isinstance(number, int) for number in (retries, delay)):
-        refuse("'retries' that is no number")
+        no_counterpart("'retries' that is no number")
     for row in declarations:
         tries = {"tries": retries + 1, "try_sleep": delay}
         row.attributes.update(tries if row.type == "exec" else {"retry": {"tries": retries + 1, "delay": delay}})
@@ -446,8 +440,7 @@ class _Conditions:
 
         for raw in task.conditions:
             if isinstance(raw, (Vault, list, dict)) or raw is None:
-                msg = "a condition that is no expression"
-                raise Unconvertible(msg)
+                refuse("a condition that is no expression")
             for term in terms(raw):
                 if changed := changed_results(term, is_result):
                     self._changed += changed
@@ -457,16 +450,14 @@ class _Conditions:
                     conditions.append(expressions.condition(term))
         self.condition = all_of(conditions)
         if self.condition is False:
-            msg = "its condition never holds"
-            raise Unconvertible(msg)
+            refuse("its condition never holds")
 
     def add_guards(self, declarations: Sequence[ConvertedResource]) -> None:
         """Add the terms about results to commands. Raise ``Unconvertible`` for other resources."""
         if not (self._changed or self._tests):
             return
         if any(row.type != "exec" for row in declarations):
-            msg = "a condition about the result of a task: only commands have a counterpart"
-            raise Unconvertible(msg)
+            refuse("a condition about the result of a task: only commands have a counterpart")
         for declaration in declarations:
             for name in self._changed:
                 self._subscribe(declaration, name)
@@ -477,8 +468,7 @@ class _Conditions:
         """Convert ``when: RESULT is changed`` to a notification by the resources of that task."""
         result = self._names.result(name)
         if result is None or not result.declarations or "${each." in declaration.reference:
-            msg = f"a change of '{name}', whose task has no resource, or in a loop"
-            raise Unconvertible(msg)
+            refuse(f"a change of '{name}', whose task has no resource, or in a loop")
         declaration.attributes["refreshonly"] = True
         for source in result.declarations:
             notified = as_list(source.attributes.get("notify"))
@@ -490,8 +480,7 @@ class _Conditions:
         """Convert a condition about a check's result to a guard of the resource, which executes the check itself."""
         result, attributes = self._names.result(name), declaration.attributes
         if result is None or (result.command is None and result.path is None):
-            msg = f"the result '{name}' is no check"
-            raise Unconvertible(msg)
+            refuse(f"the result '{name}' is no check")
         command: object = ["test", "-e", result.path] if result.path is not None else result.command
         key = "onlyif" if is_success else "unless"
         if result.path is not None and not is_success and "creates" not in attributes:
@@ -505,7 +494,7 @@ def _as_check(module: ModuleTask) -> Result:
     if module.task.short == "stat":
         return Result(path=written(module.need("path")))
     if any(name in module.arguments for name in ("chdir", "stdin", "creates", "removes")) or module.task.conditions:
-        refuse("a check with options or a condition")
+        no_counterpart("a check with options or a condition")
     attributes = system_modules.command_attributes(module)
     command = written(attributes["command"])
     is_shell = attributes.get("shell") and isinstance(command, str)
@@ -533,13 +522,12 @@ def _usage(name: str, play: Play, registering: Task) -> str:
 
 
 def _is_items(collection: object) -> bool:
-    return (
-        isinstance(collection, str)
-        and re.search(r"\|\s*(?:ansible\.builtin\.)?dict2items\s*\}\}\s*\Z", collection) is not None
-    )
+    """Return whether a collection is an expression for the members of a mapping, which ``for_each`` takes itself."""
+    return isinstance(collection, str) and _ITEMS_FILTER.search(collection) is not None
 
 
 def _flattened(values: list[Any]) -> list[Any]:
+    """Return a list with the items of the lists in it, as ``with_items`` repeats over them."""
     return [part for value in values for part in (value if isinstance(value, list) else [value])]
 
 

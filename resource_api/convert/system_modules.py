@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.convert.expressions import ValueReference, refuse
+from resource_api.convert.expressions import ValueReference, no_counterpart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ def package(task: ModuleTask) -> None:
     state = _STATES.get(task.word("state", default="present"), "")
     names = task.items("name", "pkg", "package")
     if not state:
-        refuse(f"'state: {task.take('state')}'")
+        no_counterpart(f"'state: {task.take('state')}'")
     task.ignore("force_apt_get", "update_cache_retries", "update_cache_retry_max_delay", "use", "lock_timeout")
     task.ignore("install_weak_deps", "allowerasing")
     _update_lists(task)
@@ -50,7 +50,7 @@ def package(task: ModuleTask) -> None:
     attributes = {"ensure": state, "purge": purge, "install_options": options or None}
     if names is None:
         if task.take("upgrade") or task.take("deb") or not task.declarations:
-            refuse("a task without names of packages")
+            no_counterpart("a task without names of packages")
         return
     _each(task, "package", names, attributes)
 
@@ -63,14 +63,14 @@ def _each(
         names = [names]
     if isinstance(names, ValueReference):
         if task.in_loop:
-            refuse("a list within a loop")
+            no_counterpart("a list within a loop")
         task.declare(type_name, ValueReference("each.key"), {**attributes, "for_each": names})
         return
     for name in names:
         version = _VERSIONED.match(name) if isinstance(name, str) else None
         more = {"ensure": version[3]} if version else {}
         if isinstance(name, str) and "${" not in name and not version and "=" in name:
-            refuse(f"the version in '{name}'")
+            no_counterpart(f"the version in '{name}'")
         task.declare(type_name, version[1] if version else name, attributes | more)
 
 
@@ -82,7 +82,11 @@ def _update_lists(task: ModuleTask) -> None:
         return
     attributes: dict[str, object] = {"command": "apt-get update"}
     if age is not None:
-        minutes = max(int(age) // 60, 1) if isinstance(age, int) or str(age).isdigit() else refuse("'cache_valid_time'")
+        minutes = (
+            max(int(age) // 60, 1)
+            if isinstance(age, int) or str(age).isdigit()
+            else no_counterpart("'cache_valid_time'")
+        )
         attributes |= {"unless": f"find /var/lib/apt/lists -maxdepth 0 -mmin -{minutes} | grep -q .", "shell": True}
     task.declare("exec", "apt-get update", attributes)
 
@@ -97,7 +101,7 @@ def pip(task: ModuleTask) -> None:
     """Convert `pip` in a virtual environment."""
     environment, names = task.take("virtualenv"), task.items("name")
     if environment is None or names is None:
-        refuse("pip without 'virtualenv' or 'name'")
+        no_counterpart("pip without 'virtualenv' or 'name'")
     state = {**_STATES, "forcereinstall": ""}[task.word("state", default="present", among=tuple(_STATES))]
     python = task.take("virtualenv_python")
     task.ignore("virtualenv_command", "virtualenv_site_packages")
@@ -107,7 +111,7 @@ def pip(task: ModuleTask) -> None:
             python = f"/usr/bin/{python}"
         task.declare("python_venv", environment, {"python": python, "owner": task.user})
     if isinstance(names, ValueReference):
-        refuse("a list of Python packages that is an expression")
+        no_counterpart("a list of Python packages that is an expression")
     for name in names or ():
         version = _VERSIONED.match(name) if isinstance(name, str) else None
         attributes = {"ensure": version[3] if version else state, "virtualenv": environment, "install_options": options}
@@ -148,7 +152,7 @@ def user(task: ModuleTask) -> None:
     if task.word("update_password", default="always") == "on_create":
         attributes["lifecycle"] = {"ignore_changes": ["password"]}
     if task.switch("password_lock"):
-        refuse("'password_lock'")
+        no_counterpart("'password_lock'")
     task.declare("user", name, attributes)
 
 
@@ -163,14 +167,14 @@ def authorized_key(task: ModuleTask) -> None:
     """Convert `authorized_key`."""
     name, state = task.need("user"), task.word("state", default="present", among=_PRESENT)
     if task.switch("exclusive"):
-        refuse("'exclusive'")
+        no_counterpart("'exclusive'")
     task.ignore("manage_dir", "validate_certs")
     path, options = task.take("path"), task.take("key_options")
     text, comment = task.need("key"), task.take("comment")
     lines = [line.strip() for line in text.splitlines()] if isinstance(text, str) else []
     keys = [match for line in lines if line and line[0] != "#" and (match := _KEY.match(line))]
     if not keys or any("${" in match[0] for match in keys):
-        refuse("a key that is not literal")
+        no_counterpart("a key that is not literal")
     for match in keys:
         label = comment or match["comment"] or f"{name} {match['key'][-12:]}"
         all_options = ",".join(filter(None, (match["options"], options)))
@@ -190,7 +194,7 @@ def service(task: ModuleTask) -> None:
     """Convert `service` and `systemd`."""
     name, state = task.take("name", "service", "unit"), task.word("state", default="")
     if task.word("scope", default="system") != "system":
-        refuse("a service of a user")
+        no_counterpart("a service of a user")
     task.ignore("daemon_reload", "daemon_reexec", "use", "no_block", "sleep", "pattern", "arguments", "args")
     if name is None:
         # A provider reloads the units by itself, where they changed.
@@ -199,10 +203,10 @@ def service(task: ModuleTask) -> None:
     if (masked := task.flag("masked")) is True:
         enable = "mask"
     elif masked is not None and masked is not False:
-        refuse("'masked' that is an expression")
+        no_counterpart("'masked' that is an expression")
     states = {"": None, "started": "running", "stopped": "stopped", "restarted": None, "reloaded": None}
     if state not in states:
-        refuse(f"'state: {state}'")
+        no_counterpart(f"'state: {state}'")
     if state in {"restarted", "reloaded"}:
         if enable is not None:
             task.declare("service", name, {"enable": enable})
@@ -215,7 +219,7 @@ def service(task: ModuleTask) -> None:
 def cron(task: ModuleTask) -> None:
     """Convert `cron`."""
     if task.take("cron_file") is not None or task.switch("env") or task.switch("disabled"):
-        refuse("'cron_file', 'env' or 'disabled'")
+        no_counterpart("'cron_file', 'env' or 'disabled'")
     task.ignore("backup")
     state = task.word("state", default="present", among=_PRESENT)
     attributes: dict[str, object] = {"ensure": state, "user": task.take("user", default=task.user)}
@@ -313,7 +317,7 @@ def wait_for(task: ModuleTask) -> None:
     state = task.word("state", default="started", among=("started", "present", "absent"))
     path, port = task.take("path"), task.take("port")
     if state == "absent" and port is not None:
-        refuse("a port that is closed")
+        no_counterpart("a port that is closed")
     attributes: dict[str, object] = {"missing" if state == "absent" else "path": path, "port": _number(port)}
     attributes |= {
         "host": task.take("host"),
@@ -323,7 +327,7 @@ def wait_for(task: ModuleTask) -> None:
     attributes["timeout"] = _number(task.take("timeout", default=300))
     task.ignore("connect_timeout", "msg", "active_connection_states")
     if task.take("delay"):
-        refuse("'delay'")
+        no_counterpart("'delay'")
     task.named("wait_for", f"wait for {path or port}", attributes)
 
 
@@ -351,10 +355,10 @@ def _command_line(task: ModuleTask) -> dict[str, Any]:
     if words is not None:
         return {"command": [str(_text(word)) for word in words] if isinstance(words, list) else words}
     if not isinstance(text, (str, ValueReference)):
-        refuse("a task without a command")
+        no_counterpart("a task without a command")
     if task.task.short == "command":
         if isinstance(text, str) and "$" in text.replace("${", ""):
-            refuse("a variable of the environment in a command without a shell")
+            no_counterpart("a variable of the environment in a command without a shell")
         return {"command": text}
     if program is not None and program != "/bin/sh":
         return {"command": [program, "-c", text]}
@@ -366,7 +370,7 @@ def _absolute(path: object, directory: object) -> Any:
     if not isinstance(path, str) or path.startswith(("/", "${")):
         return path
     if directory is None or any(character in path for character in "*?["):
-        refuse(f"the relative path '{path}' or a pattern in it")
+        no_counterpart(f"the relative path '{path}' or a pattern in it")
     return f"{_text(directory)}/{path}"
 
 

@@ -15,6 +15,7 @@ from resource_api.convert.expressions import (
     follow,
     has_vault,
     is_template,
+    no_counterpart,
     refuse,
     written,
 )
@@ -108,11 +109,9 @@ def _type_of(default: object) -> str:
 class Result(NamedTuple):
     """The registered result of a task."""
 
-    #: The titles of the resources that report changes.
-    references: tuple[str, ...] = ()
     #: The module's resource, whose attribute ``result`` has the result, or "".
     module: str = ""
-    #: The resources themselves.
+    #: The resources that report changes.
     declarations: Sequence[ConvertedResource] = ()
     #: The command or the path of a check.
     command: object = None
@@ -174,8 +173,7 @@ class Names:
         if not is_template(value):
             return self._input(name, ConvertedInput(value, comment=comment))
         if name in self._computing or len(self._computing) > _DEEPEST:
-            msg = f"the variable '{name}' is defined by itself"
-            raise Unconvertible(msg)
+            refuse(f"the variable '{name}' is defined by itself")
         self._computing.append(name)
         try:
             return self._value(name, Expressions(TaskScope(self)).value(value), comment)
@@ -210,8 +208,7 @@ class Names:
             return
         name, rest = match.groups()
         if declared.sensitive and not declared.guessed:
-            msg = f"'{name}' is encrypted, and what a loop repeats over would be shown in titles"
-            raise Unconvertible(msg)
+            refuse(f"'{name}' is encrypted, and what a loop repeats over would be shown in titles")
         kind = declared.type if rest or declared.type == _MEMBERS else _COLLECTION
         self.inputs[name] = declared._replace(type=kind, sensitive=False)
 
@@ -303,8 +300,7 @@ class LoopNames:
         elif keys[:1] == ("value",):
             reference, keys = ValueReference("each.value"), keys[1:]
         else:
-            msg = f"the whole '{self.variable}' of a loop over a mapping"
-            raise Unconvertible(msg)
+            refuse(f"the whole '{self.variable}' of a loop over a mapping")
         for key in keys:
             reference = reference.member(key)
         return reference
@@ -317,8 +313,7 @@ class LoopNames:
         if name is None or not isinstance(elements, list) or not all(isinstance(part, dict) for part in elements):
             if isinstance(default, Omit):
                 return self.value(keys)
-            msg = "a default for members of a loop's elements, which are not in the task"
-            raise Unconvertible(msg)
+            refuse("a default for members of a loop's elements, which are not in the task")
         if not any(name in element for element in elements):
             return default
         if not isinstance(default, Omit):
@@ -342,7 +337,7 @@ class TaskScope:
         self, names: Names, variables: tuple[dict[str, object], ...] = (), loop: LoopNames | None = None
     ) -> None:
         """``variables``: mappings of variables of the task and the blocks around it, the innermost first."""
-        self._names = names
+        self.names = names
         self._variables = variables
         self._loop = loop
 
@@ -352,7 +347,7 @@ class TaskScope:
 
     def has_value(self, name: str) -> bool:
         """Return whether the playbook defines a name."""
-        return self._local(name) is not _MISSING or self._names.global_value(name) is not None
+        return self._local(name) is not _MISSING or self.names.global_value(name) is not None
 
     def is_facts(self, name: str) -> bool:
         """Return whether a name is of a mapping of facts."""
@@ -360,19 +355,7 @@ class TaskScope:
 
     def literal_value(self, value: object) -> Any:
         """Return a value itself; for a reference to an input with a default, the default's part."""
-        return self._names.literal_value(value) if isinstance(value, ValueReference) else value
-
-    def is_rendered(self, text: str) -> bool:
-        """Return whether a text depends on a rendered template, which no title may."""
-        return self._names.is_rendered(text)
-
-    def title(self, type_name: str, title: str, task: tuple[int, int]) -> str:
-        """Return a title that no other task has, with a number if need be."""
-        return self._names.title(type_name, title, task)
-
-    def secret(self, name: str, location: Location) -> ValueReference:
-        """Return the reference to a new input for an encrypted value."""
-        return self._names.secret_input(name, location)
+        return self.names.literal_value(value) if isinstance(value, ValueReference) else value
 
     def split_members(self, reference: ValueReference) -> None:
         """Split the texts at their commas that a reference to a member of a loop's elements stands for."""
@@ -382,22 +365,21 @@ class TaskScope:
     def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
         """Return the reference to the result of a function, which is a named value."""
         if "${each." in repr(written(dict(arguments))):
-            msg = f"the function {function} of an element of a loop: values are named once"
-            raise Unconvertible(msg)
-        return self._names.call(function, arguments, name)
+            refuse(f"the function {function} of an element of a loop: values are named once")
+        return self.names.call(function, arguments, name)
 
     def in_group(self, group: str) -> ValueReference:
         """Return the reference to whether this host is in a group of the inventory."""
-        return self._names.in_group(group)
+        return self.names.in_group(group)
 
     def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
         """Return whether a name has a value, or the reference to test."""
         if self.is_loop_variable(name):
             return self.resolve(name, keys)  # type: ignore[no-any-return] # of a loop, a reference
-        if self._names.result(name) is not None:
+        if self.names.result(name) is not None:
             return True
-        if self._local(name) is _MISSING and self._names.global_value(name) is None and not name.startswith("ansible_"):
-            return self._names.unknown_input(name, None)
+        if self._local(name) is _MISSING and self.names.global_value(name) is None and not name.startswith("ansible_"):
+            return self.names.unknown_input(name, None)
         value = self.resolve(name, keys)
         return value if isinstance(value, ValueReference) and keys else True
 
@@ -411,7 +393,7 @@ class TaskScope:
         if not self.has_value(name) and not keys and name not in _MAGIC and not name.startswith("ansible_"):
             if isinstance(default, ValueReference):
                 return default
-            return self._names.unknown_input(name, None if isinstance(default, Omit) else _unescaped(default))
+            return self.names.unknown_input(name, None if isinstance(default, Omit) else _unescaped(default))
         value = self.resolve(name, keys[:1] if not keys else ())
         if not keys:
             return value
@@ -431,18 +413,17 @@ class TaskScope:
             return ValueReference("each.index")
         if (local := self._local(name)) is not _MISSING:
             rest = tuple({key: part for key, part in of.items() if key != name} for of in self._variables)
-            return follow(Expressions(TaskScope(self._names, rest, self._loop)).value(local), keys)
-        if (result := self._names.result(name)) is not None:
+            return follow(Expressions(TaskScope(self.names, rest, self._loop)).value(local), keys)
+        if (result := self.names.result(name)) is not None:
             return self._of_result(name, result, keys)
-        if (value := self._names.global_value(name)) is not None:
+        if (value := self.names.global_value(name)) is not None:
             return follow(value, keys)
         return self._builtin(name, keys)
 
     def _of_result(self, name: str, result: Result, keys: tuple[str | int, ...]) -> ValueReference:
         """Return the reference to a member of a result, which only an ``ansible_module`` has."""
         if not result.module:
-            msg = f"the result '{name}' is not known: its task is no ansible_module"
-            raise Unconvertible(msg)
+            refuse(f"the result '{name}' is not known: its task is no ansible_module")
         reference = ValueReference(f"{result.module}.result")
         for key in keys:
             reference = reference.member(key)
@@ -463,9 +444,9 @@ class TaskScope:
             return ValueReference(f"facts.{_FACTS[path]}")
         if name in _MAGIC or name.startswith("ansible_") or name in {"lookup", "query", "now", "true", "false"}:
             dotted = ".".join(map(str, (name, *keys)))
-            refuse(f"'{dotted}'")
+            no_counterpart(f"'{dotted}'")
         has_members = bool(keys) and isinstance(keys[0], str)
-        return follow(self._names.unknown_input(name, has_members=has_members), keys)
+        return follow(self.names.unknown_input(name, has_members=has_members), keys)
 
 
 def _unescaped(value: object) -> Any:
@@ -475,6 +456,5 @@ def _unescaped(value: object) -> Any:
         return part.replace("$${", "${") if isinstance(part, str) else part
 
     if any(isinstance(leaf, ValueReference) for _, leaf in leaves(value)):
-        msg = "a default that is a reference within a list"
-        raise Unconvertible(msg)
+        refuse("a default that is a reference within a list")
     return map_leaves(value, unescaped, unescaped)
