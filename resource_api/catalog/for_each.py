@@ -554,10 +554,14 @@ def _metaparameter(name: str, value: object) -> Any:
         msg = f"{name}: its value is sensitive, and a metaparameter is shown and recorded"
         raise ConditionError(msg, path, "use what is no secret")
 
-    def text(leaf: object) -> Any:
-        return expression.text_of(leaf) if name in _TEXTS and type(leaf) in {int, bool} else leaf
+    def written(part: object) -> Any:
+        if isinstance(part, Expression):  # it is a tuple, of whose items ``map_leaves`` would make a list
+            return str(part)
+        if isinstance(part, (dict, list)):
+            return {key: written(part[key]) for key in part} if isinstance(part, dict) else list(map(written, part))
+        return expression.text_of(part) if name in _TEXTS and type(part) in {int, bool} else part
 
-    return map_leaves(value, lambda leaf: str(leaf) if isinstance(leaf, Expression) else text(leaf))
+    return written(value)
 
 
 def _literal(value: object) -> Any:

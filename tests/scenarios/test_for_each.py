@@ -224,6 +224,25 @@ def test_metaparameters_may_depend_on_the_element(bench: Bench) -> None:
     assert steps[3]["depends_on"] == ["Widget[b]"]
 
 
+def test_metaparameters_may_depend_on_the_element_and_on_an_input(bench: Bench) -> None:
+    """The rest of the expression is evaluated like one that is written out, alone or in a list."""
+    manifest = """
+        inputs: {site: {default: eu}}
+        resources:
+          Widget[a-eu]: {}
+          Widget[${each.value}]:
+            for_each: [b]
+            require: Widget[a-${inputs.site}]
+            before: ["Widget[z-${each.value}-${inputs.site}]"]
+            tag: ["${each.value}-${inputs.site}"]
+          Widget[z-b-eu]: {}
+    """
+    steps = {step["reference"]: step for step in _run(bench, "plan", manifest, "--json").document["steps"]}
+    assert steps["Widget[b]"]["depends_on"] == ["Widget[a-eu]"]
+    assert steps["Widget[b]"]["options"]["tags"] == ["b-eu"]
+    assert steps["Widget[z-b-eu]"]["depends_on"] == ["Widget[b]"]
+
+
 def test_components_are_made_for_each_element(bench: Bench) -> None:
     """A component instance takes for_each and when; in its own file ``when`` tests its own inputs."""
     bench.write(
