@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.catalog import failure_handlers, for_each, graph, provider_config, purges
 from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.entries import EntryBuilder
-from resource_api.catalog.entry_values import Evaluator
-from resource_api.catalog.expression_scope import NameEvaluator, Scope, check_values
+from resource_api.catalog.entry_values import Evaluator, check_named_values
+from resource_api.catalog.expression_scope import NameEvaluator, Scope
 from resource_api.catalog.graph import Edge
 from resource_api.catalog.resource_table import (
     Definitions,
@@ -86,7 +86,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     if manifest.values:
         scope.calls = provider_config.find_calls(diagnostics, definitions)
         unread = scope.resolver(lambda _path: UNKNOWN, expand_components=False)
-        check_values(diagnostics, scope, scope.once(unread))
+        check_named_values(diagnostics, scope, scope.once(unread))
     names = NameEvaluator(diagnostics, scope)
     manifest = names.evaluate_name_changes(manifest)
     table = ResourceTable(scope, definitions)
@@ -98,12 +98,12 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     if manifest.order:
         _arrange(table.entries, manifest.order)
     evaluator = Evaluator(table, diagnostics, scope)
-    evaluator.check_named_values()
+    evaluator.recheck_named_values()
     evaluator.check_calls()
     evaluator.check_without_resource()
     evaluator.check_components()
     evaluator.evaluate_entries()
-    rules = _purge_rules(manifest, table, diagnostics, scope)
+    rules = purges.purge_rules(table, diagnostics, scope) if manifest.purges else ()
     purged = {rule.definition.instance: (rule.position, rule.subject) for rule in rules}
     instances = provider_config.build_instances(table, evaluator, diagnostics, scope.calls, purged)
     builder = _EdgeBuilder(table, diagnostics)
@@ -114,13 +114,9 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     _check_cycles(table.entries, order, diagnostics)
     _check_moves(manifest, table, diagnostics)
     _check_removals(manifest, table, diagnostics)
-    manifest = _with_chosen_outputs(manifest, table, diagnostics, scope)
-    for name, value in manifest.outputs.items():
-        try:
-            evaluator.refuse_ephemeral(value)
-            evaluator.evaluate(value)
-        except ValueError as error:
-            diagnostics.output_error(name, str(error))
+    if manifest.output_conditions:
+        manifest = for_each.choose_outputs(manifest, table, diagnostics, scope)
+    _check_outputs(manifest, evaluator, diagnostics)
     evaluator.check_unused_values()
     evaluator.check_unused_defaults()
     if diagnostics.problems:
@@ -139,23 +135,18 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     )
 
 
-def _purge_rules(
-    manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope
-) -> Sequence[PurgeRule]:
-    """Return the rules of ``purge`` whose conditions hold; report invalid ones."""
-    if not manifest.purges:
-        return ()
-    return purges.purge_rules(table, diagnostics, scope)
-
-
-def _with_chosen_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Manifest:
-    """Return a manifest without the outputs whose conditions do not hold; report invalid conditions."""
-    if not manifest.output_conditions:
-        return manifest
-    return for_each.choose_outputs(manifest, table, diagnostics, scope)
+def _check_outputs(manifest: Manifest, evaluator: Evaluator, diagnostics: Diagnostics) -> None:
+    """Report outputs that cannot be evaluated, and those that would record an ephemeral input."""
+    for name, value in manifest.outputs.items():
+        try:
+            evaluator.refuse_ephemeral(value)
+            evaluator.evaluate(value)
+        except ValueError as error:
+            diagnostics.output_error(name, str(error))
 
 
 def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
+    """Sort and number entries by the ``order`` of their references, those that are not in it last."""
     positions = {reference: index for index, reference in enumerate(order)}
     entries.sort(key=lambda entry: positions.get(str(entry.reference), len(positions)))
     for index, entry in enumerate(entries):
@@ -207,6 +198,7 @@ def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagn
 
 
 def _check_cycles(entries: Sequence[Entry], order: Order, diagnostics: Diagnostics) -> None:
+    """Report each cycle at its first resource."""
     for cycle in order.cycles:
         names = [str(entries[number].reference) for number in (*cycle, cycle[0])]
         diagnostics.resource_error(entries[cycle[0]], None, f"dependency cycle: {' => '.join(names)}", "cycle")

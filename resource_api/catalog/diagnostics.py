@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from resource_api.model.declaration import (
-        ConfiguredProvider,
         Declaration,
         FilePosition,
         Manifest,
@@ -144,10 +143,6 @@ class Diagnostics:
         position = self.manifest.place(declaration, attribute, *inner)
         name = str(declaration.reference)
         self._append(declaration, Problem(attribute, message, "error", name, *position, code=code, hint=hint))
-
-    def provider_error(self, declared: ConfiguredProvider, path: tuple[str, ...], message: str) -> None:
-        """Add an error of a configured provider; ``path`` leads to a value in it."""
-        self.error_at(declared.origin.place(*path), f"provider '{declared.name}': {message}", "provider")
 
     def value_error(self, name: str, path: tuple[str, ...], message: str, code: str = "function") -> None:
         """Add an error of a named value; ``path`` leads to a value in it."""

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
-    from resource_api.model.attribute import Attribute
     from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.declaration import Declaration, Manifest
     from resource_api.model.type_definition import ComponentDefinition, LoadedComponent, TypeDefinition
@@ -75,6 +74,7 @@ class EntryBuilder:
                 self._check_alias(component, alias, self._table.components.setdefault(name, component))
 
     def _check_alias(self, owner: Entry | ComponentInstance, alias: str, first: Entry | ComponentInstance) -> None:
+        """Report an alias whose ``first`` owner is another one."""
         if first is not owner:
             message = f"the alias '{alias}' is taken; first at {self._diagnostics.location(first)}"
             self._diagnostics.resource_error(owner, "alias", message, "duplicate")
@@ -108,7 +108,8 @@ class EntryBuilder:
         if declaration.meta:
             entry.meta = make_meta(declaration.meta)
             if entry.meta is not NO_META:
-                if entry.meta.retry is not None and not _may_inherit_retry(entry):
+                # A command is repeated only where the resource itself says so (contract §10.8).
+                if "imperative" in entry.definition.features and not declaration.states("retry"):
                     entry.meta = entry.meta._replace(retry=None)
                 self._check_lifecycle(entry)
                 if entry.meta.implementation is not None:
@@ -315,11 +316,6 @@ def _meant(entry: Entry, key_paths: Sequence[str]) -> Sequence[str]:
     return tuple(entry.definition.attribute_spelt(head) + text[len(head) :] for head, text in heads)
 
 
-def _may_inherit_retry(entry: Entry) -> bool:
-    """Return whether ``retry`` holds: a command is repeated only where the resource itself says so (contract §10.8)."""
-    return "imperative" not in entry.definition.features or entry.declaration.states("retry")
-
-
 #: The keys of a component's ``lifecycle`` that its resources inherit, unless they have them themselves.
 _INHERITED: Final = ("protect", "retain", "owned", "replace", "replace_triggered_by", "deleted_with", "external")
 #: The inherited key whose values are joined instead.
@@ -425,8 +421,10 @@ class Expander:
                 )
             if value is None and not (attribute.datatype.optional or name in misspelt):
                 self._error(component, None, f"input '{name}' is missing; it is mandatory", "missing_attribute")
-            elif value is not None:
-                self._check_type(component, name, attribute, value, arguments.get(name))
+            elif value is not None and not (_is_pending(value) or attribute.datatype.accepts(reveal(value))):
+                # A pending value is checked with the attributes that use it.
+                for problem in explain_refusal(name, attribute, value, arguments.get(name)):
+                    self._diagnostics.add(component, problem)
             inputs[name] = attribute.datatype.conceal(value)
         return inputs
 
@@ -447,14 +445,6 @@ class Expander:
         if isinstance(value, list):
             return [self._evaluate(item) for item in value]
         return Sensitive(self._evaluate(value.reveal())) if isinstance(value, Sensitive) else value
-
-    def _check_type(
-        self, component: ComponentInstance, name: str, attribute: Attribute, value: object, written: object
-    ) -> None:
-        """Check a known value; a pending one is checked with the attributes that use it."""
-        if not (_is_pending(value) or attribute.datatype.accepts(reveal(value))):
-            for problem in explain_refusal(name, attribute, value, written):
-                self._diagnostics.add(component, problem)
 
     def _check_outputs(self, component: ComponentInstance, definition: ComponentDefinition) -> None:
         """Report outputs that a component sets without declaring them, or the reverse."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from resource_api.catalog import canonicalize
-from resource_api.catalog.expression_scope import check_values, named_value, referenced_first
+from resource_api.catalog.expression_scope import InputError
 from resource_api.catalog.resource_table import identify
 from resource_api.model.attribute import METAPARAMETERS, AttributeSet
 from resource_api.model.datatypes import messages, referred_values
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from resource_api.model.datatypes.referred_values import Kinds
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Resource, TypeDefinition
+
+T = TypeVar("T")
 
 
 class ValueKinds:
@@ -123,7 +125,7 @@ class Evaluator:
         self.references: dict[Entry, list[Entry]] = {}
         self._table = table
         self._diagnostics = diagnostics
-        self._scope = scope
+        self.scope = scope
         #: The named values that something uses.
         self._used: set[str] = set()
         self._resolve = scope.resolver(self._of_resource)
@@ -176,7 +178,7 @@ class Evaluator:
 
     def check_calls(self) -> None:
         """Report inputs of functions that can never fit, whatever the referenced resources have."""
-        for name, call in self._scope.calls.items():
+        for name, call in self.scope.calls.items():
             inputs = call.function.inputs.attributes if call is not None else {}
             arguments = (
                 {key: value for key, value in call.arguments.items() if key in inputs} if call is not None else {}
@@ -185,17 +187,17 @@ class Evaluator:
                 for message in () if expression.is_literal(value) else self.misfits(key, inputs[key], value):
                     self._diagnostics.value_error(name, ("with", key), message)
 
-    def check_named_values(self) -> None:
+    def recheck_named_values(self) -> None:
         """Report named values that components make invalid, at their own position only."""
         if self._table.components:
-            check_values(self._diagnostics, self._scope, self._scope.once(self._resolve))
+            check_named_values(self._diagnostics, self.scope, self.scope.once(self._resolve))
 
     def check_components(self) -> None:
         """Report inputs and outputs of components that are invalid whatever resources have, where they are set.
 
         Uses of an invalid one are not reported too: it becomes unknown, and users come after their sources.
         """
-        components, resolve = list(dict.fromkeys(self._table.components.values())), self._scope.once(self._resolve)
+        components, resolve = list(dict.fromkeys(self._table.components.values())), self.scope.once(self._resolve)
         for component in components:
             for name, value in component.declaration.attributes.items():
                 if (message := self._invalid(value, resolve)) and message not in self._of_inputs:
@@ -222,7 +224,7 @@ class Evaluator:
 
     def check_unused_values(self) -> None:
         """Report invalid named values without uses."""
-        resolve = self._scope.once(self._resolve)
+        resolve = self.scope.once(self._resolve)
         for name in self._diagnostics.manifest.values:
             if name not in self._used and (message := self._invalid(named_value(name), resolve)):
                 self._diagnostics.value_error(name, (), message, "expression")
@@ -304,7 +306,7 @@ class Evaluator:
 
     def _paths(self, value: object) -> Iterator[ExpressionPath]:
         """Yield the paths of a value, and record the named values that it uses."""
-        for path in self._scope.paths(value):
+        for path in self.scope.paths(value):
             if path.root == "values":
                 self._used.add(path.keys[0])
             yield path
@@ -331,7 +333,7 @@ class Evaluator:
 
     def _ephemeral_problem(self, entry: Entry, name: str, value: object) -> str:
         """Mark an attribute as made from an ephemeral input; return an error if that is not allowed, or ""."""
-        if not (source := self._scope.ephemeral_input(value)):
+        if not (source := self.scope.ephemeral_input(value)):
             return ""
         entry.ephemeral = (*entry.ephemeral, name)
         attribute = entry.definition.attributes.get(name)
@@ -340,12 +342,8 @@ class Evaluator:
 
     def refuse_ephemeral(self, value: object) -> None:
         """Raise ``ValueError`` if a value that will be recorded is made from an ephemeral input."""
-        if source := self._scope.ephemeral_input(value):
+        if source := self.scope.ephemeral_input(value):
             raise ValueError(_ephemeral(source))
-
-    def is_ephemeral(self, value: object) -> bool:
-        """Whether a value is made from an ephemeral input. Raises ``ValueError`` with a message for users."""
-        return bool(self._scope.ephemeral_input(value))
 
     def _targets(self, paths: Sequence[ExpressionPath]) -> list[Entry]:
         """Return the resources that paths lead to, also through the outputs of components."""
@@ -391,7 +389,7 @@ class Evaluator:
             if expression.is_literal(value):
                 continue
             try:
-                result = self._scope.attribute_value(entry, name, value, self._resolve)
+                result = self.scope.attribute_value(entry, name, value, self._resolve)
             except ValueError as error:
                 self._diagnostics.attribute_error(entry, name, str(error), "expression")
                 result = UNKNOWN
@@ -411,7 +409,7 @@ class Evaluator:
 
     def misfits(self, name: str, attribute: Attribute, value: object) -> list[str]:
         """Return a message for each reference in a pending value that can never fit the data type."""
-        return list(ValueKinds(self._scope, self._find).misfits(name, attribute, value))
+        return list(ValueKinds(self.scope, self._find).misfits(name, attribute, value))
 
     def _of_resource(self, path: ExpressionPath) -> Any:
         """Return the declared value that a path leads to; unknown if only the state has it."""
@@ -445,7 +443,7 @@ class Evaluator:
             for problem in self._distinct(entry, entry_problems) if entry_problems else ():
                 self._diagnostics.add_of_attribute(entry, problem)
             if not entry_problems or not any(problem.severity == "error" for problem in entry_problems):
-                identify(entry, self._table, self._diagnostics, self._scope)
+                identify(entry, self._table, self._diagnostics, self.scope)
 
     def _distinct(self, entry: Entry, problems: Sequence[Problem]) -> Sequence[Problem]:
         """Return problems without those of missing attributes that were written with a typo, which is reported."""
@@ -505,3 +503,55 @@ def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mappi
     except expression.EvaluationError:
         return True
     return False
+
+
+def check_named_values(diagnostics: Diagnostics, scope: Scope, resolve: Callable[[ExpressionPath], Any]) -> None:
+    """Report the named values that are invalid as far as ``resolve`` knows, and mark them so in ``scope``.
+
+    Those that others refer to come first, so a mistake is reported at its own position only. The results of pure
+    functions that are completely known are final (contract §10.12).
+    """
+    written = diagnostics.manifest.values
+    for name in referenced_first({name: _used_names(value) for name, value in written.items()}):
+        if scope.calls.get(name, name) is None:
+            continue
+        try:
+            value = expression.evaluate(named_value(name), resolve)
+        except ValueError as error:
+            path = ("with", error.key) if isinstance(error, InputError) and error.key else ()
+            diagnostics.value_error(name, path, str(error), "expression")
+            scope.mark_invalid(name)
+        else:
+            if name in scope.calls and not is_unknown(value):
+                scope.constants[name] = value
+
+
+def named_value(name: str) -> Expression:
+    """Return the expression of a named value."""
+    return Expression((ExpressionPath("values", (name,)),))
+
+
+def _used_names(value: object) -> list[str]:
+    """Return the named values that a value uses; none for an invalid value, which is reported on evaluation."""
+    try:
+        return [path.keys[0] for path in expression.find_paths(value) if path.root == "values"]
+    except ValueError:
+        return []
+
+
+def referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
+    """Return the keys, references before referrers; cycles, reported elsewhere, in any order."""
+    ordered: dict[T, None] = {}
+    for start in references:
+        stack = [start]
+        inside = {start}
+        while stack:
+            following = next(
+                (t for t in references[stack[-1]] if t in references and t not in ordered and t not in inside), None
+            )
+            if following is None:
+                ordered[stack.pop()] = None
+            else:
+                inside.add(following)
+                stack.append(following)
+    return list(ordered)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import canonicalize
 from resource_api.manifest import input_values, metaparameters
@@ -16,12 +16,10 @@ from resource_api.model.attribute import CARDINALITY, EVALUATED, RELATIONSHIPS
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values import assets, document, expression, reference
 from resource_api.model.values.errors import Problem, hint, nearest
-from resource_api.model.values.expression import EvaluationError, Expression, ExpressionPath
+from resource_api.model.values.expression import EvaluationError, ExpressionPath
 from resource_api.model.values.reference import Reference, parse
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
-
-T = TypeVar("T")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -589,55 +587,3 @@ class InputError(ValueError):
         """Keep the name of the input."""
         super().__init__(message)
         self.key = key
-
-
-def check_values(diagnostics: Diagnostics, scope: Scope, resolve: Callable[[ExpressionPath], Any]) -> None:
-    """Report the named values that are invalid as far as ``resolve`` knows, and mark them so in ``scope``.
-
-    Those that others refer to come first, so a mistake is reported at its own position only. The results of pure
-    functions that are completely known are final (contract §10.12).
-    """
-    written = diagnostics.manifest.values
-    for name in referenced_first({name: _used_names(value) for name, value in written.items()}):
-        if scope.calls.get(name, name) is None:
-            continue
-        try:
-            value = expression.evaluate(named_value(name), resolve)
-        except ValueError as error:
-            path = ("with", error.key) if isinstance(error, InputError) and error.key else ()
-            diagnostics.value_error(name, path, str(error), "expression")
-            scope.mark_invalid(name)
-        else:
-            if name in scope.calls and not is_unknown(value):
-                scope.constants[name] = value
-
-
-def named_value(name: str) -> Expression:
-    """Return the expression of a named value."""
-    return Expression((ExpressionPath("values", (name,)),))
-
-
-def _used_names(value: object) -> list[str]:
-    """Return the named values that a value uses; none for an invalid value, which is reported on evaluation."""
-    try:
-        return [path.keys[0] for path in expression.find_paths(value) if path.root == "values"]
-    except ValueError:
-        return []
-
-
-def referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
-    """Return the keys, references before referrers; cycles, reported elsewhere, in any order."""
-    ordered: dict[T, None] = {}
-    for start in references:
-        stack = [start]
-        inside = {start}
-        while stack:
-            following = next(
-                (t for t in references[stack[-1]] if t in references and t not in ordered and t not in inside), None
-            )
-            if following is None:
-                ordered[stack.pop()] = None
-            else:
-                inside.add(following)
-                stack.append(following)
-    return list(ordered)

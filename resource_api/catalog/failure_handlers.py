@@ -13,7 +13,7 @@ from resource_api.catalog.graph import descendants
 from resource_api.model.values.reference import Reference
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
@@ -22,22 +22,21 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
 
 
-def handled_failures(edges: Iterable[Edge]) -> dict[int, set[int]]:
-    """Return index → the indexes of the resources of which one must have failed."""
-    handled: dict[int, set[int]] = {}
-    for edge in edges:
-        if edge.on_failure:
-            handled.setdefault(edge.then, set()).add(edge.first)
-    return handled
-
-
 def checked_edges(edges: Sequence[Edge], table: ResourceTable, scope: Scope, diagnostics: Diagnostics) -> list[Edge]:
     """Return the edges without the automatic ones that contradict ``on_failure``; report the declared ones.
 
     A resource with ``on_failure`` can be required by one that is only carried out together with it.
     """
-    handled = handled_failures(edges)
-    remaining = [edge for edge in edges if not (edge.automatic and _contradicts(edge, handled))]
+    #: Index → the indexes of the resources of which one must have failed.
+    handled: dict[int, set[int]] = {}
+    for edge in edges:
+        if edge.on_failure:
+            handled.setdefault(edge.then, set()).add(edge.first)
+    remaining = [
+        edge
+        for edge in edges
+        if not (edge.automatic and (edge.first in handled.get(edge.then, ()) or _is_forbidden(edge, handled)))
+    ]
     before: dict[int, list[int]] = {}
     for edge in remaining:
         if not edge.on_failure:
@@ -71,10 +70,6 @@ def _is_forbidden(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
     return not (edge.then in handled and set(handled[edge.then]) <= set(handled[edge.first]))
 
 
-def _contradicts(edge: Edge, handled: Mapping[int, Collection[int]]) -> bool:
-    return edge.first in handled.get(edge.then, ()) or _is_forbidden(edge, handled)
-
-
 def _report_requirement(
     entries: Sequence[Entry], edge: Edge, failing: Collection[int], diagnostics: Diagnostics
 ) -> None:
@@ -82,7 +77,8 @@ def _report_requirement(
     handler, dependent = entries[edge.first], entries[edge.then]
     for subject, attribute in _declarations(handler, dependent):
         message = f"{attribute}: {_sentence(entries, handler, failing)}"
-        diagnostics.resource_error(subject, attribute, message, "on_failure", _hint(subject, dependent))
+        hint = "give it the same on_failure" if subject is dependent else ""
+        diagnostics.resource_error(subject, attribute, message, "on_failure", hint)
         return
     message = f"requires {handler.reference}: {_sentence(entries, handler, failing)}"
     diagnostics.resource_error(dependent, None, message, "on_failure")
@@ -95,10 +91,6 @@ def _declarations(handler: Entry, dependent: Entry) -> Iterator[tuple[Entry, str
             yield dependent, name
     yield from ((dependent, word) for word in ("require", "subscribe") if word in dependent.declaration.meta)
     yield from ((handler, word) for word in ("before", "notify") if word in handler.declaration.meta)
-
-
-def _hint(subject: Entry, dependent: Entry) -> str:
-    return "give it the same on_failure" if subject is dependent else ""
 
 
 def _sentence(entries: Sequence[Entry], handler: Entry, failing: Collection[int]) -> str:

@@ -160,7 +160,8 @@ class DeclarationMaker:
         self, declared: Declaration, elements: Sequence[Element], condition: conditions.Condition
     ) -> Iterator[Declaration]:
         """Yield a declaration for each element for which the condition holds."""
-        if not self._names_each(declared):
+        namevars = [str(declared.attributes.get(name)) for name in self._namevars(declared)]
+        if not any(_EACH in text for text in (declared.title, *namevars)):
             message = "each is in neither the title nor a namevar, so that all elements make the same resource"
             self._error(declared, "for_each", ConditionError(message, (), "write ${each.key} into the title"))
             return
@@ -188,11 +189,6 @@ class DeclarationMaker:
                     yield declaration
         if not elements:
             self._table.empty.append(declared)
-
-    def _names_each(self, declared: Declaration) -> bool:
-        """Return whether the title or a namevar depends on the element."""
-        names = self._namevars(declared)
-        return _EACH in declared.title or any(_EACH in str(declared.attributes.get(name)) for name in names)
 
     def _check_meta(self, declared: Declaration, names: Sequence[str]) -> None:
         """Report metaparameters that the values of an element make invalid; ``names``: those that depend on it."""

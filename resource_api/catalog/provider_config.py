@@ -238,7 +238,7 @@ class _InstanceBuilder:
             try:
                 targets = self._evaluator.prerequisites(value)
                 values[key] = canonicalize.with_texts(attributes[key].datatype, value, self._evaluator.evaluate(value))
-                ephemeral += [key] if self._evaluator.is_ephemeral(value) else []
+                ephemeral += [key] if self._evaluator.scope.ephemeral_input(value) else []
             except ValueError as error:
                 report(("config", key), str(error))
                 values[key] = UNKNOWN
@@ -258,7 +258,8 @@ class _InstanceBuilder:
         text = f"the configuration of its provider: {message}"
         advice = f"configure it under providers: with {split_instance(name)[0]}: {{config: {{...}}}}"
         if declared is not None:
-            self._diagnostics.provider_error(declared, path, message)
+            position = declared.origin.place(*path)
+            self._diagnostics.error_at(position, f"provider '{declared.name}': {message}", "provider")
         elif users:
             self._diagnostics.resource_error(users[0], None, text, "provider", advice)
         else:

@@ -260,11 +260,10 @@ def _name_problem(name: Name) -> tuple[str, str] | None:
 
 def has_unsuitable_identity(entry: Entry) -> bool:
     """Return whether a namevar is missing or a secret, which is reported already."""
-    identity = {name: entry.should.get(name) for name in entry.definition.namevars}
     attributes = entry.definition.attributes
     return any(
-        is_secret(value) or (value is None and not attributes[name].datatype.optional)
-        for name, value in identity.items()
+        is_secret(value := entry.should.get(name)) or (value is None and not attributes[name].datatype.optional)
+        for name in entry.definition.namevars
     )
 
 
