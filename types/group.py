@@ -12,8 +12,8 @@ TYPE = TypeDefinition(
     Group[web]:
       members: [alice, bob]
 
-Members must exist: declare the group after its users. Or declare `groups` of the type `user`; a resource fails where both
-are declared and contradict each other. Users with this primary group are not listed as members.
+Members must exist: declare the group after its users. Or declare `groups` of the type `user`; a resource fails where
+both are declared and contradict each other. Users with this primary group are not listed as members.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the group exists.", default="present"),
