@@ -112,7 +112,7 @@ class CommandInputs:
             if not equals or not name:
                 msg = f"-i {name}: write NAME=VALUE or NAME=@FILE"
                 raise UsageError(msg)
-            typed = FileInput(_content(value[1:])) if value.startswith("@") else TextInput(value)
+            typed = FileInput(read_text(value[1:]).removesuffix("\n")) if value.startswith("@") else TextInput(value)
             located[name] = LocatedValue(typed, f"-i {name}")
         return located
 
@@ -162,7 +162,7 @@ def indirect_value(option: str, text: str) -> str | None:
     Raise ``UsageError`` for a missing file or variable; an empty variable counts as not set.
     """
     if text.startswith("@"):
-        return _content(text[1:])
+        return read_text(text[1:]).removesuffix("\n")
     if not text.startswith("env:"):
         return None
     if not (value := os.environ.get(text[4:])):
@@ -180,10 +180,11 @@ def secret_value(option: str, text: str) -> str:
     return value
 
 
-def _content(path: str) -> str:
+def read_text(path: str) -> str:
+    """Return the text of a file that an argument names. Raise ``UsageError`` where it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
-            return file.read().removesuffix("\n")
+            return file.read()
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
         raise UsageError(msg) from error

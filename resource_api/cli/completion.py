@@ -10,10 +10,12 @@ import json
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class
 
+from resource_api.cli.help import first_sentence
 from resource_api.manifest import input_files, yaml_reader
 from resource_api.model.datatypes import parser
 from resource_api.model.values.errors import ManifestError
@@ -35,79 +37,12 @@ if TYPE_CHECKING:
     Items = list[CompletionItem[str]]
 
 
-_BASH: Final = r"""# Completion of resource-api for bash.
-_resource_api() {
-    local reply
-    mapfile -t reply < <(
-        _RESOURCE_API_COMPLETE=bash_complete _RESOURCE_API_LINE="${COMP_LINE:0:COMP_POINT}" \
-            _RESOURCE_API_BREAKS="$COMP_WORDBREAKS" "${1/#\~\//$HOME/}" 2>/dev/null </dev/null
-    )
-    COMPREPLY=("${reply[@]:1}")
-    case ${reply[0]-} in
-        file) compopt -o default ;;
-        dir) compopt -o dirnames ;;
-        nospace) compopt -o nospace ;;
-    esac
-}
-complete -o nosort -F _resource_api resource-api
-"""
-
-_ZSH: Final = r"""#compdef resource-api
-# Completion of resource-api for zsh.
-_resource_api() {
-    local current=$PREFIX value
-    local -a reply values shown space
-    [[ -z $compstate[quote] ]] && current=${(Q)PREFIX}
-    reply=("${(@0)"$(_RESOURCE_API_COMPLETE=zsh_complete "${words[1]/#\~\//$HOME/}" \
-        "${(@Q)words[2,CURRENT-1]}" "$current" 2>/dev/null </dev/null)"}")
-    case $reply[1] in
-        file) _files; return ;;
-        dir) _files -/; return ;;
-        nospace) space=(-S '') ;;
-    esac
-    shift reply
-    while (( $#reply >= 2 )); do
-        values+=("$reply[1]")
-        shown+=("${reply[2]:0:$((COLUMNS - 1))}")
-        shift 2 reply
-    done
-    (( $#values )) && compadd -U -V resource-api -l -d shown "${space[@]}" -a values
-}
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
-    _resource_api "$@"
-else
-    compdef _resource_api resource-api
-fi
-"""
-
-_FISH: Final = r"""# Completion of resource-api for fish.
-function __resource_api_complete
-    set -l words (commandline -opc)
-    set -l current (commandline -ct)
-    set -l program (string replace -r '^~/' "$HOME/" -- $words[1])
-    set -lx _RESOURCE_API_COMPLETE fish_complete
-    set -l reply ($program $words[2..-1] "$current" 2>/dev/null </dev/null | string split0)
-    switch "$reply[1]"
-        case file
-            __fish_complete_path "$current"
-        case dir
-            __fish_complete_directories "$current"
-        case '*'
-            test (count $reply) -gt 2; and string join0 -- $reply[2..-2] | string split0
-    end
-end
-complete -c resource-api -f -a '(__resource_api_complete)'
-"""
-
-
 class _Complete(ShellComplete):
     """The common part of the three shells."""
 
-    script: ClassVar[str]
-
     def source(self) -> str:
         """Return the script of this shell."""
-        return self.script
+        return script(self.name)
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Return the words before the incomplete one, and that word, as the shell has passed them."""
@@ -139,7 +74,6 @@ class _Bash(_Complete):
     """Bash: values are quoted here as the word under the cursor is, because bash inserts them as they are."""
 
     name = "bash"
-    script = _BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Return the words of the line up to the cursor, without their quotes."""
@@ -158,7 +92,6 @@ class _Zsh(_Complete):
     """Zsh quotes inserted values; descriptions are escaped here."""
 
     name = "zsh"
-    script = _ZSH
 
     def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
         """Return the answer, in which the descriptions are aligned."""
@@ -175,7 +108,6 @@ class _Fish(_Complete):
     """Fish quotes inserted values and escapes descriptions."""
 
     name = "fish"
-    script = _FISH
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Return the words; fish passes the incomplete one with its quotes."""
@@ -198,8 +130,9 @@ def register() -> None:
         add_completion_class(shell)
 
 
-#: Shell → its script.
-SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+def script(shell: str) -> str:
+    """Return the script that makes ``bash``, ``zsh`` or ``fish`` complete a line by calling this program."""
+    return (Path(__file__).parent / f"templates/completion.{shell}").read_text(encoding="utf-8")
 
 
 class Word:
@@ -341,7 +274,7 @@ def types_and_components(context: click.Context, incomplete: str) -> Items:
     if dot and type_name in registry.names():
         functions = registry.type(type_name).functions
         return [
-            CompletionItem(f"{type_name}.{name}", help=_first_sentence(function.docs))
+            CompletionItem(f"{type_name}.{name}", help=first_sentence(function.docs))
             for name, function in functions.items()
             if f"{type_name}.{name}".startswith(incomplete)
         ]
@@ -368,35 +301,31 @@ def attributes(context: click.Context, incomplete: str) -> Items:
     definition = _definition(context)
     assigned = {text.partition("=")[0] for text in context.params.get("changes") or ()}
     offered = {
-        name: attribute
+        name: (attribute.datatype.text, attribute.docs)
         for name, attribute in definition.attributes.items()
         if attribute.kind != "read_only" and name not in assigned
     }
-    return _assignments(
-        {name: (attribute.datatype.text, attribute.docs) for name, attribute in offered.items()}, incomplete
-    )
+    return _assignments(offered, incomplete)
 
 
 def configuration(context: click.Context, incomplete: str) -> Items:
     """Return the configuration of the type's provider, as ``KEY=``."""
-    offered = _definition(context).config.attributes
-    return _assignments(
-        {name: (attribute.datatype.text, attribute.docs) for name, attribute in offered.items()}, incomplete
-    )
+    attributes = _definition(context).config.attributes
+    offered = {name: (attribute.datatype.text, attribute.docs) for name, attribute in attributes.items()}
+    return _assignments(offered, incomplete)
 
 
 def inputs(context: click.Context, incomplete: str) -> Items:
     """Return the inputs of the manifest, as ``NAME=``, or ``NAME=@`` for a secret, which comes from a file."""
-    declared = _declared_inputs(_first_argument(context, "manifest"))
+    declared = _section(_first_argument(context, "manifest"), "inputs")
     offered = {
         name: (_input_type(declaration), str(declaration.get("docs") or ""))
         if isinstance(declaration, dict)
         else (str(declaration), "")
         for name, declaration in declared.items()
+        if isinstance(name, str)
     }
-    return _assignments(
-        {name: declaration for name, declaration in offered.items() if isinstance(name, str)}, incomplete
-    )
+    return _assignments(offered, incomplete)
 
 
 def _input_type(declared: Mapping[str, object]) -> str:
@@ -453,14 +382,10 @@ def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Ite
         values = _enumerated(offered[name][0]) if name in offered else []
         return [CompletionItem(f"{name}={member}") for member in values if member.startswith(value)]
     return [
-        CompletionItem(f"{member}=@" if "Sensitive[" in datatype else f"{member}=", help=_first_sentence(docs))
+        CompletionItem(f"{member}=@" if "Sensitive[" in datatype else f"{member}=", help=first_sentence(docs))
         for member, (datatype, docs) in offered.items()
         if member.startswith(incomplete)
     ]
-
-
-def _first_sentence(docs: str) -> str:
-    return " ".join(docs.split()).partition(". ")[0].partition("; ")[0].removesuffix(".")
 
 
 def _enumerated(datatype: str) -> list[str]:
@@ -534,10 +459,6 @@ def _declared_references(manifest: str) -> list[str]:
     keys = _KEY.findall(_text(manifest))
     titles = [single.replace("''", "'") or double or plain for single, double, plain in keys]
     return [title for title in titles if "${" not in title]
-
-
-def _declared_inputs(manifest: str) -> Mapping[str, object]:
-    return _section(manifest, "inputs")
 
 
 def _programs(manifest: str) -> Iterator[tuple[str, Mapping[str, object]]]:

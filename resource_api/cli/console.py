@@ -53,23 +53,23 @@ class Console:
 
     # Results
 
-    def show(self, document: Callable[[], object], lines: Callable[[], str | Iterable[str]]) -> None:
-        """Print the result of a command: with ``--json`` the ``document``, otherwise the ``lines``."""
-        if self._output.json:
-            self._output.print_json(document())
-        else:
-            self._output.print(lines())
-
-    def show_list(
-        self, document: Callable[[], object], lines: Callable[[], str | Iterable[str]], empty: Callable[[], str] | str
+    def show(
+        self,
+        document: Callable[[], object],
+        lines: Callable[[], str | Iterable[str]],
+        empty: Callable[[], str] | str = "",
     ) -> None:
-        """Print a list as ``show`` does; log ``empty`` on a terminal where it has no lines."""
+        """Print the result of a command: with ``--json`` the ``document``, otherwise the ``lines``.
+
+        ``empty``: the notice on a terminal instead of a list without lines, unless it is an empty text.
+        """
         if self._output.json:
             self._output.print_json(document())
             return
-        printed = list(lines())
+        result = lines()
+        printed = result if isinstance(result, str) else list(result)
         self._output.print(printed)
-        if not printed and self._output.stdout.isatty():
+        if empty and not printed and self._output.stdout.isatty():
             self._output.log.write("notice", "", empty if isinstance(empty, str) else empty())
 
     def plan_lines(self, plan: ExecutionPlan) -> Iterable[str]:

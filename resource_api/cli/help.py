@@ -88,7 +88,7 @@ class CommandGroup(click.Group):
         _write_examples(self.examples, formatter)
         visible = [(name, command) for name, command in sorted(self.commands.items()) if not command.hidden]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, f"{summary(command)}.") for name, command in visible])
+            formatter.write_dl([(name, f"{first_sentence(command.help or '')}.") for name, command in visible])
         if self.params:
             _write_groups(self, ctx, formatter)
         _write_line(f"Options of a command: resource-api help {_name(ctx)} COMMAND", formatter)
@@ -117,17 +117,17 @@ def option_groups(command: click.Command, context: click.Context) -> dict[str, l
     groups: dict[str, list[click.Option]] = {title: [] for title in GROUPS}
     for option in command.get_params(context):
         if isinstance(option, click.Option) and not option.hidden and option is not help_option:
-            groups[option.group if isinstance(option, GroupedOption) else OWN].append(option)
-    return {title: sorted(options, key=_rank) for title, options in groups.items() if options}
+            groups[getattr(option, "group", OWN)].append(option)
+    return {
+        title: sorted(options, key=lambda option: getattr(option, "rank", 0))
+        for title, options in groups.items()
+        if options
+    }
 
 
-def _rank(option: click.Option) -> int:
-    return option.rank if isinstance(option, GroupedOption) else 0
-
-
-def summary(command: click.Command) -> str:
-    """Return the first sentence of a command's help, without its period."""
-    text = " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
+def first_sentence(docs: str) -> str:
+    """Return the first sentence of documentation, or its part before a semicolon, on one line without a period."""
+    text = " ".join(inspect.cleandoc(docs).split("\n\n")[0].split())
     return text.partition("; ")[0].partition(". ")[0].removesuffix(".")
 
 

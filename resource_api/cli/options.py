@@ -55,12 +55,11 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def complete(candidates: str) -> Callable[[click.Context, click.Parameter, str], object]:
-    """Return the callback that completes a parameter: the function ``candidates`` of ``cli/completion.py``."""
-    return partial(_candidates, candidates)
+    """Return the callback that completes a parameter: the function ``candidates`` of ``cli/completion.py``.
 
-
-def _candidates(name: str, context: click.Context, _parameter: click.Parameter, incomplete: str) -> object:
-    return getattr(completion, name)(context, incomplete)
+    That module is loaded by the first completion only.
+    """
+    return lambda context, _parameter, incomplete: getattr(completion, candidates)(context, incomplete)
 
 
 def checked_name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
@@ -471,16 +470,12 @@ def is_hosted(settings: Settings) -> bool:
         if settings.get(name):
             msg = f"{_flag(name)} needs --on"
             raise UsageError(msg)
-    if settings.get("hosts_file") and _is_typed("hosts_file"):
+    context = click.get_current_context(silent=True)
+    source = context.get_parameter_source("hosts_file") if context is not None else None
+    if settings.get("hosts_file") and source is click.core.ParameterSource.COMMANDLINE:  # a variable is for any command
         msg = "--inventory needs --on, which selects hosts of it; for all: --on all"
         raise UsageError(msg)
     return False
-
-
-def _is_typed(name: str) -> bool:
-    """Return whether the value of a parameter is from the command line, not from a variable."""
-    context = click.get_current_context(silent=True)
-    return context is not None and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def run_options(settings: Settings) -> dict[str, Any]:

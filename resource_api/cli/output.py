@@ -271,10 +271,12 @@ class Output:
 
     def _json(self, document: object, indent: int | None = None) -> str:
         masked = self.log.mask.document(document)
-        return escape_json(json.dumps(masked, indent=indent, ensure_ascii=False, default=self._masked_text)) + "\n"
-
-    def _masked_text(self, value: object) -> str:
-        return self.log.mask(str(value))
+        return (
+            escape_json(
+                json.dumps(masked, indent=indent, ensure_ascii=False, default=lambda value: self.log.mask(str(value)))
+            )
+            + "\n"
+        )
 
     def _write(self, text: str) -> None:
         """Write to stdout; after a first failure write nothing more, and let the run go on."""

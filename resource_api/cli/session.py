@@ -71,7 +71,7 @@ class Session:
         self.log.mask.on_secret = self._on_secret
         has_secrets = any(settings.get(option) for option in ("given", "input_files", "key", "inputs_key", "config"))
         if has_secrets or any(environment_inputs()):
-            _forbid_core_dumps()
+            core_dumps.forbid()
         #: The trace of the command, or None.
         self.tracing: Tracing | None = None
         if "reports" in settings and any(map(os.environ.get, _TRACES)):
@@ -305,7 +305,7 @@ class Session:
         return code if self._runs or not failed else code or 1
 
     def _on_secret(self, secret: str, declared: bool) -> None:  # noqa: FBT001 - as the mask calls it
-        _forbid_core_dumps()
+        core_dumps.forbid()
         self.output.mask_descriptors(secret, declared=declared)
 
 
@@ -327,10 +327,6 @@ def with_session(*, runs: bool = False) -> Callable[[Callable[..., int | None]],
         return command
 
     return decorate
-
-
-def _forbid_core_dumps() -> None:
-    core_dumps.forbid()
 
 
 def _module_path_advice(name: str) -> str:

@@ -68,7 +68,7 @@ class Shell:
             "TERM": "dumb",
             "XDG_RUNTIME_DIR": str(bench.home),
         }
-        bench.write("script", completion.SCRIPTS[name])
+        bench.write("script", completion.script(name))
         words, prepare = _STARTED[name]
         pid, self._terminal = pty.fork()
         if pid == 0:

@@ -75,10 +75,7 @@ def show_document(
     if (code := run_on_hosts(session, command, session.settings.get("manifest"), **arguments)) is not None:
         return code
     document = make(LocalCall(session, {**session.settings, **arguments}))
-    if empty:
-        session.console.show_list(lambda: document, lambda: lines(document), empty)
-    else:
-        session.console.show(lambda: document, lambda: lines(document))
+    session.console.show(lambda: document, lambda: lines(document), empty)
     return exit_code(document)
 
 

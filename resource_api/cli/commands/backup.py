@@ -51,7 +51,7 @@ def list_(session: Session, path: str | None, directory: str | None, **_settings
     store_path = _store_path(directory)
     copies = list(_copies(store_path, path))
     of = "" if path is None else f" of {_absolute(path)}, nor of anything beneath it,"
-    session.console.show_list(
+    session.console.show(
         lambda: [_row(copy) for copy in copies],
         lambda: _lines(copies) if copies else (),
         f"there is no copy{of} in {store_path}",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from resource_api.cli import options
-from resource_api.cli.completion import SCRIPTS
+from resource_api.cli.completion import script
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import ResourceAPIError, UsageError
 from resource_api.system.filesystem.directories import make_directory
@@ -38,7 +38,7 @@ _shell = click.argument("shell", metavar="[SHELL]", type=click.Choice(_SHELLS), 
 def show(session: Session, shell: str | None, **_settings: object) -> None:
     """Print the script of SHELL: bash, zsh or fish; without SHELL, that of your login shell."""
     name = shell or _login_shell()
-    session.console.show(lambda: {"shell": name, "script": SCRIPTS[name]}, lambda: SCRIPTS[name].rstrip("\n"))
+    session.console.show(lambda: {"shell": name, "script": script(name)}, lambda: script(name).rstrip("\n"))
 
 
 @completion.command("install", examples=("resource-api completion install zsh",))
@@ -51,7 +51,7 @@ def install(session: Session, shell: str | None, **_settings: object) -> None:
     path, remark = _script_path(name)
     try:
         make_directory(str(path.parent), 0o777)
-        replace(str(path), SCRIPTS[name].encode(), mode=0o644)
+        replace(str(path), script(name).encode(), mode=0o644)
     except OSError as error:
         msg = f"cannot write {path}: {error.strerror}"
         raise ResourceAPIError(msg) from error

@@ -37,7 +37,7 @@ def providers() -> None:
 def list_(session: Session, manifest: str, **_settings: object) -> None:
     """List the Terraform providers of MANIFEST: version and program of each."""
     programs = _programs(session, manifest)
-    session.console.show_list(
+    session.console.show(
         lambda: [_document(program) for program in programs],
         lambda: _lines(programs),
         f"{manifest} declares no Terraform provider",

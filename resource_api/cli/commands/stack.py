@@ -47,7 +47,7 @@ def list_(session: Session, project: str | None, **_settings: object) -> None:
     """List the recorded stacks: serial, resources, last run."""
     store = session.runtime.store
     stacks = [_summary(store, name) for name in store.stacks() if project in {None, name.project}]
-    session.console.show_list(
+    session.console.show(
         lambda: stacks,
         lambda: table([{**stack, "last_run": time_of(stack["last_run"])} for stack in stacks], None),
         "no stack is recorded" + ("" if project is None else f" of project {project}"),

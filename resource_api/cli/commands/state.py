@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
+from resource_api.cli.command_inputs import read_text
 from resource_api.cli.commands import run_on_hosts, show_document
 from resource_api.cli.commands.history import show_runs
 from resource_api.cli.session import with_session
@@ -123,7 +124,7 @@ def export(session: Session, **_settings: object) -> None:
 @click.option("--force", is_flag=True, help="Accept another lineage, or an older state than the recorded one.")
 def import_(session: Session, file: str, *, force: bool, project: str | None, stack: str, **_settings: object) -> None:
     """Put the stack that FILE holds in place of the recorded one; verified before anything is written."""
-    new = state_export.from_document(_read(file), file, session.runtime.key)
+    new = state_export.from_document(read_text(file), file, session.runtime.key)
     name = StackName(project or new.project, stack if _is_stack_named() else new.stack)
     recorded = RecordedStack(session.runtime, session.settings, name)
     with recorded.changing("state import"):
@@ -176,18 +177,6 @@ def _matches(selected: str | None, name: str) -> bool:
 def _is_stack_named() -> bool:
     """Whether --stack was given, also by its variable."""
     return click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
-
-
-def _read(file: str) -> str:
-    try:
-        with open(file, encoding="utf-8") as stream:
-            return stream.read()
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read {file}: {getattr(error, 'strerror', None) or error}"
-        raise UsageError(msg) from error
-
-
-# Editing
 
 
 def _edit(session: Session, command: str, edit: Callable[[commands.Call], Mapping[str, Any]], **arguments: Any) -> int:
