@@ -74,7 +74,7 @@ _MODULES: Final = {
     "hosts": ("run",),
     "import_resources": ("import",),
     "manifest": ("validate", "eval", "facts", "graph"),
-    "plan": ("show",),
+    "plan": ("show", "destroy"),
     "stack": ("output",),
     "types": ("describe", "schema"),
 }

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.model.values.errors import Problem
-from resource_api.model.values.text import escape, escape_lines
+from resource_api.model.values.text import escape, escape_lines, rough_duration
 from resource_api.render import overview, run_text, text
 from resource_api.render.plan import left_out_lines
 from resource_api.system.log import render_line
@@ -177,15 +177,21 @@ def result_lines(command: str, result: object) -> Iterable[str]:
     return []
 
 
-def agent_lines(result: Mapping[str, Any]) -> list[str]:
-    """Return the lines of the status of an agent, without times, so that agents with equal ones are one group."""
-    last, lines = result.get("last"), []
+def agent_lines(status: Mapping[str, Any], time_now: float | None = None) -> list[str]:
+    """Return the lines of the status of an agent: its last run, then each reason for concern.
+
+    Without ``time_now``, on a display of many hosts, the signer and the age of the run are left out, so that agents
+    with otherwise equal lines are one group.
+    """
+    last, lines = status.get("last"), []
     if isinstance(last, dict):
         generation = f", generation {last['generation']}" if last["generation"] else ""
-        lines.append(f"{last['source']} {last['manifest']} ({last['mode']}){generation}")
-    return [
-        escape(str(line)) for line in (*lines, *(f"- {text}" for text in result.get("reasons") or ("all is well",)))
-    ]
+        signer = f", signed by {last['signer']}" if time_now is not None and last["signer"] else ""
+        lines.append(f"{last['source']} {last['manifest']} ({last['mode']}){generation}{signer}")
+        if time_now is not None:
+            age = rough_duration(max(time_now - last["ended"], 0))
+            lines.append(f"The last run ended {age} ago with exit code {last['exit_code']}.")
+    return [escape(line) for line in (*lines, *(f"- {reason}" for reason in status.get("reasons") or ("all is well",)))]
 
 
 def state_edit_lines(result: Mapping[str, Any]) -> list[str]:

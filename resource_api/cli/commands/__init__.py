@@ -79,6 +79,10 @@ def show_document(
     return exit_code(document)
 
 
+class DeclinedError(Exception):
+    """The user has answered no, while a plan was shown."""
+
+
 def asker(session: Session, command: str, declined: str) -> Callable[[str], bool]:
     """Return a function that asks whether to go on, and writes ``declined`` if not.
 

@@ -16,6 +16,7 @@ from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.help import CommandGroup
 from resource_api.model.values.errors import Problem, ResourceAPIError, ResourceError, UsageError
 from resource_api.model.values.text import escape, rough_duration
+from resource_api.render import fleet
 from resource_api.runtime import agent_status
 from resource_api.state.open_store import default_path
 from resource_api.system.machine import machine_id
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from resource_api.agent.loop import AgentSchedule
     from resource_api.cli.reporting import Target
     from resource_api.cli.session import Session
-    from resource_api.model.json_documents import LastRunJson
     from resource_api.model.options import Settings
 
 #: The entry of a context's ``meta`` with the raw arguments after the name of the subcommand.
@@ -187,14 +187,14 @@ def once(**settings: Any) -> int:
     """Apply MANIFEST of SOURCE once, as 'agent run' does at each of its times; for a timer."""
     agent, source_fields = _agent(settings), dict[str, object]()
     settings["reports"] = [
-        _with_source(target, source_fields) for target in settings["reports"] or _default_reports(settings)
+        _with_source(target, source_fields) for target in settings["reports"] or [_default_report(settings)]
     ]
     settings["metrics"] = [_with_agent(target, agent, source_fields) for target in settings["metrics"]]
     session = _session(settings, runs=True)
     return session.execute(lambda: _once(session, agent, source_fields, settings))
 
 
-def _default_reports(settings: Settings) -> Sequence[Target]:
+def _default_report(settings: Settings) -> Target:
     """Return the directory of reports: in the option's directory of the agent, otherwise beside the default one."""
     target = reporting.report_directory(f"{_directory(settings) if settings['directory'] else _base()}/reports")
 
@@ -202,7 +202,7 @@ def _default_reports(settings: Settings) -> Sequence[Target]:
         make_directory(target.text)  # raises for one that others can change
         target.reporter(document)
 
-    return [target._replace(reporter=report)]
+    return target._replace(reporter=report)
 
 
 def _with_source(target: Target, source_fields: Mapping[str, object]) -> Target:
@@ -335,21 +335,8 @@ def status(**settings: object) -> int:
 def _status(session: Session, directory: str) -> int:
     time_now = time.time()
     document = agent_status.status(directory, time_now)
-    last, reasons = document["last"], document["reasons"]
-    session.console.show(lambda: document, lambda: _status_lines(last, reasons, time_now))
+    session.console.show(lambda: document, lambda: fleet.agent_lines(document, time_now))
     return int(document["code"])
-
-
-def _status_lines(last: LastRunJson | None, reasons: Sequence[str], time_now: float) -> list[str]:
-    """Return the lines of ``agent status``: the last run, then each reason for concern."""
-    lines = []
-    if last is not None:
-        version = f", generation {last['generation']}" if last["generation"] else ""
-        signer = f", signed by {last['signer']}" if last["signer"] else ""
-        lines.append(f"{last['source']} {last['manifest']} ({last['mode']}){version}{signer}")
-        age = rough_duration(max(time_now - last["ended"], 0))
-        lines.append(f"The last run ended {age} ago with exit code {last['exit_code']}.")
-    return [escape(line) for line in (*lines, *(f"- {reason}" for reason in reasons or ("all is well",)))]
 
 
 @agent.command("pause", examples=("resource-api agent pause 'Disk is being replaced'",))

@@ -6,7 +6,7 @@ import json
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -103,12 +103,7 @@ def _rehearsal(path: str, form: str) -> str:
     if violations := find_violations("rehearse", document):
         msg = f"{path} is not what 'rehearse --json' has written: {violations[0]}"
         raise UsageError(msg)
-    return _page("rehearsal", document)
-
-
-def _page(kind: Literal["run", "rehearsal"], document: Any) -> str:
-    """Return the HTML page of a document; the modules of pages are loaded for it alone."""
-    return (pages.run if kind == "run" else pages.rehearsal)(document).rstrip("\n")
+    return pages.rehearsal(document).rstrip("\n")
 
 
 @options.command(
@@ -158,7 +153,7 @@ def _run_document(session: Session, form: str, call: Call) -> RunJson | Overview
 
 
 def _run_lines(session: Session, form: str, document: RunJson) -> str | Iterable[str]:
-    return _page("run", document) if form == "html" else run_text.run(document, session.output.style)
+    return pages.run(document).rstrip("\n") if form == "html" else run_text.run(document, session.output.style)
 
 
 def _report_since(session: Session, run: str | None, form: str, seconds: float) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
-from resource_api.cli.commands import asker, show_document
+from resource_api.cli.commands import DeclinedError, asker, show_document
 from resource_api.cli.session import with_session
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import absolute
@@ -22,7 +22,7 @@ from resource_api.runtime.refresh import import_document, import_summary
 from resource_api.system.filesystem import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from resource_api.cli.session import Session
     from resource_api.model.declaration import Manifest
@@ -81,12 +81,15 @@ def import_(
     if manifest is None or not references or out is not None or settings["yes"]:
         msg = "write 'import MANIFEST REFERENCE...' or 'import --all TYPE -o FILE'"
         raise UsageError(msg)
-    lines, refs = text.imported, list(references)
-    return show_document(session, "import", import_document, lines, exit_code=_exit_code, references=refs, name=name)
-
-
-def _exit_code(document: Mapping[str, Any]) -> int:
-    return int(document["summary"]["exit_code"])
+    return show_document(
+        session,
+        "import",
+        import_document,
+        text.imported,
+        exit_code=lambda document: int(document["summary"]["exit_code"]),
+        references=list(references),
+        name=name,
+    )
 
 
 def _import_state(session: Session, manifest: str, file: str) -> int:
@@ -114,10 +117,6 @@ def _import_state(session: Session, manifest: str, file: str) -> int:
     }
     session.console.show(lambda: document, lambda: [*text.imported(document), *session.console.plan_lines(plan)])
     return code
-
-
-class _DeclinedError(Exception):
-    """The answer was no."""
 
 
 def _import_all(session: Session, type_names: str, out: str, *, yes: bool) -> int:
@@ -179,11 +178,11 @@ def _apply_imports(session: Session, manifest: Manifest, confirm: Callable[[str]
             session.output.print(session.console.plan_lines(planned))
         count, file = planned.summary.imported, manifest.file
         if confirm and planned.summary.changed and not confirm(f"Import {count} resources of {file}?"):
-            raise _DeclinedError
+            raise DeclinedError
 
     try:
         report = session.runtime.apply(manifest, {}, on_plan=on_plan)
-    except _DeclinedError:
+    except DeclinedError:
         return 1
     code = session.exit_code(report)
     session.console.show(

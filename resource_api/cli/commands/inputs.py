@@ -63,11 +63,9 @@ def inputs() -> None:
 def show_inputs(session: Session, manifest: str, **_settings: object) -> None:
     """Show the value of each input of MANIFEST, and where it is from; secrets are masked."""
     values = list_inputs(session.runtime, session.source(manifest), session.inputs.values, session.inputs.located)
-    session.console.show(lambda: [_input_document(value) for value in values], lambda: _input_lines(values))
-
-
-def _input_document(value: InputValue) -> dict[str, object]:
-    return {**value._asdict(), "place": value.place or None}
+    session.console.show(
+        lambda: [{**value._asdict(), "place": value.place or None} for value in values], lambda: _input_lines(values)
+    )
 
 
 def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""``plan`` and ``show``: make a plan and save it, show a saved plan or a run."""
+"""``plan``, ``show`` and ``destroy``: make a plan and save it, show a saved plan or a run, delete what is recorded."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from resource_api.cli import exit_codes, options
-from resource_api.cli.commands import run_on_hosts
+from resource_api.cli.commands import DeclinedError, asker, run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.options import run_option_names
 from resource_api.model.values.errors import UsageError
 from resource_api.render.plan import document_lines
+from resource_api.render.text import destroy_question, nothing_recorded
 from resource_api.runtime import saved_plan
 from resource_api.runtime.plan_notices import report_findings
 
@@ -34,8 +35,7 @@ def _check_out(_context: click.Context, _option: click.Parameter, value: str | N
     return value
 
 
-#: The option that saves a plan, which ``destroy`` has too.
-out_option = click.option(
+_out = click.option(
     "-o",
     "--out",
     type=options.Path(),
@@ -46,7 +46,7 @@ out_option = click.option(
 
 @options.command(examples=("resource-api plan site.yaml -o later.json", "resource-api plan site.yaml --destroy"))
 @options.manifest
-@out_option
+@_out
 @options.rare("--destroy", is_flag=True, help="Show what destroy would do.")
 @options.explain
 @options.full_run
@@ -100,6 +100,62 @@ def _refuse_changes(settings: Settings) -> None:
     if name := next((name for name in run_option_names("changes") if settings.get(name)), ""):
         msg = f"--{name.replace('_', '-')} does not go with --destroy, which deletes all that is recorded as ours"
         raise UsageError(msg)
+
+
+@options.command(
+    examples=(
+        "resource-api destroy site.yaml --noop",
+        "resource-api destroy site.yaml -o later.json",
+        "resource-api destroy site.yaml --target 'File[/etc/motd]' --yes",
+    )
+)
+@options.manifest
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_out
+@options.noop
+@options.manifest_inputs
+@options.selection
+@options.execution
+@options.reports
+@options.diff
+@options.provider_calls
+@options.hosted
+@options.rerun
+@with_session(runs=True)
+def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop: bool, **settings: object) -> int:
+    """Delete the resources that state records as ours for the project of MANIFEST and its stack; forget the rest."""
+    if out is not None:
+        if yes:
+            msg = "-o saves the plan, and --yes is for carrying it out; apply does that with a saved plan"
+            raise UsageError(msg)
+        return show_plan(session, manifest, out, destroy=True)
+    confirm = None if yes or noop else asker(session, "destroy", "Nothing is deleted")
+    if (code := run_on_hosts(session, "destroy", manifest, confirm=confirm)) is not None:
+        return code
+    inputs, run_options = session.inputs.values, options.run_options({**settings, "noop": noop})
+
+    def on_plan(planned: Plan) -> None:
+        _show_destruction(session, planned, noop=noop, asks=not yes)
+        question = destroy_question(planned.summary, *session.runtime.name(planned.catalog))
+        if confirm is not None and planned.summary.changed and not confirm(question):
+            raise DeclinedError
+
+    try:
+        report = session.runtime.destroy(session.source(manifest), inputs, on_plan=on_plan, **run_options)
+    except DeclinedError:
+        return 1
+    return session.show_report(report)
+
+
+def _show_destruction(session: Session, planned: Plan, *, noop: bool, asks: bool) -> None:
+    """Print the plan before the question or under noop; log that nothing is recorded."""
+    if noop:
+        session.console.show_noop(planned)
+    elif not session.json:
+        if asks:
+            session.output.print(session.console.plan_lines(planned))
+        if not (planned.steps or planned.prior.state.records):
+            session.log.write("notice", "", nothing_recorded(*session.runtime.name(planned.catalog)))
 
 
 #: A file, rather than the id of a run.
