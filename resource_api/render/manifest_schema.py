@@ -63,10 +63,10 @@ def manifest_schema(
     shared["call"]["allOf"] = _call_conditions(types)
     heads = {definition.name: _head(definition.name) for definition in types}
     sections["resources"]["patternProperties"] = {head + _TITLE: _ref(f"type-{name}") for name, head in heads.items()}
-    sections["resources"]["defaultSnippets"] = _snippets(types)
+    sections["resources"]["defaultSnippets"] = list(_snippets(types))
     sections["defaults"]["patternProperties"] = {head + END: _ref(f"defaults-{name}") for name, head in heads.items()}
     sections["providers"]["patternProperties"] |= by_name
-    schema["allOf"] = _resource_conditions(types, _TITLE, implementations)
+    schema["allOf"] = list(_resource_conditions(types, implementations))
     for definition in types:
         shared |= _type(definition, metaparameters)
     return schema
@@ -172,27 +172,17 @@ def _head(name: str) -> str:
     return f"^[{name[0].upper()}{name[0]}]{name[1:]}"
 
 
-def _resource_conditions(types: Iterable[Definition], any_title: str, implementations: Implementations) -> list[Schema]:
-    """Return the conditions for resources of types without ``defaults`` in the same file.
-
-    ``any_title`` is the pattern of a title in brackets.
-    """
-    conditions = []
+def _resource_conditions(types: Iterable[Definition], implementations: Implementations) -> Iterator[Schema]:
+    """Yield the conditions for resources of types without ``defaults`` in the same file."""
     for definition in types:
-        patterns = dict(_resource_patterns(definition, any_title, implementations.get(definition.name, ())))
+        patterns = dict(_resource_patterns(definition, implementations.get(definition.name, ())))
         if patterns:
-            without_defaults = {
-                "properties": {"defaults": {"patternProperties": {_head(definition.name) + END: False}}}
-            }
-            conditions.append(
-                {"if": without_defaults, "then": {"properties": {"resources": {"patternProperties": patterns}}}}
-            )
-    return conditions
+            defaults = {"patternProperties": {_head(definition.name) + END: False}}
+            resources = {"patternProperties": patterns}
+            yield {"if": {"properties": {"defaults": defaults}}, "then": {"properties": {"resources": resources}}}
 
 
-def _resource_patterns(
-    definition: Definition, any_title: str, implementations: Sequence[str]
-) -> Iterator[tuple[str, Schema]]:
+def _resource_patterns(definition: Definition, implementations: Sequence[str]) -> Iterator[tuple[str, Schema]]:
     """Yield patterns of resources' keys, and the conditions for these resources."""
     start = _head(definition.name)
     shape: Schema = {}
@@ -204,7 +194,7 @@ def _resource_patterns(
         if untitled := _titles_without_names(definition):
             yield start + untitled, {"type": "object", "required": list(map(definition.spelling, definition.namevars))}
     if shape:
-        yield start + any_title, shape
+        yield start + _TITLE, shape
 
 
 def _mandatory(definition: Definition) -> list[str]:
@@ -222,7 +212,7 @@ def _absence(definition: Definition) -> Schema | bool:
     """Return the shape of a resource that is absent, or may be: nothing is mandatory for it."""
     if "ensure" not in definition.attributes:
         return False
-    absent: Schema = {"anyOf": [{"const": "absent"}, {"$ref": "#/definitions/expression"}]}
+    absent: Schema = {"anyOf": [{"const": "absent"}, _ref("expression")]}
     if definition.attributes["ensure"].default == "absent":
         return {"type": "object", "properties": {"ensure": {"anyOf": [*absent["anyOf"], _NULL]}}}
     return {"type": "object", "properties": {"ensure": absent}, "required": ["ensure"]}
@@ -269,17 +259,13 @@ def _provider_conditions(types: Iterable[Definition], implementations: Implement
             shape = {"properties": _provider_properties(definition, implementations.get(definition.name, ()))}
             stated = {"properties": {"type": {"enum": names}, "version": _NULL}, "required": ["type"]}
             by_type.append({"if": stated, "then": shape})
-            by_name[_head(definition.name) + END] = {
-                "if": {"properties": {"type": _NULL, "version": _NULL}},
-                "then": shape,
-            }
+            unstated = {"properties": {"type": _NULL, "version": _NULL}}
+            by_name[_head(definition.name) + END] = {"if": unstated, "then": shape}
     return by_type, by_name
 
 
 def _provider_properties(definition: TypeDefinition, implementations: Sequence[str]) -> Schema:
-    config = (
-        {"$ref": f"#/definitions/config-{definition.name}"} if definition.config.attributes else {"maxProperties": 0}
-    )
+    config = _ref(f"config-{definition.name}") if definition.config.attributes else {"maxProperties": 0}
     return {"config": config, **({"implementation": {"enum": [*implementations, "", None]}} if implementations else {})}
 
 
@@ -301,7 +287,7 @@ def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
             *([name] if bare.count(name) == 1 else []),
         ]
         every += names
-        shape: Schema = {"properties": {"with": {"$ref": f"#/definitions/inputs-{type_name}.{name}"}}}
+        shape: Schema = {"properties": {"with": _ref(f"inputs-{type_name}.{name}")}}
         if mandatory:
             shape["required"] = ["with"]
         conditions.append({"if": {"properties": {"invoke": {"enum": names}}}, "then": shape})
@@ -309,22 +295,16 @@ def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
     return [{"if": {"properties": {"provider": _NULL}}, "then": {"properties": {"invoke": names_shape}}}, *conditions]
 
 
-def _snippets(types: Iterable[Definition]) -> list[Schema]:
-    """Return the new resources that editors offer: ``Type[title]`` and the mandatory attributes."""
-    snippets = []
+def _snippets(types: Iterable[Definition]) -> Iterator[Schema]:
+    """Yield the new resources that editors offer: ``Type[title]`` and the mandatory attributes."""
     for definition in types:
         namevars: Sequence[str] = getattr(definition, "namevars", ())
         title = namevars[0] if len(namevars) == 1 else "title"
         needed = [*(["ensure"] if "ensure" in definition.attributes else []), *_mandatory(definition)]
-        body = {name: _stop(definition, name, number) for number, name in enumerate(dict.fromkeys(needed), 2)}
-        snippets.append(
-            {
-                "label": f"{capitalize_type(definition.name)}[{title}]",
-                "description": describe.summary(definition),
-                "body": {f"{capitalize_type(definition.name)}[${{1:{title}}}]": body},
-            }
-        )
-    return snippets
+        values = {name: _stop(definition, name, number) for number, name in enumerate(dict.fromkeys(needed), 2)}
+        name = capitalize_type(definition.name)
+        body = {f"{name}[${{1:{title}}}]": values}
+        yield {"label": f"{name}[{title}]", "description": describe.summary(definition), "body": body}
 
 
 def _stop(definition: Definition, name: str, number: int) -> str:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape, rough_duration
-from resource_api.render.run_text import duration
+from resource_api.render.run_text import call_text, duration
 from resource_api.render.text import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from resource_api.model.json_documents import FailingResourceJson, FinishedRunJson, OverviewJson, SlowCallJson
+    from resource_api.model.json_documents import FailingResourceJson, FinishedRunJson, OverviewJson
 
 #: The statuses of machines, the worst first, and their words.
 STATUSES: Final[Mapping[str, str]] = {
@@ -110,12 +110,6 @@ def failure_text(failing: FailingResourceJson) -> str:
     position = f" ({escape(failing['file'])}:{failing['line']})" if failing["file"] else ""
     subject = f"{escape(failing['reference'])}: " if failing["reference"] else ""
     return f"{subject}{escape(failing['error'])}{position}"
-
-
-def call_text(call: SlowCallJson) -> str:
-    """Return ``set File[/a] and 2 more``."""
-    more = f" and {call['resources'] - 1} more" if call["resources"] > 1 else ""
-    return f"{escape(call['method'])} {escape(call['first'])}{more}"
 
 
 def runs_text(number: int) -> str:

@@ -17,7 +17,7 @@ from resource_api.render.changes import Style, count_lines, text_diff
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.json_documents import CallJson, ChangeJson, RunJson, RunStepJson
+    from resource_api.model.json_documents import CallJson, ChangeJson, RunJson, RunStepJson, SlowCallJson
 
 
 #: The statuses of steps in the order of their sections.
@@ -93,7 +93,7 @@ def _critical_path(document: RunJson, style: Style) -> Iterator[str]:
         yield f"  and {len(calls) - _CALLS} shorter ones"
 
 
-def call_text(call: CallJson) -> str:
+def call_text(call: CallJson | SlowCallJson) -> str:
     """Return a call on one line: ``set File[/a] and 2 more``."""
     more = f" and {call['resources'] - 1} more" if call["resources"] > 1 else ""
     return f"{escape(call['method'])} {escape(call['first'])}{more}"

@@ -33,15 +33,6 @@ _NO_MEMBERS: Final[Mapping[str, Collection[str]]] = {}
 _NON_PRINTABLE: Final = regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U00010000-\U0010ffff]")
 
 
-def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
-    """Yield the lines of a manifest that declares ``rows``, sorted by title.
-
-    ``read_only`` values are comments, and so is the reason that a resource or value cannot be declared. Resources of a
-    configured provider name it.
-    """
-    return manifest([(definition, rows)])
-
-
 def manifest(
     listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, object]]]],
     unlisted: Mapping[str, str] = _NONE,
@@ -49,7 +40,10 @@ def manifest(
     *,
     project: str = "",
 ) -> Iterator[str]:
-    """Yield the lines of a manifest that declares the rows of more than one type, as ``resources`` for one.
+    """Yield the lines of a manifest that declares the ``listed`` rows of types, those of each type sorted by title.
+
+    ``read_only`` values are comments, and so is the reason that a resource or value cannot be declared. Resources of a
+    configured provider name it.
 
     ``unlisted``: reference → the reason that a resource cannot be declared; such resources are comments. ``declared``:
     attribute → its members that are declared elsewhere; the remaining members, which the system made, are comments.

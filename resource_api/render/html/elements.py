@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
-#: Rows that a browser lays out together, when they come near the window.
+#: Rows that a browser lays out together.
 _CHUNK: Final = 100
 
 
@@ -100,10 +100,14 @@ def _digest(content: str) -> str:
 
 def rows_section(title: str, rows: Sequence[PageRow], ids: Mapping[str, str], *, opened: bool = False) -> Section:
     """Return a section with one row for each resource; ``ids`` maps references to ids of rows."""
-    written = [_row(row, ids.get(row.reference, ""), opened=opened) for row in rows]
-    chunks = (written[start : start + _CHUNK] for start in range(0, len(written), _CHUNK))
-    body = "".join(f'<div class="chunk">{"".join(chunk)}</div>' for chunk in chunks)
+    body = chunked([_row(row, ids.get(row.reference, ""), opened=opened) for row in rows])
     return Section(title, body, len(rows))
+
+
+def chunked(rows: Sequence[str]) -> str:
+    """Return the HTML of rows in parts that a browser lays out only when they come near the window."""
+    chunks = (rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK))
+    return "".join(f'<div class="chunk">{"".join(chunk)}</div>' for chunk in chunks)
 
 
 def _row(row: PageRow, id_: str, *, opened: bool) -> str:

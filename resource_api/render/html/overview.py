@@ -11,26 +11,36 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from resource_api.model.action import Action
 from resource_api.model.values.text import rough_duration
 from resource_api.render.fleet import hosts_of
-from resource_api.render.html.elements import Page, PageRow, Section, e, link, row_ids, rows_section, table, write
+from resource_api.render.html.elements import (
+    Page,
+    PageRow,
+    Section,
+    chunked,
+    e,
+    link,
+    row_ids,
+    rows_section,
+    table,
+    write,
+)
 from resource_api.render.overview import (
     BAD,
     STATUSES,
     UNKNOWN,
     HostOverview,
     ago,
-    call_text,
     counts,
     counts_text,
     run_text,
     runs_text,
 )
-from resource_api.render.run_text import duration
+from resource_api.render.run_text import call_text, duration
 from resource_api.render.text import time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.json_documents import ChangedResourcesJson, FailingResourceJson, OverviewJson
+    from resource_api.model.json_documents import ChangedResourcesJson, OverviewJson
 
     K = TypeVar("K")
     V = TypeVar("V")
@@ -73,12 +83,12 @@ def page(hosts: Sequence[HostOverview], fold: Fold, moment: float, since: float,
         view.slow(),
         Section("Hosts", _rows(hosts, ids), len(hosts)),
     ]
-    runs = sum(host.overview["runs"] for host in hosts if host.overview)
+    overviews = [host.overview for host in hosts if host.overview]
     facts = [
         ("made", f"{time_of(moment)} UTC"),
-        ("runs", f"{runs:,}"),
-        ("changes", f"{sum(host.overview['changes'] for host in hosts if host.overview):,}"),
-        ("drifted resources", f"{sum(host.overview['drifted'] for host in hosts if host.overview):,}"),
+        ("runs", f"{sum(overview['runs'] for overview in overviews):,}"),
+        ("changes", f"{sum(overview['changes'] for overview in overviews):,}"),
+        ("drifted resources", f"{sum(overview['drifted'] for overview in overviews):,}"),
         ("resource-api", version),
     ]
     title = f"{hosts_of(len(hosts))} in the last {rough_duration(since)}"
@@ -96,37 +106,34 @@ class _View:
 
     def without_answer(self, status: str) -> Section:
         """Return the hosts with a status of no answer, folded by their errors."""
-        by_error: dict[str, list[str]] = {}
-        for host in self._hosts:
-            if host.status == status:
-                by_error.setdefault(host.error or status, []).append(host.name)
-        rows = [self._row(error, _SIGNS[status], names, bad=True) for error, names in _largest(by_error)]
-        return self._section(STATUSES[status].capitalize(), rows, sum(map(len, by_error.values())))
+        by_error = _grouped((host.error or status, host.name) for host in self._hosts if host.status == status)
+        rows = [self._row(error, _SIGNS[status], names, bad=True) for error, names in by_error]
+        return self._section(STATUSES[status].capitalize(), rows, sum(len(names) for _, names in by_error))
 
     def silent(self) -> Section:
         """Return the hosts without a run in the period, folded by the age of their last run."""
-        by_age: dict[str, list[str]] = {}
-        for host in self._hosts:
-            if host.status == "silent" and (overview := host.overview):
-                last = overview["last"]
-                age = f"last run {ago(overview, last['ended'])}" if last else "no run is recorded"
-                by_age.setdefault(age, []).append(host.name)
-        rows = [self._row(age, _SIGNS["silent"], names) for age, names in _largest(by_age)]
-        return self._section("Without a run", rows, sum(map(len, by_age.values())))
+        by_age = _grouped(
+            (_age_of_last_run(host.overview), host.name)
+            for host in self._hosts
+            if host.status == "silent" and host.overview
+        )
+        rows = [self._row(age or "no run is recorded", _SIGNS["silent"], names) for age, names in by_age]
+        return self._section("Without a run", rows, sum(len(names) for _, names in by_age))
 
     def failing(self) -> Section:
         """Return the failing resources, each with its error and the hosts on which it is equal."""
-        by_failure: dict[tuple[str, str], list[tuple[HostOverview, FailingResourceJson]]] = {}
-        for host in self._hosts:
-            for failing in host.overview["failing"] if host.overview else ():
-                by_failure.setdefault((failing["reference"], failing["error"]), []).append((host, failing))
+        by_failure = _grouped(
+            ((failing["reference"], failing["error"]), (host, overview["until"] - failing["since"], failing))
+            for host, overview in self._answered()
+            for failing in overview["failing"]
+        )
         rows = []
-        for (reference, error), members in _largest(by_failure):
-            longest = max(host.overview["until"] - item["since"] for host, item in members if host.overview)
-            first = members[0][1]
+        for (reference, error), members in by_failure:
+            longest = max(seconds for _, seconds, _ in members)
+            first = members[0][2]
             position = f'<p class="label">{e(first["file"])}:{e(first["line"])}</p>' if first["file"] else ""
             body = f'<p class="error">{e(error)}</p>{position}'
-            names = list(dict.fromkeys(host.name for host, _ in members))
+            names = list(dict.fromkeys(host.name for host, *_ in members))
             note = f"for {rough_duration(longest)}"
             subject = reference or f"{first['project']}, stack {first['stack']}"
             rows.append(self._row(subject, _SIGNS["failing"], names, note, body, bad=True))
@@ -134,43 +141,47 @@ class _View:
 
     def drift(self) -> Section:
         """Return the drifted resources with their hosts, those of most hosts first."""
-        by_reference: dict[str, list[tuple[HostOverview, int, list[str]]]] = {}
-        for host in self._hosts:
-            for drift in host.overview["drift"] if host.overview else ():
-                entry = (host, drift["runs"], drift["attributes"])
-                by_reference.setdefault(drift["reference"], []).append(entry)
+        by_reference = _grouped(
+            (drift["reference"], (host.name, drift))
+            for host, overview in self._answered()
+            for drift in overview["drift"]
+        )
         rows = []
-        for reference, members in _largest(by_reference):
-            attributes = list(dict.fromkeys(name for *_, names in members for name in names))[:_NAMED]
+        for reference, members in by_reference:
+            attributes = list(dict.fromkeys(name for _, drift in members for name in drift["attributes"]))[:_NAMED]
             body = f'<p><span class="label">attributes</span> {e(", ".join(attributes))}</p>' if attributes else ""
-            note = f"before {runs_text(sum(runs for _, runs, _ in members))}"
-            rows.append(self._row(reference, _SIGNS["drifted"], [host.name for host, *_ in members], note, body))
+            note = f"before {runs_text(sum(drift['runs'] for _, drift in members))}"
+            rows.append(self._row(reference, _SIGNS["drifted"], [name for name, _ in members], note, body))
         return self._section("Drift", rows, len(rows))
 
     def changes(self) -> Section:
         """Return the last changes, with the hosts on which they were equal, the newest first."""
-        by_change: dict[tuple[str, ...], list[tuple[HostOverview, ChangedResourcesJson]]] = {}
-        for host in self._hosts:
-            if host.overview and (change := host.overview["last_change"]):
-                changes = [f"{_sign(item['action'])} {item['reference']}" for item in change["resources"]]
-                by_change.setdefault((change["command"], *changes), []).append((host, change))
+        by_change = _grouped(
+            ((change["command"], *_change_lines(change)), (host.name, overview, change))
+            for host, overview in self._answered()
+            if (change := overview["last_change"])
+        )
         rows = []
-        for (command, *changes), members in sorted(by_change.items(), key=_age):
-            overview, change = members[0][0].overview, members[0][1]
+        for (command, *changes), members in sorted(by_change, key=_age_of_change):
+            _, overview, change = members[0]
             first = changes[0] if changes else f"  {change['changes']} changes"
             more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
             body = "".join(f"<p><code>{e(item)}</code></p>" for item in changes)
-            note = f"{command} {ago(overview, change['ended'])}" if overview else command
-            names = [host.name for host, _ in members]
+            note = f"{command} {ago(overview, change['ended'])}"
+            names = [name for name, *_ in members]
             rows.append(self._row(first[2:] + more, first[:1].strip(), names, note, body))
         return self._section("Last changes", rows, len(rows))
 
     def slow(self) -> Section:
         """Return the calls of providers that took longest."""
-        calls = [(call, host) for host in self._hosts if host.overview for call in host.overview["slow"]]
+        calls = [(call, host) for host, overview in self._answered() for call in overview["slow"]]
         slowest = nlargest(_SLOWEST, calls, key=lambda item: item[0]["seconds"])
         rows = ([duration(call["seconds"]), link(host.name, self._ids), e(call_text(call))] for call, host in slowest)
         return Section("Slow calls", table(("took", "host", "call"), rows, numbers=1), len(slowest))
+
+    def _answered(self) -> Iterator[tuple[HostOverview, OverviewJson]]:
+        """Yield the hosts that have sent an overview, each with it."""
+        return ((host, host.overview) for host in self._hosts if host.overview)
 
     def _row(
         self, subject: str, sign: str, names: Sequence[str], note: str = "", body: str = "", *, bad: bool = False
@@ -191,16 +202,28 @@ class _View:
         return section._replace(body=section.body + rest, number=number)
 
 
-def _age(change: tuple[object, Sequence[tuple[HostOverview, ChangedResourcesJson]]]) -> float:
-    return min(host.overview["until"] - item["ended"] for host, item in change[1] if host.overview)
+def _age_of_change(group: tuple[object, Sequence[tuple[str, OverviewJson, ChangedResourcesJson]]]) -> float:
+    """Return the seconds since the newest change of a group, each by its host's clock."""
+    return min(overview["until"] - change["ended"] for _, overview, change in group[1])
 
 
-def _largest(groups: Mapping[K, Sequence[V]]) -> list[tuple[K, Sequence[V]]]:
+def _age_of_last_run(overview: OverviewJson) -> str:
+    """Return ``last run 5 min ago``, or an empty text where no run is recorded."""
+    last = overview["last"]
+    return f"last run {ago(overview, last['ended'])}" if last else ""
+
+
+def _grouped(pairs: Iterable[tuple[K, V]]) -> list[tuple[K, list[V]]]:
+    """Return each key once with all its values; keys with most values come first."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
     return sorted(groups.items(), key=lambda item: -len(item[1]))
 
 
-def _sign(action: str) -> str:
-    return Action[action.upper()].symbol
+def _change_lines(change: ChangedResourcesJson) -> list[str]:
+    """Return ``~ File[/etc/motd]`` for each resource that a run has changed."""
+    return [f"{Action[item['action'].upper()].symbol} {item['reference']}" for item in change["resources"]]
 
 
 def _cells(hosts: Sequence[HostOverview], ids: Mapping[str, str]) -> str:
@@ -218,9 +241,7 @@ def _cells(hosts: Sequence[HostOverview], ids: Mapping[str, str]) -> str:
 
 
 def _note(host: HostOverview) -> str:
-    last = host.overview["last"] if host.overview else None
-    age = f", last run {ago(host.overview, last['ended'])}" if host.overview and last else ""
-    return f"{STATUSES[host.status]}{age}"
+    return ", ".join(filter(None, (STATUSES[host.status], host.overview and _age_of_last_run(host.overview))))
 
 
 # The list of hosts
@@ -228,9 +249,7 @@ def _note(host: HostOverview) -> str:
 
 def _rows(hosts: Sequence[HostOverview], ids: Mapping[str, str]) -> str:
     head = "".join(f"<span>{e(title)}</span>" for title in _COLUMNS)
-    rows = [_host(host, ids[host.name]) for host in hosts]
-    chunks = (rows[start : start + 100] for start in range(0, len(rows), 100))
-    body = "".join(f'<div class="chunk">{"".join(chunk)}</div>' for chunk in chunks)
+    body = chunked([_host(host, ids[host.name]) for host in hosts])
     columns = f'<div class="columns" aria-hidden="true"><span></span><span></span>{head}</div>'
     return f'<div class="hosts">{columns}{body}</div>'
 
@@ -248,13 +267,9 @@ def _host(host: HostOverview, id_: str) -> str:
     name, *values = map(e, cells)
     text = f'<span class="reference">{name}</span>' + "".join(f"<span>{value}</span>" for value in values)
     head = f'<span class="sign">{_SIGNS[host.status]}</span>{text}'
-    body = _error(host) if overview is None else _details(overview)
+    error = f'<p class="error">{e(host.error or STATUSES[host.status])}</p>'
+    body = error if overview is None else _details(overview)
     return f'<details id="{id_}" class="row{bad}"><summary>{head}</summary><div class="body">{body}</div></details>'
-
-
-def _error(host: HostOverview) -> str:
-    """Return the reason why a host has no overview."""
-    return f'<p class="error">{e(host.error or STATUSES[host.status])}</p>'
 
 
 def _details(overview: OverviewJson) -> str:
@@ -268,8 +283,8 @@ def _details(overview: OverviewJson) -> str:
     if (last := overview["last"]) is not None:
         parts.append(_fact("last run", f"{time_of(last['ended'])} UTC: {run_text(last)}, {duration(last['seconds'])}"))
     if (change := overview["last_change"]) is not None:
-        changes = [f"{_sign(item['action'])} {item['reference']}" for item in change["resources"]]
-        parts.append(_fact("last change", f"{time_of(change['ended'])} UTC: {run_text(change)}", changes))
+        time_text = f"{time_of(change['ended'])} UTC"
+        parts.append(_fact("last change", f"{time_text}: {run_text(change)}", _change_lines(change)))
     if drift := [f"{item['reference']}: {', '.join(item['attributes'])}" for item in overview["drift"]]:
         parts.append(_fact("drifted", f"{overview['drifted']:,}", drift))
     if slow := [f"{duration(call['seconds'])} {call_text(call)}" for call in overview["slow"]]:

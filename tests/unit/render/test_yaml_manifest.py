@@ -41,7 +41,7 @@ VALUES = st.recursive(
 
 def written(*rows: dict[str, Any]) -> str:
     """Return the manifest of rows as text."""
-    return "\n".join(yaml_manifest.resources(TYPE, rows)) + "\n"
+    return "\n".join(yaml_manifest.manifest([(TYPE, rows)])) + "\n"
 
 
 @given(TITLE, VALUES)
@@ -110,7 +110,7 @@ def test_a_resource_whose_mandatory_value_no_manifest_can_hold_is_a_comment() ->
     """Without it the rest could not be declared."""
     text = Attribute("String", "t")
     needing = TypeDefinition(name="thing", docs="t", attributes={"name": TYPE.attributes["name"], "text": text})
-    listed = "\n".join(yaml_manifest.resources(needing, [{"name": "a", "text": "\x00"}])) + "\n"
+    listed = "\n".join(yaml_manifest.manifest([(needing, [{"name": "a", "text": "\x00"}])])) + "\n"
     assert "# Thing[a] is left out: " in listed
     assert yaml_reader.read(listed.encode(), "x.yaml").data == {"resources": {}}
 
@@ -128,7 +128,7 @@ def test_a_value_that_holds_contents_is_a_comment() -> None:
     )
     asset = Asset("ab" * 32)
     row = {"name": "a", "one": asset, "all": [{"file": asset}], "seen": [asset]}
-    assert list(yaml_manifest.resources(definition, [row])) == [
+    assert list(yaml_manifest.manifest([(definition, [row])])) == [
         "resources:",
         "  Thing[a]: {}",
         "    # one: sha256:abababababab",
@@ -166,6 +166,6 @@ def test_a_title_is_one_that_the_type_reads_as_the_same_resource(
         title_patterns=[{"pattern": pattern} for pattern in patterns],
     )
     pkg, mgr = name
-    lines = list(yaml_manifest.resources(definition, [{"pkg": pkg, "mgr": mgr}]))
+    lines = list(yaml_manifest.manifest([(definition, [{"pkg": pkg, "mgr": mgr}])]))
     assert definition.title_of({"pkg": pkg, "mgr": mgr}) == title
     assert lines[2:] == [f"    pkg: {pkg}", f"    mgr: {mgr}"]
