@@ -70,13 +70,14 @@ class Tracing:
         steps = self._steps.get(host)
         if document["type"] != "step_end" or steps is None or len(steps) >= _OF_HOST or not self._remaining:
             return
-        seconds, error = document.get("seconds"), document.get("error")
-        if not isinstance(seconds, int | float) or not {"reference", "action", "status"} <= document.keys():
-            return
+        seconds = document.get("seconds")
         ended = time.time()
+        if not isinstance(seconds, int | float) or seconds > ended:  # an integer may be too large for a float
+            return
+        if not {"reference", "action", "status"} <= document.keys():
+            return
         began = max(self._began[host], ended - max(0.0, float(seconds)))
-        failed = (str(error) or "failed") if document["status"] == "failed" else None
-        steps.append(resource_span(document, began, ended, failed))
+        steps.append(_resource(document, began, ended))
         self._remaining -= 1
 
     def host_ended(self, report: HostReport) -> None:
@@ -146,6 +147,7 @@ def _run_attributes(document: Mapping[str, Any], code: int) -> Attributes:
 
 
 def _first_error(document: Mapping[str, Any]) -> str | None:
+    """Return the error of the first failed step, else the first problem, or None without either."""
     steps = (f"{step['reference']}: {step['error']}" for step in _steps(document) if step["status"] == "failed")
     problems = (str(problem["message"]) for problem in document.get("problems") or ())
     return next((text[:_LONGEST] for text in (*islice(steps, 1), *islice(problems, 1))), None)
@@ -198,11 +200,7 @@ def _call(call: CallJson, began: float, steps: Iterable[RunStepJson]) -> Span:
     return Span(f"{call['method']} {call['provider']}", started, ended, attributes, children=children)
 
 
-def _resource(step: RunStepJson, started: float, ended: float) -> Span:
-    return resource_span(step, started, ended, step["error"] if step["status"] == "failed" else None)
-
-
-def resource_span(step: Mapping[str, object] | RunStepJson, started: float, ended: float, error: str | None) -> Span:
+def _resource(step: Mapping[str, object] | RunStepJson, started: float, ended: float) -> Span:
     """Return the span of a step; its name has the type only, so that equal work of many resources has one name."""
     reference = str(step["reference"])
     attributes: Attributes = {
@@ -211,5 +209,5 @@ def resource_span(step: Mapping[str, object] | RunStepJson, started: float, ende
         f"{_PREFIX}.status": str(step["status"]),
         f"{_PREFIX}.corrective": bool(step.get("corrective")),
     }
-    text = error[:_LONGEST] if error is not None else None
-    return Span(f"{step['action']} {reference.partition('[')[0]}", started, ended, attributes, text)
+    error = str(step.get("error") or "failed")[:_LONGEST] if step["status"] == "failed" else None
+    return Span(f"{step['action']} {reference.partition('[')[0]}", started, ended, attributes, error)
