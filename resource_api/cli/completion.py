@@ -361,9 +361,8 @@ def hosts(context: click.Context, incomplete: str) -> Items:
         declared = inventory.read(str(path), input_files.InputFiles(code_trust.CodeTrust()))
     except ManifestError:
         return []
-    before, comma, last = incomplete.rpartition(",")
-    sign = "!" if last.startswith("!") else ""
-    return _items((f"{before}{comma}{sign}{name}" for name in (*declared.groups, *declared.hosts)), incomplete)
+    before = incomplete[: max(map(incomplete.rfind, ",&!")) + 1]
+    return _items((f"{before}{name}" for name in (*declared.groups, *declared.hosts)), incomplete)
 
 
 def _first_argument(context: click.Context, name: str) -> str:
@@ -372,6 +371,7 @@ def _first_argument(context: click.Context, name: str) -> str:
 
 
 def _items(values: Iterable[str], incomplete: str) -> Items:
+    """Return the distinct values that begin with the incomplete word, sorted."""
     return [CompletionItem(value) for value in sorted(set(values)) if value.startswith(incomplete)]
 
 
@@ -408,6 +408,7 @@ def _enumerated(datatype: str) -> list[str]:
 
 
 def _registry(context: click.Context) -> Registry:
+    """Return the types and components on the module path of the incomplete command."""
     from resource_api.plugins.module_path import ModulePath
     from resource_api.plugins.registry import Registry
 
@@ -416,6 +417,7 @@ def _registry(context: click.Context) -> Registry:
 
 
 def _definition(context: click.Context) -> TypeDefinition:
+    """Return the type that the incomplete command names. Raise ``DefinitionError``."""
     name = _first_argument(context, "type_name")
     return _registry(context).type(name[:1].lower() + name[1:])
 

@@ -102,7 +102,7 @@ def run(
             # A host without a plan, because an unreachable one is ignored, is left alone.
             hosts = {name: inventory for name, inventory in work.hosts.items() if name in plans.confirmed}
             work = work._replace(hosts=hosts, confirmed=plans.confirmed)
-        record = (ledger, digest) if ledger is not None and command in CHANGING else None
+        record = (ledger, digest) if ledger is not None and is_recorded else None
         return hosted_run.run(work, record, out, answers=answers)
 
 
@@ -195,6 +195,7 @@ class HostedRun:
 
     def _shared_job(self, work: Work, run_id: str) -> HostJob:
         """Return the part of the job that all hosts have in common."""
+        context = parse_traceparent(os.environ.get("TRACEPARENT", ""))
         return HostJob(
             work.command,
             run_id,
@@ -203,7 +204,7 @@ class HostedRun:
             documents=[document_fields(document) for document in work.documents],
             files=work.files,
             options={**work.options, "libraries": work.libraries},
-            traceparent=_traceparent(),
+            traceparent=str(context) if context is not None else None,
             operator=f"{os.environ.get('SUDO_USER') or user_name(os.getuid())}@{os.uname().nodename}",
         )
 
@@ -220,12 +221,6 @@ class HostedRun:
         return host, for_host(shared, fields, work.inputs[name], options, key)
 
 
-def _traceparent() -> str | None:
-    """Return the valid ``TRACEPARENT`` of this process, or None."""
-    context = parse_traceparent(os.environ.get("TRACEPARENT", ""))
-    return str(context) if context is not None else None
-
-
 def open_connections(sent: Archives, settings: Settings, transports: Collection[str]) -> HostConnections:
     """Return connections by these transports. Raise ``ResourceError`` if a library is not installed."""
     runtimes = PythonRuntimes(python_runtimes.directory(os.environ))
@@ -240,6 +235,7 @@ def _rollout(options: Mapping[str, str | None], at_once: int, total: int) -> Rol
 
 
 def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | None:
+    """Return the parsed value of an option, or None without one. Raise ``UsageError``."""
     try:
         return parse(text) if text is not None else None
     except ValueError as error:

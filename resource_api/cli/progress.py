@@ -80,6 +80,7 @@ class LiveLines:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
+        """Hold the lock, or go on without it after a short wait: its holder may be the interrupted code itself."""
         acquired = self._lock.acquire(timeout=_LOCK_PATIENCE)
         try:
             yield
@@ -96,6 +97,7 @@ class LiveLines:
         return (f"\x1b[{rows - 1}A" if rows > 1 else "") + "\r\x1b[J"
 
     def _write(self, text: str) -> None:
+        """Write to the terminal; after an error show nothing more."""
         data = text.encode("utf-8", "backslashreplace")
         try:
             while data:
@@ -104,18 +106,21 @@ class LiveLines:
             self._closed = True
 
     def _in_foreground(self) -> bool:
+        """Return whether the terminal is this process's: in the background a write could stop it."""
         with suppress(OSError):  # it is not the terminal that controls this process
             return os.tcgetpgrp(self._descriptor) == os.getpgrp()
         return True
 
 
 def width(text: str) -> int:
-    """Return the columns that a text without control characters takes, or a few more (Unicode Annex 11)."""
+    """Return the columns of a terminal that a text without control characters takes (Unicode Annex 11)."""
     if text.isascii():
         return len(text)
-    from unicodedata import east_asian_width
+    from unicodedata import category, east_asian_width  # few runs show such text
 
-    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
+    combining = (category(character) in {"Mn", "Me", "Cf"} or "\u1160" <= character <= "\u11ff" for character in text)
+    wide = (east_asian_width(character) in {"W", "F"} for character in text)
+    return sum(0 if none else 1 + double for none, double in zip(combining, wide, strict=True))
 
 
 def cut(text: str, columns: int) -> str:
@@ -254,6 +259,7 @@ class ProgressDisplay:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _run(self) -> None:
+        """Update the display until it is closed; the thread's function."""
         while not self._closed.wait(_TICK):
             # The activities are read while calls change them: an error of that must not end up on the terminal.
             with suppress(Exception):

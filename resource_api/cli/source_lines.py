@@ -7,13 +7,13 @@ characters of the line, from 1; output counts columns of a terminal, where a cha
 from __future__ import annotations
 
 import os
-import unicodedata
 from bisect import bisect_left
 from functools import cache, cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from resource_api.cli.command_inputs import INPUT_CODES
+from resource_api.cli.progress import width
 from resource_api.manifest.read import STDIN, read_file
 from resource_api.model.values.document import AGE
 from resource_api.model.values.start_up import regex
@@ -58,7 +58,8 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
     start = min(max(column, 1), len(line) + 1) - 1
     nearest = max(0, start - _NEAR)
     line, start, far = line[nearest : start + _NEAR], start - nearest, start + _NEAR < len(line)
-    end = start + (length or _token_length(line, start, form))
+    token = _TOKENS[form].match(line, start)
+    end = start + (length or (len(token[0]) if token else 1))
     if line.isascii() and line.isprintable():
         cells, widths = list(line), [1] * len(line)
     else:
@@ -71,11 +72,6 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
     span = sum(map(width, cells[start : min(end, last)]))
     gutter = " " * 5 if not number else f"{number:>5}"
     return [f"{gutter} | {visible}".rstrip(), f"{' ' * len(gutter)} | {' ' * caret}{'^' * max(span, 1)}"]
-
-
-def _token_length(line: str, start: int, form: str) -> int:
-    token = _TOKENS[form].match(line, start)
-    return len(token[0]) if token else 1
 
 
 def _window(widths: list[int], start: int) -> tuple[int, int]:
@@ -92,17 +88,6 @@ def _window(widths: list[int], start: int) -> tuple[int, int]:
         room -= widths[last]
         last += 1
     return first, last
-
-
-def width(text: str) -> int:
-    """Return the columns of a terminal that a text takes: none for combining characters, two for wide ones."""
-    return sum(map(_width, text)) if not text.isascii() else len(text)
-
-
-def _width(character: str) -> int:
-    if unicodedata.category(character) in {"Mn", "Me", "Cf"} or "\u1160" <= character <= "\u11ff":
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
 
 
 _FORMS: Final = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".py": "python"}
@@ -211,6 +196,7 @@ class SourceLines:
         return excerpt(lines[problem.line - 1], problem.line, problem.column, form)
 
     def _outline(self, file: str) -> _Outline:
+        """Return the lines of a file, which is read once."""
         if file not in self._files:
             self._files[file] = _Outline(self._read(file))
         return self._files[file]
@@ -356,6 +342,7 @@ def _may_name_secret(name: str, secret: frozenset[str], plain: frozenset[str]) -
 
 @cache
 def _is_flag(name: str) -> bool:
+    """Whether a key is ``sensitive`` or ``ephemeral``, or misspelt for one."""
     return _resembles(name, _FLAGS, _INPUT_FIELDS - _FLAGS)
 
 
@@ -376,5 +363,6 @@ def _names(line: str, *, words: bool) -> set[str]:
 
 
 def _indentation(line: str) -> int:
+    """Return the characters before the first key of a line: spaces, and the hyphens of lists."""
     match = _INDENTATION.match(line)
     return match.end() if match else 0

@@ -185,6 +185,17 @@ def test_a_rerun_goes_in_the_batches_of_its_run(fleet: Fleet) -> None:
     assert "0 changed, 0 unchanged, 1 failed, 0 unreachable, 0 untouched." in whole.out
 
 
+def test_a_rerun_under_noop_leaves_the_rest_of_its_run_to_do(fleet: Fleet) -> None:
+    """It changes nothing, so it is not recorded and the newest run stays the same."""
+    (fleet.place / "web1.conf").mkdir()
+    assert fleet.run("apply", "site.yaml", "--on", "web").code == 1
+    (fleet.place / "web1.conf").rmdir()
+    assert fleet.run("apply", "site.yaml", "--rerun", "last", "--noop").code == 0
+    assert not (fleet.place / "web1.conf").exists()
+    assert fleet.run("apply", "site.yaml", "--rerun", "last").code == 0
+    assert (fleet.place / "web1.conf").is_file()
+
+
 def test_a_plan_of_each_host_is_saved_and_carried_out(fleet: Fleet) -> None:
     """Into a directory that nobody else can open; a host without a plan is an error before any is touched."""
     secret = fleet.run("plan", "site.yaml", "--on", "web1", "-o", "plans", "--detailed-exitcodes")

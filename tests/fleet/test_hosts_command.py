@@ -189,6 +189,13 @@ def test_a_key_that_is_revoked_is_never_trusted(desk: Desk, pattern: str) -> Non
     assert "web1:\n  Error: unreachable: its host key is refused: host key is revoked" in result[1]
 
 
+def test_no_key_is_asked_about_that_is_not_shown(desk: Desk) -> None:
+    """With ``--json`` the keys are part of the document at the end, so scripts name the right one."""
+    code, _, err = desk.run("hosts", "trust", "web1", "--json", answer="yes")
+    assert (code, "trust needs --yes and --fingerprint with --json" in err) == (64, True)
+    assert not (desk.home / ".ssh" / "known_hosts").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -47,6 +47,16 @@ def test_a_list_shows_each_copy_and_no_content(bench: Bench, path: Path) -> None
     assert not any(text in json.dumps(bench.run("backup", "list", "--json").document) for text in ('"one"', '"two"'))
 
 
+def test_the_paths_of_copies_stand_in_one_column(bench: Bench, path: Path) -> None:
+    """Also where the names of groups have different lengths."""
+    assert bench.apply(f"resources:\n  File[{path}]: {{content: four, group: nogroup, backup: true}}\n").code == 0
+    assert bench.apply(f"resources:\n  File[{path}]: {{content: five, group: root, backup: true}}\n").code == 0
+    lines = bench.run("backup", "list").out.splitlines()
+    assert {line.index(word) for line, word in zip(lines, ("path", *[str(path)] * 4), strict=True)} == {
+        lines[0].index("path")
+    }
+
+
 @pytest.mark.parametrize(
     ("words", "code", "reason"),
     [

@@ -265,6 +265,7 @@ def test_hosts_and_groups_of_the_inventory_are_completed(bench: Bench) -> None:
     bench.write("hosts.yaml", "hosts: {'web[1:2]': {groups: [web]}, db1: {}}\n")
     assert requested("apply", "site.yaml", "--on", "") == ["db1", "web", "web1", "web2"]
     assert requested("apply", "site.yaml", "--on", "db1,!we") == ["db1,!web", "db1,!web1", "db1,!web2"]
+    assert requested("apply", "site.yaml", "--on", "web&d") == ["web&db1"]
     bench.write("other.yaml", "hosts: [")
     assert requested("apply", "site.yaml", "--hosts", "other.yaml", "--on", "") == []
     bench.write("hosts.py", "open('executed', 'w')\n")

@@ -49,6 +49,8 @@ def widgets(bench: Bench) -> Bench:
         (["nosuch*"], "nosuch* matches no type"),
         ([","], "name a type, several as TYPE,TYPE, or all with --all"),
         (["widget", "--json", "--format", "csv"], "--json and --format csv exclude each other"),
+        (["widget", "--on", "web1", "--edit"], "--edit is for this machine alone"),
+        (["widget", "--on", "web1", "--manifest", "site.yaml"], "--manifest is for this machine alone"),
         (["widget", "--edit", "--format", "csv"], "--edit shows YAML"),
         (["widget", "--edit"], "--edit needs a terminal, or an editor in $VISUAL or $EDITOR"),
     ],

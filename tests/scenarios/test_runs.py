@@ -55,6 +55,15 @@ def test_only_a_run_that_did_something_is_kept(bench: Bench, runs_directory: Pat
 
 
 @pytest.mark.usefixtures("runs_directory")
+@pytest.mark.parametrize(("option", "value"), [("--stack", ["x"]), ("--json", [])])
+def test_no_option_of_the_history_is_lost_before_a_subcommand(bench: Bench, option: str, value: list[str]) -> None:
+    """It would have no effect there, so it is wrong usage."""
+    bench.apply(SITE)
+    result = bench.run("history", option, *value, "show")
+    assert (result.code, "write it behind 'history show'" in result.err) == (64, True), result
+
+
+@pytest.mark.usefixtures("runs_directory")
 def test_the_history_is_that_of_all_projects(bench: Bench) -> None:
     """Each run with its project where there are several; ``--project`` selects one."""
     bench.apply(SITE)

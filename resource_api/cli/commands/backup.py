@@ -10,7 +10,6 @@ import click
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import ResourceError, UsageError
-from resource_api.model.values.text import escape
 from resource_api.render.table import table
 from resource_api.render.text import time_of
 from resource_api.system.filesystem import backups
@@ -53,16 +52,11 @@ def list_(session: Session, path: str | None, directory: str | None, **_settings
     of = "" if path is None else f" of {_absolute(path)}, nor of anything beneath it,"
     session.console.show(
         lambda: [_row(copy) for copy in copies],
-        lambda: _lines(copies) if copies else (),
+        lambda: table(
+            [{**_row(copy), "time": time_of(copy.time), "sha256": copy.sha256[:_SHOWN]} for copy in copies], None
+        ),
         f"there is no copy{of} in {store_path}",
     )
-
-
-def _lines(copies: Sequence[Backup]) -> Iterator[str]:
-    """Yield the lines of a table whose last column, the path, is never cut, so that it can be copied."""
-    rows = [{**_row(copy), "time": time_of(copy.time), "sha256": copy.sha256[:_SHOWN]} for copy in copies]
-    paths = ["path", *(escape(row.pop("path")) for row in rows)]
-    return (f"{line}  {path}" for line, path in zip(table(rows, None), paths, strict=True))
 
 
 @backup.command(
@@ -93,10 +87,12 @@ def restore(session: Session, path: str, at: str | None, directory: str | None, 
 
 
 def _store_path(directory: str | None) -> str:
+    """Return the absolute path of the directory of copies; ``directory``: the value of its option."""
     return backups.backup_directory() if directory is None else _absolute(directory)
 
 
 def _absolute(path: str) -> str:
+    """Return a path as copies name theirs: absolute, its directories without symbolic links."""
     return canonical_path(os.path.abspath(path))
 
 

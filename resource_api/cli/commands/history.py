@@ -35,7 +35,13 @@ if TYPE_CHECKING:
 @click.pass_context
 def history(context: click.Context, /, **settings: object) -> int | None:
     """List the finished runs, the oldest first, with their durations, changes and drift."""
-    return None if context.invoked_subcommand else with_session()(show_runs)(**settings)
+    if context.invoked_subcommand is None:
+        return with_session()(show_runs)(**settings)
+    for option in context.command.params:
+        if context.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE:
+            msg = f"{option.opts[-1]} has no effect here; write it behind 'history {context.invoked_subcommand}'"
+            raise click.UsageError(msg, context)
+    return None
 
 
 def show_runs(session: Session, command: str = "history", **arguments: Any) -> int:
@@ -141,19 +147,21 @@ def report(session: Session, run: str | None, form: str, since: float | None, **
     if form != "text" and session.settings["on"]:
         msg = f"--format {form} is for one machine; with --on the outcomes are text, or with --json documents"
         raise UsageError(f"{msg}; --since 24h makes one page of all" if form == "html" else msg)
-    return show_document(
-        session, "report", partial(_run_document, session, form), partial(_run_lines, session, form), run=run
-    )
+
+    def lines(document: RunJson) -> str | Iterable[str]:
+        return pages.run(document).rstrip("\n") if form == "html" else run_text.run(document, session.output.style)
+
+    return show_document(session, "report", partial(_run_document, session, form), lines, run=run)
 
 
 def _run_document(session: Session, form: str, call: Call) -> RunJson | OverviewJson:
+    """Return the document of a run, or of the runs of a period; ``--format json`` is ``--json`` from then on.
+
+    An error before is shown as text: it is no document of a run.
+    """
     document = commands.run(call)
     session.output.json = session.json or form == "json"
     return document
-
-
-def _run_lines(session: Session, form: str, document: RunJson) -> str | Iterable[str]:
-    return pages.run(document).rstrip("\n") if form == "html" else run_text.run(document, session.output.style)
 
 
 def _report_since(session: Session, run: str | None, form: str, seconds: float) -> int:

@@ -82,8 +82,9 @@ def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints:
     if yes and not fingerprints:
         msg = "--yes needs --fingerprint: a key that nobody has compared proves nothing"
         raise UsageError(msg)
-    if not yes and not sys.stdin.isatty():
-        msg = "trust needs --yes and --fingerprint when standard input is no terminal"
+    if not yes and (session.json or not sys.stdin.isatty()):
+        reason = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
+        msg = f"trust needs --yes and --fingerprint {reason}"
         raise UsageError(msg)
     selected = _select(session, patterns, settings["hosts_file"])
     if settings["connect_timeout"]:
@@ -169,6 +170,7 @@ def _select(session: Session, patterns: Sequence[str], file: str | None) -> list
 
 
 def _document(host: Host) -> dict[str, object]:
+    """Return a host as ``--json`` shows it: of a password, only its source."""
     password = host.become_password
     source = None if password is None else password.document()
     fields = {name: value for name, value in host._asdict().items() if name != "jump_hosts"}
@@ -212,6 +214,7 @@ def _keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
 
 
 def _key_line(row: _Key) -> str:
+    """Return the line of a host: its key for comparison, or the reason that there is none to trust."""
     if (key := row.key) is None:
         return escape(f"{row.host.name}: unreachable: {row.error}")
     if row.error is not None:
@@ -221,6 +224,7 @@ def _key_line(row: _Key) -> str:
 
 
 def _record(keys: Sequence[HostKey]) -> None:
+    """Append keys to the user's ``known_hosts``. Raise ``ResourceError``."""
     file = asyncssh_transport.known_hosts_file(os.environ)
     try:
         asyncssh_transport.record_host_keys(file, keys)
@@ -234,6 +238,7 @@ def _runtimes() -> PythonRuntimes:
 
 
 def _runtime_line(interpreter: PythonRuntime) -> str:
+    """Return ``1dead9bdf5e0  Python 3.12.4 for linux-x86_64-gnu, 21.4 MB``."""
     size = f"{interpreter.size / 1e6:.1f} MB"
     return f"{interpreter.digest[:12]}  Python {interpreter.python} for {interpreter.platform}, {size}"
 
@@ -249,7 +254,7 @@ def _runtime_line(interpreter: PythonRuntime) -> str:
 @options.hosted
 @with_session()
 def run(session: Session, words: tuple[str, ...], **_settings: object) -> int:
-    """Run COMMAND on hosts, and show what it prints, once for all hosts with the same output.
+    """Run COMMAND on hosts, and show its output, once for all hosts where it is the same.
 
     Several words are executed as they are; a single one is a line for sh. 0: it ended with 0 on every host, else 1.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -15,13 +15,11 @@ from resource_api.model.values.text import escape
 from resource_api.render.table import table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
     from types import ModuleType
 
     from resource_api.cli.session import Session
     from resource_api.terraform.executable import ProviderProgram
-    from resource_api.terraform.lock_file import LockedProvider
-    from resource_api.terraform.packages import ProviderAddress
 
 
 @options.group(examples=("resource-api providers list site.yaml", "resource-api providers lock site.yaml"))
@@ -39,7 +37,9 @@ def list_(session: Session, manifest: str, **_settings: object) -> None:
     programs = _programs(session, manifest)
     session.console.show(
         lambda: [_document(program) for program in programs],
-        lambda: _lines(programs),
+        lambda: table(
+            [{name: value or "-" for name, value in _document(program).items()} for program in programs], None
+        ),
         f"{manifest} declares no Terraform provider",
     )
 
@@ -55,24 +55,14 @@ def _runtime() -> ModuleType:
 
 
 def _programs(session: Session, manifest: str) -> Sequence[ProviderProgram]:
-    runtime = _runtime()
-    programs: Sequence[ProviderProgram] = runtime.programs(
-        session.runtime, session.source(manifest), session.inputs.values
-    )
-    return programs
+    programs = _runtime().programs(session.runtime, session.source(manifest), session.inputs.values)
+    return cast("Sequence[ProviderProgram]", programs)
 
 
 def _document(program: ProviderProgram) -> dict[str, object]:
+    """Return a provider's program as ``--json`` shows it."""
     source = None if program.address is None else str(program.address)
     return {"name": program.name, "source": source, "version": program.version or None, "path": program.path}
-
-
-def _lines(programs: Sequence[ProviderProgram]) -> Iterator[str]:
-    """Yield the lines of a table whose last column, the path, is never cut, so that it can be copied."""
-    if programs:
-        rows = [{name: value or "-" for name, value in _document(program).items()} for program in programs]
-        paths = ["path", *(escape(str(row.pop("path"))) for row in rows)]
-        yield from (f"{line}  {path}" for line, path in zip(table(rows, None), paths, strict=True))
 
 
 @providers.command("lock", examples=("resource-api providers lock site.yaml",))
@@ -86,19 +76,15 @@ def lock(session: Session, manifest: str, **_settings: object) -> None:
     From then on only these files are executed for a provider with 'source'.
     """
     path, locked = _runtime().lock(session.runtime, session.source(manifest), session.inputs.values)
-    session.console.show(lambda: _locked_document(path, locked), lambda: _locked_lines(path, locked))
-
-
-def _locked_document(path: str, locked: Mapping[ProviderAddress, LockedProvider]) -> dict[str, object]:
     rows = [{"source": str(address), **provider._asdict()} for address, provider in locked.items()]
-    return {"file": path, "providers": rows}
-
-
-def _locked_lines(path: str, locked: Mapping[ProviderAddress, LockedProvider]) -> Iterator[str]:
-    for address, provider in locked.items():
-        yield f"{address} {provider.version}"
     remark = "" if locked else "; only a provider with 'source' is locked, and the manifest declares none"
-    yield f"{escape(os.path.relpath(path))}: {len(locked)} locked{remark}."
+    session.console.show(
+        lambda: {"file": path, "providers": rows},
+        lambda: [
+            *(f"{address} {provider.version}" for address, provider in locked.items()),
+            f"{escape(os.path.relpath(path))}: {len(locked)} locked{remark}.",
+        ],
+    )
 
 
 @providers.command("schema", examples=("resource-api providers schema site.yaml vsphere",))

@@ -70,7 +70,7 @@ def resource(
     session: Session, type_name: str | None, name: str | None, changes: tuple[str, ...], **settings: object
 ) -> int:
     """List resources of TYPE, show the one called NAME, or change its attributes."""
-    _check_form(session)
+    _check_options(session)
     if (code := run_on_hosts(session, "resource", type_name=type_name, name=name, changes=changes)) is not None:
         return code
     call = _Call(session, {"type_name": type_name, "name": name, "changes": changes, **settings})
@@ -117,8 +117,8 @@ class _Call(LocalCall):
         return code
 
 
-def _check_form(session: Session) -> None:
-    """Raise ``UsageError`` where ``--format`` contradicts another option; ``--format json`` is ``--json``."""
+def _check_options(session: Session) -> None:
+    """Raise ``UsageError`` for options that contradict each other; ``--format json`` is ``--json``."""
     form = session.settings["form"]
     if form is not None and session.json and form != "json":
         msg = f"--json and --format {form} exclude each other"
@@ -127,6 +127,10 @@ def _check_form(session: Session) -> None:
     if session.settings["edit"] and (form or session.json):
         msg = "--edit shows YAML; leave out --format and --json"
         raise UsageError(msg)
+    for option in ("edit", "manifest"):
+        if session.settings[option] and session.settings["on"]:
+            msg = f"--{option} is for this machine alone; leave out --on"
+            raise UsageError(msg)
 
 
 def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *, listing: bool) -> int:

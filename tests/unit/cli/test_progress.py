@@ -123,6 +123,12 @@ def test_a_line_never_fills_its_window(clock: Clock, columns: int, name: str) ->
         assert shown(terminal) == [""]
 
 
+@pytest.mark.parametrize(("text", "columns"), [("e\u0301t\u0301", 2), ("日本", 4), ("naïve", 5), ("\u1112\u1161", 2)])
+def test_the_width_of_a_line_is_counted_in_columns(text: str, columns: int) -> None:
+    """Combining characters take none and wide ones two: counted otherwise, a line above would be erased too."""
+    assert width(text) == columns
+
+
 def test_secrets_are_masked_before_a_line_is_cut(clock: Clock, terminal: Terminal) -> None:
     """No part of one is shown."""
     display = ProgressDisplay(LiveLines(terminal.theirs), lambda text: text.replace("secret" * 9, "<sensitive>"), clock)
