@@ -89,6 +89,7 @@ class CommandInputs:
 
     @cached_property
     def _of_stack(self) -> dict[str, LocatedValue]:
+        """The inputs of the file of the stack, which ``.yaml`` or ``.yaml.age`` ends."""
         paths = stack_files(self._settings)
         if len(paths) > 1:
             message = f"stands beside {paths[0]}, and only one of them can be the file of the stack; remove one"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from resource_api.manifest import yaml_reader
@@ -58,9 +59,9 @@ def edit_until_valid(session: Session, subject: str, path: str, original: str, a
 
 def _edited(session: Session, subject: str, path: str, text: str) -> str:
     """Return a text as it has been edited. Raise ``ResourceAPIError`` where the editor fails."""
-    command = _editor(subject)
+    command, private = _editor(subject), partial(os.open, mode=0o600)
     try:
-        with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="", opener=_private) as file:
+        with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="", opener=private) as file:
             file.write(text)
         session.output.flush()
         code = interactive.edit(path, command, session.output.stdout.fileno())
@@ -73,10 +74,6 @@ def _edited(session: Session, subject: str, path: str, text: str) -> str:
         msg = f"the editor '{command}' ended with exit code {code}; nothing is changed"
         raise ResourceAPIError(msg)
     return edited
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _editor(subject: str) -> str:
@@ -130,6 +127,7 @@ def _manifest(text: str, before: Mapping[str, object], providers: Mapping[str, o
 
 
 def _apply(session: Session, manifest: Manifest) -> int:
+    """Apply edited resources without a record of them, print the summary, and return the exit code."""
     settings = session.settings
     report = session.runtime.change(manifest, noop=settings["noop"], strict=settings["strict"])
     session.output.print(str(report))

@@ -147,6 +147,7 @@ def _write_groups(command: click.Command, context: click.Context, formatter: cli
 
 
 def _records(options: Sequence[click.Option], context: click.Context, *, everything: bool) -> Iterator[tuple[str, str]]:
+    """Yield the flags and the help of each option; if ``everything`` is shown, also its environment variable."""
     for option in options:
         flags, text = option.get_help_record(context) or ("", "")
         yield flags, f"{text}  [{option.envvar}]" if everything and option.envvar else text

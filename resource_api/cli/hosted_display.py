@@ -231,16 +231,13 @@ class Display:
         if stop:
             self._session.log.write("warning", "", f"stopped: {stop}")
         self._session.output.print(self._output_lines())
-        line = text.summary(self._command_text, self._shown_counts(counts), seconds, noop=noop)
+        command = " ".join(filter(None, (self._command, str(self._work.options.get("subcommand") or ""))))
+        line = text.summary(command, self._shown_counts(counts), seconds, noop=noop)
         failed = any(counts[status] for status in counts if status not in SUCCEEDED)
         self._session.output.print(line + text.rerun(self._run, remaining=can_rerun and failed))
 
-    @property
-    def _command_text(self) -> str:
-        """The command with its subcommand."""
-        return " ".join(filter(None, (self._command, str(self._work.options.get("subcommand") or ""))))
-
     def _shown_counts(self, counts: Mapping[str, int]) -> Mapping[str, int]:
+        """Return the counts of hosts by the statuses of this command."""
         return text.of_programs(counts) if self._command == "run" else counts
 
     def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> FleetJson:
@@ -266,6 +263,7 @@ class Display:
         return cast("FleetJson", self._session.log.mask.document(document))
 
     def _group_document(self, group: HostGroup) -> HostGroupJson:
+        """Return a group of hosts with an equal result, as the document of the run has it."""
         lines = [line for document in group.documents() for line in self._lines(document)]
         return {"status": group.status, "hosts": host_names.fold(group.hosts), "count": len(group.hosts),
                 "error": group.reason() or None, "lines": lines, "more": group.more}  # fmt: skip
@@ -318,24 +316,22 @@ class Display:
         """Show the resources of all hosts as one table, with equal rows folded; errors go to stderr."""
         groups = self._merge.in_order(self._merge.groups)
         if self._session.json:
-            rows = ((name, row) for group in groups for name in group.hosts for row in _rows(group, name))
-            self._session.output.print_json([{"host": name, **row} for name, row in rows])
+            named = ((name, row) for group in groups for name in group.hosts for row in _rows(group, name))
+            self._session.output.print_json([{"host": name, **row} for name, row in named])
         else:
             equal: dict[str, tuple[Mapping[str, object], list[str]]] = {}
             for group in groups:
                 for row in _rows(group):
                     equal.setdefault(json.dumps(row, sort_keys=True), (row, []))[1].extend(group.hosts)
-            self._print_rows([{"host": ",".join(host_names.fold(names)), **row} for row, names in equal.values()])
+            rows = [{"host": ",".join(host_names.fold(names)), **row} for row, names in equal.values()]
+            output = self._session.output
+            if self._session.settings.get("form") == "csv":
+                output.print(table.comma_separated(rows, terminal=output.stdout.isatty()))
+            else:
+                output.print(table.table(rows, output.columns))
         for report in reports:
             if not report.succeeded:
                 self._session.output.error_text(text.error(f"{report.name}: {report.error or report.status}"))
-
-    def _print_rows(self, rows: Sequence[Mapping[str, object]]) -> None:
-        output = self._session.output
-        if self._session.settings.get("form") == "csv":
-            output.print(table.comma_separated(rows, terminal=output.stdout.isatty()))
-        elif rows:
-            output.print(table.table(rows, output.columns))
 
     def _emit(self, kind: str, body: Mapping[str, object]) -> None:
         self._session.output.emit(documents.line(kind, body))
@@ -359,6 +355,7 @@ def answer_lines(session: Session, work: Work, answer: Mapping[str, object]) -> 
 
 
 def _unshown(error: Exception) -> str:
+    """Return the line in place of an answer that cannot be rendered."""
     return text.error(f"it sent what cannot be shown: {describe_unexpected(error)}")
 
 

@@ -54,6 +54,7 @@ class Overviews:
                 output.error_text(error(f"{host.name}: {host.error}"))
 
     def _host(self, report: HostReport) -> HostOverview:
+        """Return a host with its overview, or with the reason that it has none."""
         if not report.succeeded:
             status = report.status if report.status in text.STATUSES else "failed"
             return HostOverview(report.name, status, report.error or report.status)

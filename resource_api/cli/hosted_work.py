@@ -46,16 +46,18 @@ class Work(NamedTuple):
 
     command: str
     hosts: Mapping[str, Inventory]
-    documents: Sequence[Document]
-    files: Mapping[str, bytes]
     arguments: GivenInputs
+    #: Host → the inputs of the manifest there.
     inputs: Mapping[str, Mapping[str, object]]
     #: The options of the command on a host.
     options: Mapping[str, object]
+    #: The files of the manifest, and the contents of other files that it names.
+    documents: Sequence[Document] = ()
+    files: Mapping[str, bytes] = {}
     #: Host → its saved plan, where one is applied.
-    plans: Mapping[str, Mapping[str, object]]
+    plans: Mapping[str, Mapping[str, object]] = {}
     #: The project; of a program without one, its last file.
-    project: str
+    project: str = ""
     #: Whether the manifest is a program, which only the hosts execute.
     is_program: bool = False
     #: Host → the identity of its plan that the user has confirmed.
@@ -90,18 +92,8 @@ def prepare(
     job_options["log_level"] = threshold(settings)
     if (key := settings.get("key")) is not None:
         job_options["key"] = key.url
-    empty = dict[str, object]()
-    work = Work(
-        command,
-        hosts,
-        (),
-        files={},
-        arguments=inputs,
-        inputs=dict.fromkeys(hosts, empty),
-        options=_plain(job_options),
-        plans={},
-        project="",
-    )
+    no_inputs: Mapping[str, object] = {}  # hosts with equal inputs share one mapping
+    work = Work(command, hosts, inputs, dict.fromkeys(hosts, no_inputs), _plain(job_options))
     if manifest is None:
         return work
     if command == "apply" and manifest != "-" and (plans := _saved_plans(session, manifest, hosts)) is not None:
@@ -123,7 +115,7 @@ def prepare(
         documents=documents,
         files=job_inputs.file_contents(documents, {**inputs.weaker, **inputs.stronger}),
         inputs=host_inputs,
-        project=_project(session, declared, documents),
+        project=settings.get("project") or (documents[-1].file if declared is None else project_name(declared)),
         is_program=is_program,
         libraries=_libraries(session, documents),
     )
@@ -148,16 +140,11 @@ def _check_declarations(session: Session, declared: Manifest) -> None:
 
 
 def _documents(session: Session, manifest: str) -> Sequence[Document]:
+    """Return the documents of a manifest with its includes, all of which are sent to the hosts."""
     source = session.source(manifest)
     if isinstance(source, Manifest):  # standard input has been read
         return (source if source.with_includes is None else source.with_includes(lambda *_: "")).documents
     return job_inputs.read_documents(str(source), session.registry.trust.open)
-
-
-def _project(session: Session, declared: Manifest | None, documents: Sequence[Document]) -> str:
-    if project := session.settings.get("project"):
-        return str(project)
-    return project_name(declared) if declared is not None else documents[-1].file
 
 
 def _saved_plans(

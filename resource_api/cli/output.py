@@ -183,6 +183,7 @@ class Output:
         return self._live
 
     def _cleared(self) -> AbstractContextManager[None]:
+        """Return a context in which the live lines are hidden."""
         return nullcontext() if self._live is None else self._live.hidden()
 
     @property
@@ -245,6 +246,7 @@ class Output:
         return escape_json(json.dumps(document(event))) if self._json_log else line(event)
 
     def _drain(self) -> None:
+        """Wait until earlier text of child processes has been written."""
         if self._filter is not None:
             self._filter.drain()
 
@@ -270,6 +272,7 @@ class Output:
         self._write(self._json(document))
 
     def _json(self, document: object, indent: int | None = None) -> str:
+        """Return a document as JSON, secrets masked and terminal controls escaped."""
         masked = self.log.mask.document(document)
         return (
             escape_json(
@@ -317,6 +320,7 @@ class Output:
             self.stderr.write(escape_lines(self.log.mask(text)) + "\n")
 
     def _provider_printed(self, text: str) -> None:
+        """Log a line that Python code of a provider has printed, with the type that is at work."""
         context = current.get()
         if context is None and not self._json_log:
             self.error_text(text)  # of the interpreter, as with -X importtime
@@ -371,6 +375,7 @@ def _fits(lines: Iterable[str], stream: TextIO) -> bool:
 
 
 def _colored(choice: str, stream: TextIO) -> bool:
+    """Return whether a stream has colours, for a value of ``--color``."""
     if choice == "auto":
         return stream.isatty() and not (os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR"))
     return choice == "always"

@@ -138,7 +138,7 @@ def _add_to_directory(directory: Path, document: Document) -> None:
 
 
 def _imported(module: str, name: str) -> Reporter:
-    """Return the function of a module that ``--reporter`` names. Raise ``UsageError``."""
+    """Return the function of a module that ``--report`` names. Raise ``UsageError``."""
     try:
         reporter = getattr(import_module(module), name)
     except Exception as error:  # a foreign module may raise anything
@@ -151,6 +151,7 @@ def _imported(module: str, name: str) -> Reporter:
 
 
 def _file(path: str, form: Callable[[Document], str], mode: int) -> Target:
+    """Return a target that writes the text ``form`` of a document into one file. Raise ``UsageError``."""
     file = Path(path)
     if file.is_dir() or not file.parent.is_dir():
         msg = f"{path}: {'is a directory' if file.is_dir() else f'there is no directory {file.parent}'}"

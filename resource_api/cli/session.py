@@ -146,6 +146,7 @@ class Session:
             self._warn_of_writers(path)
 
     def _warn_of_writers(self, path: str) -> None:
+        """Warn if other users can change a file of inputs."""
         if writers := self.registry.trust.who_can_change(path):
             problem = Problem(None, f"others can change these inputs: {writers}", "warning", file=path)
             self.console.emit_problem(problem._replace(code="untrusted_manifest"))
@@ -305,6 +306,7 @@ class Session:
         return code if self._runs or not failed else code or 1
 
     def _on_secret(self, secret: str, declared: bool) -> None:  # noqa: FBT001 - as the mask calls it
+        """Keep a secret that the mask has learnt out of core dumps and of the output of child processes."""
         core_dumps.forbid()
         self.output.mask_descriptors(secret, declared=declared)
 

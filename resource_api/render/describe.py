@@ -216,6 +216,7 @@ def _alternatives(datatype: DataType, must_be: str) -> str:
 
 
 def _patterns(datatype: DataType) -> set[str]:
+    """Return the text of each ``Pattern[...]`` in a data type."""
     if datatype.kind == "Pattern":
         return {datatype.text}
     return {text for part in datatype.parts for text in _patterns(part)}
@@ -227,10 +228,6 @@ def _default(attribute: Attribute) -> str:
 
 def _heading(definition: Definition | FunctionPage) -> str:
     return "Attributes" if isinstance(definition, TypeDefinition) else "Inputs"
-
-
-def _noun(definition: Definition | FunctionPage) -> str:
-    return "property" if isinstance(definition, TypeDefinition) else "input"
 
 
 def _sections(
@@ -250,7 +247,8 @@ def _sections(
     yield from _abilities(definition, explained=explained)
     yield from origins
     if definition.timeout is not None:
-        yield "Time limits", [[limit] for limit in _time_limits(definition.timeout)]
+        limits = definition.timeout if isinstance(definition.timeout, dict) else {"each change": definition.timeout}
+        yield "Time limits", [[f"{name}: {f'{limit:g} s' if limit else 'none'}"] for name, limit in limits.items()]
     if providers:
         yield "Providers", [[words] for words in implementations(providers)]
     if definition.config.attributes:
@@ -309,11 +307,6 @@ def implementations(providers: Sequence[Suitability]) -> list[str]:
     ]
 
 
-def _time_limits(timeout: float | Mapping[str, float]) -> list[str]:
-    limits = timeout if isinstance(timeout, dict) else {"each change": timeout}
-    return [f"{operation}: {f'{seconds:g} s' if seconds else 'none'}" for operation, seconds in limits.items()]
-
-
 def _title(pattern: re.Pattern[str], *, expressions: bool) -> Item:
     """Return the namevars of a title's form, and the form as a template or a regular expression."""
     names, form = " and ".join(pattern.groupindex) or "nothing", template(pattern)
@@ -323,6 +316,7 @@ def _title(pattern: re.Pattern[str], *, expressions: bool) -> Item:
 
 
 def _config(name: str, attribute: Attribute, *, expressions: bool) -> Item:
+    """Return a key of a provider's configuration: data type, default and documentation."""
     default = [", default ", _Code(_default(attribute))] if attribute.has_default else []
     needed = ", mandatory" if attribute.mandatory and not default else ""
     words = datatype_words(attribute, expressions=expressions)
@@ -381,9 +375,10 @@ def text(
     lines = [definition.name, "", *_flowed(definition.docs, width, _MARGIN)]
     lines += [_heading(definition).upper(), ""] if definition.attributes else []
     column = min(max(map(len, definition.attributes), default=0), _WIDEST) + 2
+    noun = "property" if isinstance(definition, TypeDefinition) else "input"
     for name, attribute in ordered(definition):
         words = "".join(datatype_words(attribute, expressions=expressions))
-        lines += _attribute(name, attribute, words, _MARGIN + " " * column, width, noun=_noun(definition))
+        lines += _attribute(name, attribute, words, _MARGIN + " " * column, width, noun=noun)
     for heading, items in _sections(definition, providers, origin, expressions=expressions):
         lines += [heading.upper(), ""]
         for item in items:
@@ -546,18 +541,18 @@ def provider_documents(providers: Sequence[Suitability]) -> list[dict[str, Any]]
 
 def _function_document(name: str, function: Function) -> dict[str, Any]:
     """Return a function of a type as ``describe --json`` shows it."""
-    inputs = _inputs(function.inputs.attributes)
     return {
         "name": name,
         "docs": cleandoc(function.docs),
         "pure": function.pure,
-        "inputs": inputs,
+        "inputs": _inputs(function.inputs.attributes),
         "output": function.datatype.text,
         "output_schema": schema(function.datatype),
     }
 
 
 def _inputs(attributes: Mapping[str, Attribute]) -> list[dict[str, Any]]:
+    """Return inputs of a function, component or configuration as ``describe --json`` shows them."""
     return [_attribute_document(*pair) | {"kind": "input"} for pair in attributes.items()]
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
-    from resource_api.model.json_documents import OriginJson
 
     Form = Literal["dot", "mermaid", "json", "html"]
 
@@ -65,9 +64,10 @@ def _json(catalog: Catalog, edges: Iterable[Edge]) -> str:
                 "title": entry.title,
                 "index": index,
                 **({"parent": entry.parent} if entry.parent else {}),
-                **_origin(entry),
+                **({"origin": documents.origin(entry.declaration, element)} if element is not None else {}),
             }
             for index, (name, entry) in enumerate(zip(names, entries, strict=True))
+            for element in (entry.declaration.element,)
         ],
         "edges": [
             {
@@ -81,11 +81,6 @@ def _json(catalog: Catalog, edges: Iterable[Edge]) -> str:
         "left_out": documents.left_out(catalog),
     }
     return json.dumps(document, indent=2)
-
-
-def _origin(entry: Entry) -> dict[str, OriginJson]:
-    element = entry.declaration.element
-    return {"origin": documents.origin(entry.declaration, element)} if element is not None else {}
 
 
 def _dot(catalog: Catalog, edges: Iterable[Edge]) -> str:
@@ -195,16 +190,11 @@ def _page(catalog: Catalog, edges: Sequence[Edge]) -> str:
     ]
     notifying = sum(edge.refresh for edge in edges)
     outcome = f"{len(names)} resources, {len(edges)} relationships, {notifying} of them notify"
+    left_out = "".join(f"<li><code>{e(part.name)}</code>: {e(part.why)}</li>" for part in catalog.left_out.all)
+    left_out = f"<ul>{left_out}</ul>" if left_out else ""
     drawing = Section("Order and relationships", _drawing(names, edges, ids) if len(names) <= _MOST else "")
-    sections = [drawing, rows_section("Resources", rows, ids), *_left_out(catalog)]
+    sections = [drawing, rows_section("Resources", rows, ids), Section("Left out", left_out)]
     return write(Page(f"Relationships of {project}", outcome, (), sections))
-
-
-def _left_out(catalog: Catalog) -> Iterator[Section]:
-    """Yield the section of omitted declarations with their reasons, if there are any."""
-    if parts := catalog.left_out.all:
-        items = "".join(f"<li><code>{e(part.name)}</code>: {e(part.why)}</li>" for part in parts)
-        yield Section("Left out", f"<ul>{items}</ul>")
 
 
 def _body(

@@ -87,6 +87,7 @@ def _or_null(docs: str, shape: Schema) -> Schema:
 
 
 def _closed(properties: Schema) -> Schema:
+    """Return the shape of a mapping with these keys and no others."""
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
@@ -198,6 +199,7 @@ def _resource_patterns(definition: Definition, implementations: Sequence[str]) -
 
 
 def _mandatory(definition: Definition) -> list[str]:
+    """Return the names of mandatory attributes as manifests write them."""
     return [name for name, attribute in _spelt(definition).items() if attribute.mandatory]
 
 
@@ -265,6 +267,7 @@ def _provider_conditions(types: Iterable[Definition], implementations: Implement
 
 
 def _provider_properties(definition: TypeDefinition, implementations: Sequence[str]) -> Schema:
+    """Return the keys of a provider that depend on its type."""
     config = _ref(f"config-{definition.name}") if definition.config.attributes else {"maxProperties": 0}
     return {"config": config, **({"implementation": {"enum": [*implementations, "", None]}} if implementations else {})}
 

@@ -84,7 +84,7 @@ def lines(overview: OverviewJson) -> Iterator[str]:
     if overview["failing"]:
         yield "Failing:"
         yield from (
-            f"  {failure_text(failing)}, for {rough_duration(overview['until'] - failing['since'])}"
+            f"  {_failure(failing)}, for {rough_duration(overview['until'] - failing['since'])}"
             for failing in overview["failing"]
         )
     if overview["drift"]:
@@ -105,7 +105,7 @@ def run_text(run: FinishedRunJson) -> str:
     return f"{escape(run['command'])} of {escape(run['project'])}{stack}{changes}{code}"
 
 
-def failure_text(failing: FailingResourceJson) -> str:
+def _failure(failing: FailingResourceJson) -> str:
     """Return ``File[/a]: disk full (site.yaml:4)``; without a reference the error alone."""
     position = f" ({escape(failing['file'])}:{failing['line']})" if failing["file"] else ""
     subject = f"{escape(failing['reference'])}: " if failing["reference"] else ""

@@ -226,11 +226,6 @@ def _notified(plan: ExecutionPlan) -> Collection[int]:
     return {to for to, sources in plan.catalog.subscribes.items() if to in fixed and not acting.isdisjoint(sources)}
 
 
-def step_lines(plan: ExecutionPlan, step: Step, style: Style) -> Sequence[str]:
-    """Return the lines of one step, also of one without an action."""
-    return _step_lines(_step_document(plan, step, plan.blocked.get(step.entry.index)), style)
-
-
 def _step_lines(step: StepDocument, style: Style) -> Sequence[str]:
     """Return the lines of a step: its symbol, reference and notes, then its values."""
     reference = escape(step.reference)
@@ -370,7 +365,7 @@ def explanation_lines(plan: ExecutionPlan, patterns: Sequence[str], style: Style
     chosen = matching(patterns, plan.catalog, "--explain", plan.prior.undeclared)
     for step in plan.steps:
         if step.entry.index in chosen:
-            yield from step_lines(plan, step, style)
+            yield from _step_lines(_step_document(plan, step, plan.blocked.get(step.entry.index)), style)
             yield ""
             yield from _explain(plan, step, style)
             yield ""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from resource_api.model.json_documents import RunJson, RunStepJson
     from resource_api.model.report import ProviderCall, RunReport, StepReport
-    from resource_api.model.step import Step
     from resource_api.model.values.masking import Mask
     from resource_api.plan.planner import ExecutionPlan
 
@@ -91,12 +90,13 @@ def _groups(report: RunReport, mask: Mask) -> list[StepGroup]:
 
 
 def _group(call: int | None, steps: Sequence[StepReport], mask: Mask) -> StepGroup:
-    """Return the group of steps with the outcome that they share."""
+    """Return the group of steps with the outcome that they share, without secrets."""
     last = steps[-1]
+    concealed = (conceal_difference(last.step.definition, change) for change in last.changes)
     return StepGroup(
         last.action,
         last.status,
-        _concealed(last.step, last.changes, mask),
+        [change._replace(is_=_cut(change.is_, mask), should=_cut(change.should, mask)) for change in concealed],
         error=last.error,
         corrective=last.step.corrective,
         call=call,
@@ -105,13 +105,8 @@ def _group(call: int | None, steps: Sequence[StepReport], mask: Mask) -> StepGro
     )
 
 
-def _concealed(step: Step, changes: Sequence[Difference], mask: Mask) -> list[Difference]:
-    """Return changes without secrets, with long texts cut."""
-    concealed = (conceal_difference(step.definition, change) for change in changes)
-    return [change._replace(is_=_cut(change.is_, mask), should=_cut(change.should, mask)) for change in concealed]
-
-
 def _cut(value: object, mask: Mask) -> Any:
+    """Return a value, a long text without its end."""
     if not isinstance(value, str) or len(value) <= _LONGEST:
         return value
     # Masked before it is cut: a part of a secret would not be found.

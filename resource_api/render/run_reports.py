@@ -58,6 +58,7 @@ def junit(document: Mapping[str, Any]) -> str:
 
 
 def _properties(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties of the JUnit suite: command, run, version and counts."""
     properties = {name: document.get(name) for name in ("command", "run", "tool_version") if document.get(name)}
     return {**properties, **{name: count for name, count in document["summary"].items() if name != "noop"}}
 
@@ -83,6 +84,7 @@ def _case(suite: ET.Element, name: str, kind: str, seconds: float, result: tuple
 
 
 def _safe(value: object) -> str:
+    """Return a text that XML 1.0 can contain."""
     return _NO_XML.sub("\ufffd", escape_lines(str(value)))
 
 
@@ -152,6 +154,7 @@ def _gauge_of(name: str, description: str, label: str, values: Mapping[str, floa
 
 
 def _lines(gauge: _Gauge, labels: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of a gauge in Prometheus' text format."""
     name = f"{_PREFIX}_{gauge.name}"
     yield f"# HELP {name} {gauge.description}"
     yield f"# TYPE {name} gauge"
@@ -161,6 +164,7 @@ def _lines(gauge: _Gauge, labels: Mapping[str, str]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
+    """Return the value of a label in quotes."""
     # A byte that is no UTF-8 is written as its escape: one invalid label makes the whole file unreadable.
     printable = text.encode("utf-8", "backslashreplace").decode()
     return printable.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

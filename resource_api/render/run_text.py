@@ -119,7 +119,9 @@ _COMPARED: Final = ("action", "status", "error")
 
 def chart(runs: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
     """Yield a table of runs: time, id, seconds, changed and drifted resources as numbers and bars, command."""
-    rows = [(_seconds(run), _changed(run), run.get("drifted") or 0) for run in runs]
+    counts = (run.get("summary") or {} for run in runs)
+    changed = [sum(count.get(name, 0) for name in SUMMARY_FIELDS.values()) for count in counts]
+    rows = [(_seconds(run), number, run.get("drifted") or 0) for run, number in zip(runs, changed, strict=True)]
     largest = [max((row[column] for row in rows), default=0) for column in range(3)]
     wide = width >= _WIDE
     space, name_width = (" " * (_BAR + 1), 16) if wide else ("", _SHORT_ID)
@@ -135,22 +137,20 @@ def chart(runs: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
 
 
 def _command(run: Mapping[str, Any]) -> str:
+    """Return ``apply: 1 failed, 2 skipped``."""
     counts = run.get("summary") or {}
     bad = ", ".join(f"{counts[name]} {name}" for name in ("failed", "skipped") if counts.get(name))
     return escape(str(run.get("command", ""))) + (f": {bad}" if bad else "")
 
 
 def _seconds(run: Mapping[str, object]) -> float:
+    """Return the duration of a run; 0 where its begin or end is not recorded."""
     started, ended = run.get("started"), run.get("ended")
     return max(0.0, ended - started) if isinstance(started, (int, float)) and isinstance(ended, (int, float)) else 0.0
 
 
-def _changed(run: Mapping[str, Any]) -> int:
-    counts = run.get("summary") or {}
-    return sum(counts.get(name, 0) for name in SUMMARY_FIELDS.values())
-
-
 def _bar(value: float, largest: float) -> str:
+    """Return a bar of block characters, in eighths of a column; at least one for a value above 0."""
     if not value or not largest:
         return ""
     eighths = max(1, round(value / largest * _BAR * 8))
@@ -178,6 +178,7 @@ def _about(run: RunJson) -> dict[str, Any]:
 
 
 def _different(ours: RunStepJson, theirs: RunStepJson) -> dict[str, Any]:
+    """Return both values of each field and attribute in which two steps of a resource differ."""
     outcomes = {name: [ours[name], theirs[name]] for name in _COMPARED if ours[name] != theirs[name]}
     before, after = ({change["attribute"]: change for change in step["changes"]} for step in (ours, theirs))
     attributes = {

@@ -57,6 +57,7 @@ def comma_separated(rows: Sequence[Row], *, terminal: bool) -> Iterator[str]:
 
 
 def _columns(rows: Sequence[Row]) -> list[str]:
+    """Return the keys that have a value in any row, in the order in which they come first."""
     return list(dict.fromkeys(name for row in rows for name, value in row.items() if value is not None))
 
 
@@ -66,6 +67,7 @@ def _cell(value: object, widest: int | None) -> str:
 
 
 def _value(value: object) -> str:
+    """Return a text as it is, None as an empty one, any other value as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)

@@ -190,10 +190,12 @@ def key_text(text: str) -> str:
 
 
 def _bare(text: str) -> bool:
+    """Return whether a text is the same text without quotes in YAML 1.1 and 1.2."""
     return _PLAIN.match(text) is not None and text.lower() not in _WORDS
 
 
 def _scalar(value: object) -> str:
+    """Return a text, number, Boolean or None as YAML."""
     if isinstance(value, str):
         return value if _bare(value) else _quoted(value)
     if value is None:
@@ -211,6 +213,7 @@ def flow_text(value: object) -> str:
 
 
 def _flow(value: object) -> str:
+    """Return a value on one line; texts in a list are always quoted, since a comma or bracket ends a plain one."""
     if isinstance(value, dict):
         return flow_text(value)
     if isinstance(value, list):
@@ -219,6 +222,7 @@ def _flow(value: object) -> str:
 
 
 def _quoted(text: str) -> str:
+    """Return a text in double quotes, in which YAML has the escapes of JSON."""
     quoted = json.dumps(text, ensure_ascii=False)
     return quoted if quoted.isascii() and quoted.isprintable() else _NON_PRINTABLE.sub(_escaped, quoted)
 

@@ -22,10 +22,9 @@ from resource_api.state.open_store import default_path
 from resource_api.system.machine import machine_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from resource_api.agent.converge import Agent, SourceVersion
-    from resource_api.agent.loop import AgentSchedule
     from resource_api.cli.reporting import Target
     from resource_api.cli.session import Session
     from resource_api.model.options import Settings
@@ -113,7 +112,7 @@ _converging = options.together(
 )
 @_converging
 @click.pass_context
-def run(context: click.Context, /, **settings: object) -> int:
+def run(context: click.Context, /, **settings: Any) -> int:
     """Apply MANIFEST of SOURCE once in every period, until a signal comes; the default of 'agent'.
 
     Each machine has its own time within the period. A missed run is made up for once, within 5 minutes.
@@ -128,6 +127,8 @@ def run(context: click.Context, /, **settings: object) -> int:
         except (OSError, ResourceAPIError) as error:
             click.echo(f"resource-api: it cannot be recorded: {error}", err=True)
 
+    subject = settings["project"] or os.path.basename(agent.manifest).partition(".")[0]
+    schedule = loop.schedule(machine_id(), str(subject), agent.period, settings["splay"])
     machine = loop.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]], on_killed)
 
     def on_wait(seconds: float) -> None:
@@ -135,13 +136,8 @@ def run(context: click.Context, /, **settings: object) -> int:
             at = time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + seconds))
             click.echo(f"The next run is at {at}, in {rough_duration(seconds)}.", err=True)
 
-    stopped = loop.run_until_stopped(_schedule(settings), machine, statuses.ended(_directory(settings)), on_wait)
+    stopped = loop.run_until_stopped(schedule, machine, statuses.ended(_directory(settings)), on_wait)
     return 128 + stopped
-
-
-def _schedule(settings: Settings) -> AgentSchedule:
-    subject = settings["project"] or os.path.basename(settings["manifest"]).partition(".")[0]
-    return loop.schedule(machine_id(), subject, settings["every"], settings["splay"])
 
 
 def _agent(settings: Settings) -> Agent:
@@ -167,10 +163,12 @@ def _agent(settings: Settings) -> Agent:
 
 
 def _directory(settings: Settings) -> str:
+    """Return the absolute path of the agent's directory of verified versions."""
     return os.path.abspath(settings["directory"] or f"{_base()}/agent")
 
 
 def _base() -> str:
+    """Return the directory of the default state, beside which an agent keeps its own files."""
     return os.path.dirname(default_path(os.environ))
 
 
@@ -239,10 +237,10 @@ def _report_killed(agent: Agent, killed: loop.KilledRun, settings: Settings) -> 
 
 
 def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
-    """Let the metrics say that the agent is paused; no report is written."""
+    """Write the metrics of a paused agent; reports are of runs alone, so none is written."""
     last = agent_status.last_run(agent.directory)
-    _detach_reporters(session)
     if session.reporting is not None:
+        session.reporting.detach()
         session.reporting.targets = settings["metrics"]
     session.set_document({
         "kind": "agent",
@@ -277,10 +275,6 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
         return code
 
 
-def _detach_reporters(session: Session) -> Sequence[Target]:
-    return session.reporting.detach() if session.reporting is not None else ()
-
-
 def _apply(session: Session, version: SourceVersion, settings: Settings, keep: Callable[[Any], None]) -> int:
     """Apply a version as the command ``apply`` does, and return its exit code; ``keep`` receives its document."""
     from resource_api.cli.commands.apply import apply
@@ -288,6 +282,7 @@ def _apply(session: Session, version: SourceVersion, settings: Settings, keep: C
     if version.error is not None:
         text = f"{version.error}; the last verified version stays in force"
         session.console.emit_problem(Problem(None, text, code=str(version.fields["trust"])))
+    reporters = session.reporting.detach() if session.reporting is not None else ()
     parameters = {
         **settings,
         "manifest": os.path.join(str(version.directory), settings["manifest"]),
@@ -296,7 +291,7 @@ def _apply(session: Session, version: SourceVersion, settings: Settings, keep: C
         "explain": (),
         "instead_of_success": version.error.exit_code if version.error is not None else 0,
         "lock_timeout": settings["lock_timeout"] or _LOCK_TIMEOUT,
-        "reports": [*_detach_reporters(session), reporting.Target("the agent", keep)],
+        "reports": [*reporters, reporting.Target("the agent", keep)],
         "metrics": [],
     }
     session.output.restore_stdout()
@@ -329,14 +324,14 @@ def status(**settings: object) -> int:
     if options.is_hosted(settings):
         directory = settings["directory"] if is_explicit else None
         return session.execute(lambda: run_on_hosts(session, "agent", subcommand="status", directory=directory))
-    return session.execute(lambda: _status(session, _directory(settings)))
 
+    def show() -> int:
+        time_now = time.time()
+        document = agent_status.status(_directory(settings), time_now)
+        session.console.show(lambda: document, lambda: fleet.agent_lines(document, time_now))
+        return int(document["code"])
 
-def _status(session: Session, directory: str) -> int:
-    time_now = time.time()
-    document = agent_status.status(directory, time_now)
-    session.console.show(lambda: document, lambda: fleet.agent_lines(document, time_now))
-    return int(document["code"])
+    return session.execute(show)
 
 
 @agent.command("pause", examples=("resource-api agent pause 'Disk is being replaced'",))

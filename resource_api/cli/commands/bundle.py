@@ -162,9 +162,11 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _document(path: str, bundle: Bundle) -> dict[str, Any]:
+    """Return a bundle as ``--json`` shows it."""
     return {"bundle": path, "name": bundle.name, "generation": bundle.generation, "files": sorted(bundle.files)}
 
 
 def _line(path: str, bundle: Bundle) -> str:
+    """Return ``site.bundle: site, generation 3, 12 files``."""
     count = len(bundle.files)
     return f"{path}: {bundle.name}, generation {bundle.generation}, {count} file{'s' if count != 1 else ''}"

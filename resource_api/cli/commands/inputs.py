@@ -69,6 +69,7 @@ def show_inputs(session: Session, manifest: str, **_settings: object) -> None:
 
 
 def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:
+    """Yield ``NAME: VALUE`` and the source of each, sources in one column except beside long values."""
     cells = [f"{escape(value.name)}: {show_value(value.value) if value.place else '(not given)'}" for value in values]
     width = max((len(cell) for cell in cells if len(cell) <= _WIDEST), default=0)
     for cell, value in zip(cells, values, strict=True):

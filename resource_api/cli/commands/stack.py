@@ -55,6 +55,7 @@ def list_(session: Session, project: str | None, **_settings: object) -> None:
 
 
 def _summary(store: Store, name: StackName) -> dict[str, object]:
+    """Return a stack as ``stack list --json`` shows it; without serial and resources where no key opens it."""
     serial, count, runs = None, None, store.history(name)
     with suppress(UsageError):  # it is encrypted, and this command was given no key
         state = store.load(name)

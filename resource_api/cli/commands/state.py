@@ -153,10 +153,10 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
         msg = "FROM and TO are the same store" if source == target else "in memory: nothing is kept between runs"
         raise UsageError(msg)
     origin, destination = open_store(source, settings["key"]), open_store(target, settings["key"])
-    selection = (project, stack if _is_stack_named() else None)
-    names = [name for name in origin.stacks() if all(map(_matches, selection, name))]
+    stack_name = stack if _is_stack_named() else None
+    names = [n for n in origin.stacks() if project in {None, n.project} and stack_name in {None, n.stack}]
     if not names:
-        msg = f"{source}: nothing is recorded" + (" of this project or stack" if any(selection) else "")
+        msg = f"{source}: nothing is recorded" + (" of this project or stack" if project or stack_name else "")
         raise UsageError(msg)
     copied = recorded_stack.copy_stacks(origin, destination, names, target, settings["lock_timeout"] or 0.0)
     session.console.show(
@@ -170,16 +170,13 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
     )
 
 
-def _matches(selected: str | None, name: str) -> bool:
-    return selected in {None, name}
-
-
 def _is_stack_named() -> bool:
     """Whether --stack was given, also by its variable."""
     return click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
 
 
 def _edit(session: Session, command: str, edit: Callable[[commands.Call], Mapping[str, Any]], **arguments: Any) -> int:
+    """Edit the state here or on hosts by ``edit``, and show the changed records; return the exit code."""
     return show_document(session, "state", edit, fleet.state_edit_lines, subcommand=command, **arguments)
 
 

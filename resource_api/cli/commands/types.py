@@ -107,15 +107,9 @@ def describe(
     """Show the documentation, attributes and features of TYPE, the inputs and outputs of a component, or a FUNCTION."""
     type_name, _, function = type_name.partition(".")
     with session.providers_of(manifest):
-        _describe(session, type_name, function, form, expressions=expressions)
-
-
-def _describe(session: Session, type_name: str, function: str, form: str, *, expressions: bool) -> None:
-    """Show the page of a type, of a component, or of one of its functions."""
-    definition = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
-    component = session.registry.component(definition.name) is not None
-    providers = () if component else session.suitability(definition.name)
-    origin = session.registry.origin(definition.name)
+        definition = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
+        providers = _suitability(session, definition)
+        origin = session.registry.origin(definition.name)
     columns = min(session.output.columns or rendering.COLUMNS, rendering.COLUMNS)
     page: Definition | FunctionPage = definition
     if function and isinstance(definition, TypeDefinition):

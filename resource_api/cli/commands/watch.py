@@ -82,6 +82,7 @@ watch.params = [parameter for parameter in plan.params if parameter.name not in 
 
 
 def _stop(number: int, _frame: FrameType | None) -> NoReturn:
+    """Handle a signal by ending the command, wherever it waits."""
     raise _Stopped(number)
 
 

@@ -92,6 +92,7 @@ def _template(name: str) -> str:
 
 
 def _digest(content: str) -> str:
+    """Return the SHA-256 of a style or script in base64, as a Content-Security-Policy names it."""
     return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
@@ -122,19 +123,21 @@ def _row(row: PageRow, id_: str, *, opened: bool) -> str:
 
 
 def _section(section: Section) -> str:
-    return f'<section id="{_anchor(section)}"><h2>{e(section.title)}{_count(section)}</h2>{section.body}</section>'
+    return f'<section id="{_anchor(section)}"><h2>{_heading(section)}</h2>{section.body}</section>'
 
 
 def _jump(section: Section) -> str:
-    return f'<a href="#{_anchor(section)}">{e(section.title)}{_count(section)}</a>'
+    """Return the link to a section, for the navigation at the head of the page."""
+    return f'<a href="#{_anchor(section)}">{_heading(section)}</a>'
 
 
 def _anchor(section: Section) -> str:
     return "-".join(section.title.lower().split())
 
 
-def _count(section: Section) -> str:
-    return f'<span class="count">{section.number:,}</span>' if section.number is not None else ""
+def _heading(section: Section) -> str:
+    """Return the title of a section with the number of its items."""
+    return e(section.title) + (f'<span class="count">{section.number:,}</span>' if section.number is not None else "")
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0) -> str:

@@ -194,6 +194,7 @@ class _View:
         return PageRow(subject, sign, " · ".join(filter(None, (hosts_of(len(names)), note))), body, bad=bad)
 
     def _section(self, title: str, rows: Sequence[PageRow], number: int) -> Section:
+        """Return a section of the first rows and the ``number`` of all; ids of rows are unique on the page."""
         visible = rows[:_MOST]
         ids = {row.reference: f"g{self._number + index}" for index, row in enumerate(visible)}
         self._number += len(visible)
@@ -241,6 +242,7 @@ def _cells(hosts: Sequence[HostOverview], ids: Mapping[str, str]) -> str:
 
 
 def _note(host: HostOverview) -> str:
+    """Return ``failing, last run 5 min ago``, the tooltip of a cell of the map."""
     return ", ".join(filter(None, (STATUSES[host.status], host.overview and _age_of_last_run(host.overview))))
 
 
@@ -248,6 +250,7 @@ def _note(host: HostOverview) -> str:
 
 
 def _rows(hosts: Sequence[HostOverview], ids: Mapping[str, str]) -> str:
+    """Return the list of all hosts in columns under a heading."""
     head = "".join(f"<span>{e(title)}</span>" for title in _COLUMNS)
     body = chunked([_host(host, ids[host.name]) for host in hosts])
     columns = f'<div class="columns" aria-hidden="true"><span></span><span></span>{head}</div>'
@@ -293,6 +296,7 @@ def _details(overview: OverviewJson) -> str:
 
 
 def _fact(label: str, text: str, items: Sequence[str] = ()) -> str:
+    """Return a labelled paragraph, with the first of the ``items`` below it."""
     more = [f"and {len(items) - _NAMED:,} more"] if len(items) > _NAMED else []
     listed = "".join(f"<br><code>{e(item)}</code>" for item in (*items[:_NAMED], *more))
     return f'<p><span class="label">{label}</span> {e(text)}{listed}</p>'

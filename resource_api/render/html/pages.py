@@ -106,17 +106,19 @@ def _change(difference: Difference, most: int) -> str:
 
 
 def _value(value: object) -> str:
+    """Return the HTML of a value, a long one cut with its length."""
     text = show_attribute(value)
     return e(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
 
 
 def _diff_line(line: str) -> str:
-    kind = {"+": "plus", "-": "minus", "@": "at"}.get(line[:1], "")
-    return f'<span class="{kind}">{e(line) or " "}</span>' if kind else f"<span>{e(line) or ' '}</span>"
+    """Return the HTML of a line of a unified diff, coloured by its first character."""
+    kind = {"+": ' class="plus"', "-": ' class="minus"', "@": ' class="at"'}.get(line[:1], "")
+    return f"<span{kind}>{e(line) or ' '}</span>"
 
 
-def _lines_of_a_diff(document: PlanJson | RunJson) -> int:
-    """Return the number of lines of each diff: fewer for more changes, so that a page can be opened."""
+def _diff_limit(document: PlanJson | RunJson) -> int:
+    """Return the most lines of each diff on a page: fewer for more changes, so that a browser can open the page."""
     count = sum(len(row["changes"]) for row in (*document["steps"], *document["drift"]))
     most, least = _LINES
     return max(least, min(most, _ALL_LINES // max(1, count)))
@@ -135,7 +137,7 @@ def run(document: RunJson) -> str:
 
 def run_sections(document: RunJson) -> list[Section]:
     """Return the sections of the page of a run."""
-    ids, most = row_ids(step["reference"] for step in document["steps"]), _lines_of_a_diff(document)
+    ids, most = row_ids(step["reference"] for step in document["steps"]), _diff_limit(document)
     notified = _notified(document["notifications"])
     by_status: dict[str, list[PageRow]] = {status: [] for status in SECTIONS}
     for step in document["steps"]:
@@ -181,44 +183,50 @@ def _run_row(step: RunStepJson, notified: Mapping[str, _Pair], ids: Mapping[str,
     reference, failed = step["reference"], step["status"] == "failed"
     by, whom = notified.get(reference, ([], []))
     error = step["error"] or ""
-    body = f'<p class="error">{_lines(error)}</p>' if failed else ""
+    body = f'<p class="error">{_error_lines(error)}</p>' if failed else ""
     body += f'<p class="label">{e(step["file"])}:{e(step["line"])}</p>' if step["file"] else ""
     body += changes(step["changes"], most) if step["status"] != "skipped" else ""
     body += links("refreshed by", by, ids) + links("has notified", whom, ids)
-    changed = "" if failed or step["action"] in _WHOLE else _names(step["changes"])
+    changed = "" if failed or step["action"] in _WHOLE else _attribute_names(step["changes"])
     notes = [error if step["status"] == "skipped" else changed, "corrects drift" if step["corrective"] else ""]
     notes += [duration(step["seconds"]) if step["seconds"] and step["status"] != "skipped" else ""]
     sign = Action[step["action"].upper()].symbol
     return PageRow(reference, sign, " · ".join(filter(None, notes)), body, bad=failed)
 
 
-def _lines(value: str) -> str:
+def _error_lines(value: str) -> str:
+    """Return the HTML of an error whose line breaks stay."""
     return "\n".join(map(e, value.split("\n")))
 
 
 def _problems(problems: Sequence[ProblemJson]) -> Section:
+    """Return the problems that belong to no step, each with its file and line."""
     lines = [located(problem, problem["message"]) for problem in problems]
-    return Section("Problems", "".join(f'<p class="error">{_lines(line)}</p>' for line in lines), len(lines))
+    return Section("Problems", "".join(f'<p class="error">{_error_lines(line)}</p>' for line in lines), len(lines))
 
 
 def _drift(drift: Sequence[DriftJson], ids: Mapping[str, str], most: int, title: str = "Drifted") -> Section:
-    drift_ids = row_ids(row["reference"] for row in drift)
-    drift_ids = {reference: f"d{id_}" for reference, id_ in drift_ids.items()}
-    rows = [PageRow(row["reference"], "", _names(row["changes"]), _drift_body(row, ids, most)) for row in drift]
+    """Return the drifted resources, each linked to its step; ``ids`` are those of the rows of steps."""
+    drift_ids = {reference: f"d{id_}" for reference, id_ in row_ids(row["reference"] for row in drift).items()}
+    rows = [
+        PageRow(row["reference"], "", _attribute_names(row["changes"]), _drift_body(row, ids, most)) for row in drift
+    ]
     return rows_section(title, rows, drift_ids)
 
 
 def _drift_body(row: DriftJson, ids: Mapping[str, str], most: int) -> str:
+    """Return the recorded and present values of a drifted resource, and the link to its step."""
     link_to_step = links("see", [row["reference"]], ids) if row["reference"] in ids else ""
     differences = (Difference(change["attribute"], change["was"], change["is"]) for change in row["changes"])
     return "".join(_change(difference, most) for difference in differences) + link_to_step
 
 
-def _names(changes: Iterable[ChangeJson | DriftChangeJson]) -> str:
+def _attribute_names(changes: Iterable[ChangeJson | DriftChangeJson]) -> str:
     return ", ".join(change["attribute"] for change in changes)
 
 
 def _notifications(titles: Sequence[str], pairs: Sequence[NotificationJson], ids: Mapping[str, str]) -> Section:
+    """Return a table of notifying and notified resources under the two ``titles``."""
     rows = ([link(pair["from"], ids), link(pair["to"], ids)] for pair in pairs)
     return Section("Notifications", table(titles, rows), len(pairs))
 
@@ -228,7 +236,7 @@ def _notifications(titles: Sequence[str], pairs: Sequence[NotificationJson], ids
 
 def plan(document: PlanJson) -> str:
     """Return the page of a plan's document: steps that cannot be planned first."""
-    ids, most = row_ids(step["reference"] for step in document["steps"]), _lines_of_a_diff(document)
+    ids, most = row_ids(step["reference"] for step in document["steps"]), _diff_limit(document)
     bad = [step for step in document["steps"] if step.get("error")]
     acting = [step for step in document["steps"] if not step.get("error") and acts(step)]
     unchanged = [step for step in document["steps"] if not acts(step)]
@@ -261,7 +269,7 @@ def plan(document: PlanJson) -> str:
 def _plan_row(step: PlanStepJson, ids: Mapping[str, str], most: int) -> PageRow:
     """Return the row of a step with its details: error, reasons, changes, effects, relationships."""
     error = step.get("error") or ""
-    body = f'<p class="error">{_lines(error)}</p>' if error else ""
+    body = f'<p class="error">{_error_lines(error)}</p>' if error else ""
     body += "".join(f"<p>{e(reason)}</p>" for reason in step["reasons"])
     body += changes((change for change in step["changes"] if change["attribute"] not in step["unknown"]), most)
     body += "".join(
@@ -271,7 +279,10 @@ def _plan_row(step: PlanStepJson, ids: Mapping[str, str], most: int) -> PageRow:
     body += "".join(f"<p>a change of {e(name)} replaces it</p>" for name in step["replaces_because"])
     effects = describe_side_effects(list(map(SideEffect.from_document, step.get("side_effects") or ())))
     body += "".join(f"<p>{e(line)}</p>" for line in effects)
-    notes = ["" if step["action"] in _WHOLE else _names(step["changes"]), "noop" if step["options"]["noop"] else ""]
+    notes = [
+        "" if step["action"] in _WHOLE else _attribute_names(step["changes"]),
+        "noop" if step["options"]["noop"] else "",
+    ]
     notes += [f"was {step['previous']}" if step["previous"] else ""]
     sign = FAILED if error else Action[step["action"].upper()].symbol
     return PageRow(
@@ -290,6 +301,7 @@ def _values(step: PlanStepJson) -> str:
 
 
 def _relations(step: PlanStepJson, ids: Mapping[str, str]) -> str:
+    """Return the links from a step to its prerequisites, to the resources that it notifies, and to its notifiers."""
     relations = links("after", step["depends_on"], ids) + links("notifies", step["notifies"], ids)
     return relations + links("refreshed by", step["refreshed_by"], ids)
 
@@ -364,18 +376,20 @@ def _bar(
     kind = min((kinds[number] for number in group if number in kinds), default="")
     label = call_text(first) if len(group) == 1 else f"{len(group)} calls, the first: {call_text(first)}"
     title = e(f"{label}: {duration(seconds)}, {duration(first['started'])} after the start")
-    x, width, y = _x(first["started"], end), max(_percent(seconds, end), _NARROW), (first["worker"] - 1) * _ROW
+    x, width, y = _position(first["started"], end), max(_width(seconds, end), _NARROW), (first["worker"] - 1) * _ROW
     geometry = f'x="{x:.3f}%" y="{y}" width="{width:.3f}%" height="{_BAR}"'
     drawn = f'<rect class="bar {kind}" {geometry}><title>{title}</title></rect>'
     target = ids.get(first["first"])
     return f'<a href="#{target}" aria-label="{title}">{drawn}</a>' if target else drawn
 
 
-def _x(seconds: float, end: float) -> float:
-    return _LEFT + _percent(seconds, end)
+def _position(seconds: float, end: float) -> float:
+    """Return the horizontal position of a moment of a run of ``end`` seconds, in percent of the drawing."""
+    return _LEFT + _width(seconds, end)
 
 
-def _percent(seconds: float, end: float) -> float:
+def _width(seconds: float, end: float) -> float:
+    """Return the width of a duration in percent of the drawing, which ends 1 % before its right edge."""
     return seconds / end * (100 - _LEFT - 1)
 
 
@@ -384,7 +398,7 @@ def _scale(end: float, height: int) -> str:
     elements = []
     for number in range(_TICKS + 1):
         seconds = end * number / _TICKS
-        x, anchor = f"{_x(seconds, end):.3f}%", "end" if number == _TICKS else "middle" if number else "start"
+        x, anchor = f"{_position(seconds, end):.3f}%", "end" if number == _TICKS else "middle" if number else "start"
         elements.append(f'<line class="tick" x1="{x}" x2="{x}" y1="0" y2="{height}"/>')
         elements.append(f'<text x="{x}" y="{height + 15}" text-anchor="{anchor}">{duration(seconds)}</text>')
     return "".join(elements)
@@ -444,10 +458,12 @@ def _verdict(verdict: VerdictJson, ids: Mapping[str, str]) -> PageRow:
 
 
 def _place(finding: FindingJson | EffectJson) -> str:
+    """Return the file and line of a finding of a rehearsal, or an empty text."""
     return f' <span class="label">{e(finding["place"])}</span>' if finding["place"] else ""
 
 
 def _findings(title: str, findings: Sequence[FindingJson], ids: Mapping[str, str]) -> Section:
+    """Return a table of resources, each with the reason why it is listed."""
     rows = ([link(finding["reference"], ids), e(finding["text"]) + _place(finding)] for finding in findings)
     return Section(title, table(("resource", "why, or what would change"), rows), len(findings))
 
@@ -479,6 +495,7 @@ def _put(tree: Tree, effect: EffectJson) -> None:
 
 
 def _branches(tree: Tree, ids: Mapping[str, str], *, opened: bool) -> str:
+    """Return the entries of a tree, sorted by name."""
     return "".join(_branch(name, tree[name], ids, opened=opened) for name in sorted(tree) if name)
 
 
@@ -523,12 +540,7 @@ def fleet(document: FleetJson) -> str:
         rows_section("Hosts", list(map(_host_row, document["hosts"])), ids),
     ]
     title = f"{document['command']} on {hosts_of(len(document['hosts']))}"
-    return write(Page(title, counts(document["counts"]), _fleet_facts(document), sections))
-
-
-def _fleet_facts(document: FleetJson) -> list[tuple[str, str]]:
-    """Return the facts about a run on hosts that stand at the head of its page."""
-    return [
+    facts = [
         ("run", document["run"]),
         ("started", f"{text.time_of(document['started'])} UTC"),
         ("took", duration(document["seconds"])),
@@ -537,6 +549,7 @@ def _fleet_facts(document: FleetJson) -> list[tuple[str, str]]:
         ("exit code", str(document["summary"]["exit_code"])),
         ("resource-api", document["tool_version"]),
     ]
+    return write(Page(title, counts(document["counts"]), facts, sections))
 
 
 def _host_groups(status: str, groups: Sequence[HostGroupJson], ids: Mapping[str, str]) -> Section:
@@ -548,6 +561,7 @@ def _host_groups(status: str, groups: Sequence[HostGroupJson], ids: Mapping[str,
 
 
 def _host_group(group: HostGroupJson) -> PageRow:
+    """Return the line of hosts with an equal result, which stands below it."""
     lines = [*group["lines"], *([f"… {group['more']} more"] if group["more"] else [])]
     body = f'<p class="error">{e(group["error"])}</p>' if group["error"] else ""
     body += f"<pre>{chr(10).join(map(e, lines))}</pre>" if lines else ""
@@ -585,6 +599,7 @@ def _batches(hosts: Iterable[HostJson]) -> Section:
 
 
 def _host_row(host: HostJson) -> PageRow:
+    """Return the line of one host: its counts, status, duration, and error."""
     status, error = host["status"], host["error"] or ""
     notes = [_resource_counts(host["summary"] or {}), status, duration(host["seconds"]) if host["seconds"] else ""]
     body = f'<p class="error">{e(error)}</p>' if error and status != "untouched" else ""
@@ -594,4 +609,5 @@ def _host_row(host: HostJson) -> PageRow:
 
 
 def _resource_counts(summary: Mapping[str, object]) -> str:
+    """Return ``2 created, 12 unchanged``, without counts that are zero."""
     return ", ".join(count_words({name: summary.get(name) for name in _HOST_COUNTS}, DONE))
