@@ -305,6 +305,7 @@ def _names(directory: str) -> list[str]:
 
 
 def _modules_in(directory: str) -> Iterator[str]:
+    """Yield the relative names of the files that a host needs of a directory of the module path."""
     for kind in _KINDS:
         yield from (f"{kind}/{name}" for name in _names(f"{directory}/{kind}"))
     yield from (name for name in _DATA if os.path.isfile(f"{directory}/{name}"))

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import transport
 from resource_api.fleet.connections import jump_chain
@@ -143,7 +143,7 @@ class AsyncsshTransport:
         if terminal:
             modes = {getattr(library, name): int(name in _RAW) for name in (*_RAW, *_NOT_RAW)}
             options = {"request_pty": "force", "term_type": "dumb", "term_modes": modes}
-        with _UnreachableErrors(self, host, endpoint, []):
+        with self._errors(host, endpoint):
             opened = connection.create_process(
                 command, encoding=None, window=transport.WINDOW, env={}, send_env=[], **options
             )
@@ -154,8 +154,10 @@ class AsyncsshTransport:
         """Return the key that a host presents, without authentication. Raise ``HostUnreachable``."""
         endpoint = self.endpoint(host)
         target = {**self._target(endpoint.address, endpoint.port, None), **await self._route(host, endpoint)}
-        with _UnreachableErrors(self, host, endpoint, []):
-            request = self.library.get_server_host_key(**target, **self._key_algorithms(endpoint))
+        # A key without certificate, of a known algorithm if there is one.
+        algorithms = [name.decode("ascii") for known in self.trusted(endpoint) for name in known.sig_algorithms]
+        with self._errors(host, endpoint):
+            request = self.library.get_server_host_key(**target, server_host_key_algs=algorithms or _PLAIN_KEYS)
             key = await asyncio.wait_for(request, host.connect_timeout)
             if key is None:
                 msg = f"it shows no key ({endpoint.text})"
@@ -200,7 +202,7 @@ class AsyncsshTransport:
         }
         if not endpoint.configured_ciphers:
             arguments["encryption_algs"] = _CIPHERS
-        with _UnreachableErrors(self, host, endpoint, refused_keys):
+        with self._errors(host, endpoint, refused_keys):
             if host.identity is not None:
                 arguments["client_keys"] = self._identity(host.identity, endpoint)
             if not self.trusted(endpoint, authorities=True):
@@ -249,17 +251,35 @@ class AsyncsshTransport:
             self._key_finders[files] = partial(_keys_of, known_hosts) if revokes else known_hosts.match
         return self._key_finders[files]
 
-    def _key_algorithms(self, endpoint: Endpoint) -> dict[str, Any]:
-        """Return the argument that requests a key without certificate, of a known algorithm if there is one."""
-        names = [name.decode("ascii") for key in self.trusted(endpoint) for name in key.sig_algorithms]
-        return {"server_host_key_algs": names or _PLAIN_KEYS}
-
     async def _route(self, host: Host, endpoint: Endpoint) -> dict[str, object]:
         """Return the argument for the endpoint's jump hosts, or for a direct connection."""
         if not endpoint.via:
             return {"tunnel": None}
         await self._pace.wait(endpoint.via)
         return {"tunnel": await self._jump(endpoint.via, host)}
+
+    @contextmanager
+    def _errors(self, host: Host, endpoint: Endpoint, refused_keys: Sequence[str] = ()) -> Iterator[None]:
+        """Turn the errors of a connection into ``HostUnreachable``; ``refused_keys``: fingerprints of host keys."""
+        try:
+            yield
+        except HostUnreachable:
+            raise
+        except Exception as error:
+            if isinstance(error, self.library.HostKeyNotVerifiable):
+                text, transient = self._untrusted(str(error), host, endpoint, refused_keys), False
+            else:
+                text, transient = _explanation(self.library, error, host)
+            msg = f"{text} ({endpoint.text})"
+            raise unreachable(msg, transient=transient) from error
+
+    def _untrusted(self, text: str, host: Host, endpoint: Endpoint, refused_keys: Sequence[str]) -> str:
+        """Return the error message for a refused host key, with the remedy."""
+        if not refused_keys:
+            return f"its host key is refused: {_lower(text)}"
+        if self.trusted(endpoint):
+            return _changed_key(refused_keys[-1], endpoint, "its host key")
+        return f"its host key {refused_keys[-1]} is not known; if it is right: resource-api hosts trust {host.name}"
 
     async def _jump(self, via: str, host: Host) -> object:
         """Return the connection to the last jump host of ``via``, shared by all hosts behind it."""
@@ -330,72 +350,33 @@ class AsyncsshProcess(transport.RemoteProcess):
         return data
 
 
-class _UnreachableErrors:
-    """Turns the errors of a connection into ``HostUnreachable`` with a readable message."""
+def _explanation(library: Any, error: Exception, host: Host) -> tuple[str, bool]:
+    """Return the message of an error of asyncssh while it connects, and whether another attempt may succeed."""
+    user = f" for {host.user}" if host.user else ""
+    for kind, message, transient in (
+        (TimeoutError, f"no answer within {host.connect_timeout:g} s", False),
+        (ConnectionRefusedError, "connection refused", True),
+        (ConnectionResetError, "the connection was reset", True),
+        (library.ConnectionLost, "the connection was ended before it was ready", True),
+        (library.PermissionDenied, f"permission denied: it accepts no key of ours{user}", False),
+        (library.KeyExchangeFailed, "it has no algorithm in common with us", False),
+    ):
+        if isinstance(error, kind):
+            return message, transient
+    if isinstance(error, socket.gaierror):
+        return f"its address is not known: {error.strerror}", error.errno == socket.EAI_AGAIN
+    if isinstance(error, OSError) and error.strerror:
+        file = f"{error.filename}: " if error.filename else ""
+        return f"{file}{_lower(error.strerror)}", error.errno in {errno.ECONNRESET, errno.EPIPE}
+    if isinstance(error, library.DisconnectError):
+        return f"the connection was ended: {_lower(error.reason)}", False
+    return str(error) or type(error).__name__, False
 
-    def __init__(
-        self, connections: AsyncsshTransport, host: Host, endpoint: Endpoint, refused_keys: Sequence[str]
-    ) -> None:
-        """Explain failures to connect to ``endpoint``; ``refused_keys``: host keys that were not trusted."""
-        self._connections = connections
-        self._library = connections.library
-        self._host = host
-        self._endpoint = endpoint
-        self._refused_keys = refused_keys
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if error is None or isinstance(error, HostUnreachable) or not isinstance(error, Exception):
-            return
-        raise self._explain(error) from error
-
-    def _explain(self, error: Exception) -> HostUnreachable:
-        text, transient = self._message(error)
-        return unreachable(f"{text} ({self._endpoint.text})", transient=transient)
-
-    def _message(self, error: Exception) -> tuple[str, bool]:
-        """Return the error message, and whether another attempt may succeed."""
-        library = self._library
-        for kind, message, transient in self._known_errors():
-            if isinstance(error, kind):
-                return message, transient
-        if isinstance(error, library.HostKeyNotVerifiable):
-            return self._untrusted(str(error)), False
-        if isinstance(error, socket.gaierror):
-            return f"its address is not known: {error.strerror}", error.errno == socket.EAI_AGAIN
-        if isinstance(error, OSError) and error.strerror:
-            file = f"{error.filename}: " if error.filename else ""
-            return f"{file}{_lower(error.strerror)}", error.errno in {errno.ECONNRESET, errno.EPIPE}
-        if isinstance(error, library.DisconnectError):
-            return f"the connection was ended: {_lower(error.reason)}", False
-        return str(error) or type(error).__name__, False
-
-    def _known_errors(self) -> Sequence[tuple[type[Exception], str, bool]]:
-        """Return exception classes with their messages, and whether to try again."""
-        library, seconds = self._library, self._host.connect_timeout
-        return (
-            (TimeoutError, f"no answer within {seconds:g} s", False),
-            (ConnectionRefusedError, "connection refused", True),
-            (ConnectionResetError, "the connection was reset", True),
-            (library.ConnectionLost, "the connection was ended before it was ready", True),
-            (library.PermissionDenied, f"permission denied: it accepts no key of ours{self._user()}", False),
-            (library.KeyExchangeFailed, "it has no algorithm in common with us", False),
-        )
-
-    def _user(self) -> str:
-        return f" for {self._host.user}" if self._host.user else ""
-
-    def _untrusted(self, text: str) -> str:
-        """Return the error message for a refused host key."""
-        if not self._refused_keys:
-            return f"its host key is refused: {_lower(text)}"
-        key = self._refused_keys[-1]
-        if self._connections.trusted(self._endpoint):
-            remove = f"ssh-keygen -R '{self._endpoint.pattern}'"
-            return f"its host key {key} is not the known one; if that is right, remove the known one: {remove}"
-        return f"its host key {key} is not known; if it is right: resource-api hosts trust {self._host.name}"
+def _changed_key(fingerprint: str, endpoint: Endpoint, key: str) -> str:
+    """Return the message about a key of a host that has another known one; ``key``: how the message calls it."""
+    remove = f"ssh-keygen -R '{endpoint.pattern}'"
+    return f"{key} {fingerprint} is not the known one; if that is right, remove the known one: {remove}"
 
 
 def _keys_of(known_hosts: Any, host: str, address: str, port: int | None) -> Sequence[object]:
@@ -433,12 +414,10 @@ def known_hosts_file(environment: Mapping[str, str]) -> Path:
 
 
 def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[HostKey | HostUnreachable]:
-    """Return each host's key, or the error. Raise ``ResourceError`` if the library is not installed."""
-    return asyncio.run(_host_keys(hosts, environment))
+    """Return each host's key, or the reason why it shows none, in the order of the hosts.
 
-
-async def _host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[HostKey | HostUnreachable]:
-    """Return the key that each host shows, or the reason why it shows none, in the order of the hosts."""
+    Raise ``ResourceError`` if the library is not installed.
+    """
     connections = AsyncsshTransport(environment, "visit each host with ssh once")
     slots = asyncio.Semaphore(transport.descriptor_limit(_KEYS_AT_ONCE))
 
@@ -449,13 +428,17 @@ async def _host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> l
             except HostUnreachable as error:
                 return error
 
-    try:
-        return list(await asyncio.gather(*map(host_key, hosts)))
-    finally:
-        await connections.close()
+    async def all_keys() -> list[HostKey | HostUnreachable]:
+        try:
+            return await asyncio.gather(*map(host_key, hosts))
+        finally:
+            await connections.close()
+
+    return asyncio.run(all_keys())
 
 
 def _lost(error: Exception) -> ConnectionLost:
+    """Return the error for one of asyncssh on an established connection."""
     text = str(error)
     detail = "" if text in {"", "Connection lost"} else f": {_lower(text)}"
     return transport.lost(f"the connection was lost{detail}")
@@ -504,8 +487,7 @@ def linker_cache() -> Iterator[None]:
 def distrust_reason(key: HostKey, fingerprints: Collection[str]) -> str:
     """Return the reason not to trust a key, or ""; ``fingerprints``: the only valid ones, unless empty."""
     if key.trust == "changed":
-        remove = f"ssh-keygen -R '{key.endpoint.pattern}'"
-        return f"its key {key.fingerprint} is not the known one; if that is right, remove the known one: {remove}"
+        return _changed_key(key.fingerprint, key.endpoint, "its key")
     if key.trust == "revoked":
         return f"its key {key.fingerprint} is revoked: a line @revoked in a file of known hosts has it"
     if fingerprints and key.trust == "unknown" and key.fingerprint not in fingerprints:

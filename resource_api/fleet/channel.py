@@ -154,6 +154,7 @@ class HostChannel:
         return HostEvent(self.host, document)
 
     def _ended(self, code: object) -> HostEvent:
+        """Return the end of a job with its exit code. Raise ``ValueError`` for another value."""
         if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - the largest exit code
             msg = "no exit code"
             raise ValueError(msg)
@@ -162,11 +163,13 @@ class HostChannel:
         return self._end(ENDED, code)
 
     def _end(self, status: str, code: int | None = None, error: str | None = None) -> HostEvent:
+        """Return the host's last event, after which nothing is sent or received."""
         self.ended = True
         self._outgoing = []
         return end_event(self.host, status, code, error)
 
     def _count_other(self, line: bytes) -> None:
+        """Drop a line that is no frame. Raise ``ValueError`` for a flood of them."""
         self._other += len(line)
         if self._other > _MAX_OTHER:
             msg = "more than 1 MiB of lines that are no frames"

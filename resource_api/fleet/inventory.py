@@ -217,6 +217,7 @@ class _Builder:
         return {**defaults, **from_groups, **from_keys}
 
     def _add_conflict(self, name: str, first: LocatedValue, second: LocatedValue) -> None:
+        """Report a setting on which two groups disagree, once for all hosts in both."""
         message = f"two groups of one host disagree about {show(name)}: the other one is at line {first.line}"
         problem = document.problem(
             second.file, (second.line, second.column), "conflict", message, "the host's own would win"
@@ -225,6 +226,7 @@ class _Builder:
             self.problems.append(problem)
 
     def _settings(self, *path: str, body: Mapping[str, Any] | None) -> HostSettings:
+        """Return the settings at a path of the file, with their positions; null is as not written."""
         settings = {key: value for key, value in (body or {}).items() if value is not None}
         connection = {
             key: self._value(value, (*path, key)) for key, value in settings.items() if key not in _NO_CONNECTION
@@ -233,6 +235,7 @@ class _Builder:
         return HostSettings(connection, {name: self._value(value, (*path, "inputs", name)) for name, value in inputs})
 
     def _value(self, value: object, path: tuple[str, ...]) -> LocatedValue:
+        """Return a value with its position, after reporting the mistake in a source such as ``{file: PATH}``."""
         if message := source_problem(value):
             self._add(path, message)
         return LocatedValue(value, self._source.file, *self._source.position(path))
@@ -249,11 +252,13 @@ class _Builder:
         return names
 
     def _add(self, path: tuple[str, ...], message: str, hint: str = "") -> None:
+        """Report a problem at a path of the file."""
         position = self._source.position(path)
         self.problems.append(document.problem(self._source.file, position, "inventory", message, hint))
 
 
 def _members(hosts: Mapping[str, Membership], groups: Mapping[str, object]) -> dict[str, list[str]]:
+    """Return the hosts of each group: of declared ones, which may be empty, and of those that only hosts name."""
     members: dict[str, list[str]] = {name: [] for name in groups}
     for host, (_, host_groups) in hosts.items():
         for group in host_groups:
@@ -262,6 +267,7 @@ def _members(hosts: Mapping[str, Membership], groups: Mapping[str, object]) -> d
 
 
 def _is_host(name: str) -> bool:
+    """Whether a name is one of a host alone, without a user and a port."""
     try:
         return host_names.address(name)[1:] == (None, None)
     except ValueError:
@@ -336,10 +342,12 @@ class Selection:
 
     @property
     def _all_names(self) -> list[str]:
+        """The names of all groups and hosts, for suggestions."""
         return [name for inventory in self._searched for name in (*inventory.groups, *inventory.hosts)]
 
     @property
     def _searched(self) -> list[Inventory]:
+        """The inventories in the order of search: those of the selection precede the default one."""
         return [*(item for item in self._inventories.values() if item is not self._default), self._default]
 
     def _members(self, name: str) -> Sequence[str]:
@@ -361,6 +369,7 @@ class Selection:
         return names
 
     def _load(self, path: str) -> Inventory:
+        """Return the inventory of a file, which is read or executed once."""
         if path not in self._inventories:
             inventory = read(path, self._reader) if suffix(path) in READERS else self._executed(path)
             self._reader.check_programs(path, inventory.values)

@@ -193,6 +193,7 @@ def read_manifest(documents: Sequence[Mapping[str, Any]], python: Callable[[byte
 
 
 def _document(fields: Mapping[str, Any]) -> Document:
+    """Return the file of a manifest for its ``document_fields``; positions are decoded only for a message."""
     flat = fields["positions"]
     return Document(fields["data"], fields["file"], fields["raw"], None if flat is None else lambda: _node(flat))
 
@@ -204,5 +205,6 @@ def _flat(node: Node) -> list[object]:
 
 
 def _node(flat: Sequence[Any]) -> Node:
+    """Return positions from the form of ``_flat``."""
     line, column, children = flat
     return Node((line, column), {key: ((row, at), _node(child)) for key, row, at, child in children})

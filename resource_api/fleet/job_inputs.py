@@ -118,6 +118,7 @@ def _patterns_in_calls(raw: bytes) -> Iterator[str]:
 
 
 def _node_pattern(node: ast.expr) -> str:
+    """Return the pattern for a file name in Python code: text as it is, ``*`` for each expression in an f-string."""
     if isinstance(node, ast.Constant):
         return glob.escape(str(node.value))
     parts = node.values if isinstance(node, ast.JoinedStr) else ()
@@ -228,6 +229,7 @@ class HostInputs:
 
 
 def _is_sensitive(declared: Input) -> bool:
+    """Whether the value of an input is secret, and so for one whose data type is wrong."""
     try:
         return declared.sensitive or declared.ephemeral or datatypes.parse(declared.type).sensitive
     except (DataTypeError, ValueError):

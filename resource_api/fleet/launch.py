@@ -137,6 +137,7 @@ class Launch:
         return "exec " + shlex.join([*self._prefix(), "sh", "-c", _SCRIPT, "sh", python or "", *arguments])
 
     def _prefix(self) -> Sequence[str]:
+        """Return the words of the command line before the shell; ``-n``: fail instead of asking for a password."""
         if self._become == "sudo":
             questions = ("-n",) if self._password is None else ("-S", "-p", self._prompt)
             return ("sudo", "-H", *questions, "--")
@@ -243,4 +244,5 @@ class Launch:
 
 
 def _lines(output: bytes) -> list[str]:
+    """Return the lines of an output that are not blank, stripped."""
     return [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]

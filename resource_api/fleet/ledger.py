@@ -138,6 +138,7 @@ class Ledger:
         return RecordedRun(run, json.loads(request), digest, remaining)
 
     def _forget_old(self) -> None:
+        """Make room for one run among the ``MAX_RUNS`` last ones."""
         query = "SELECT id FROM run ORDER BY started DESC LIMIT -1 OFFSET ?"
         old = self._connection.execute(query, (MAX_RUNS - 1,)).fetchall()
         for table, column in (("host", "run"), ("run", "id")):
@@ -171,6 +172,7 @@ def digest_of(values: Mapping[str, object] | Sequence[object], key: bytes) -> by
 
 
 def _revealed(value: object) -> object:
+    """Return a value in a form whose ``repr`` is the same for equal values, with marked secrets in clear."""
     if isinstance(value, dict):
         return [(str(name), _revealed(value[name])) for name in sorted(value, key=str)]
     if isinstance(value, (list, tuple)):

@@ -259,6 +259,7 @@ class _HostResult:
             self._store({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS})
 
     def _is_printed(self, kind: str, document: Mapping[str, object]) -> bool:
+        """Whether a document is shown: of a log, only the lines of the level that the user asked for and above."""
         level = document.get("level")
         return kind != "log" or (level in _LEVELS and _LEVELS.index(str(level)) >= self._lowest)
 
@@ -323,7 +324,7 @@ class _HostResult:
         failed = (self.summary or {}).get("failed", 0)
         return "failed", error or ("" if failed or self.texts else f"failed with exit code {code}")
 
-    def end(self, status: str, error: str) -> tuple[bytes, bytes, str]:
+    def digests(self, status: str, error: str) -> tuple[bytes, bytes, str]:
         """Add the outcome; return the digest of the result, the digest without names, and the error with placeholders.
 
         Literally equal results have equal first digests; results that differ by names have equal second digests.
@@ -391,8 +392,11 @@ class Merge:
         """Return the report of a finished host."""
         result = self._results.pop(host.name)
         report = result.report(document, seconds, batch)
-        report = report._replace(error=self._mask(report.error), summary=self._shared(report.summary))
-        exact, nameless, error = result.end(report.status, report.error)
+        report = report._replace(error=self._mask(report.error))
+        if report.summary is not None:
+            shared = self._summaries.setdefault(tuple(report.summary.values()), report.summary)
+            report = report._replace(summary=shared)
+        exact, nameless, error = result.digests(report.status, report.error)
         self._batch.add(host, exact, nameless, lambda: self._stored(result, report.status, error))
         if result.outputs is not None:
             self._add_outputs(host, *result.outputs)
@@ -433,11 +437,9 @@ class Merge:
         self._outputs.add(host, exact_key, key, lambda: _StoredResult("", "", texts, 1 - len(texts)))
 
     def _add(self, report: HostReport) -> None:
+        """Keep the report of a host, and count its status."""
         self.reports[report.name] = report
         self._counts[report.status] += 1
-
-    def _shared(self, summary: Mapping[str, int] | None) -> Mapping[str, int] | None:
-        return summary if summary is None else self._summaries.setdefault(tuple(summary.values()), summary)
 
     def _stored(self, result: _HostResult, status: str, error: str) -> _StoredResult:
         """Return a result of hosts as it is stored, cut where the report would grow too large."""
@@ -484,6 +486,7 @@ def _continues_before(text: str, index: int) -> bool:
 
 
 def _is_part(character: str) -> bool:
+    """Whether a character, or "" at the end of a text, can continue a name."""
     return character.isalnum() or character in _PARTS
 
 
@@ -496,6 +499,7 @@ def _comparable(result: object) -> object:
 
 
 def _text(value: object) -> str:
+    """Return a value as JSON; values that JSON lacks are texts."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 

@@ -285,6 +285,7 @@ class OpensshProcess(transport.RemoteProcess):
 
 
 async def _read(stream: asyncio.StreamReader) -> bytes:
+    """Return bytes that have arrived, b"" at the end of the stream. Raise ``ConnectionLost``."""
     try:
         return await stream.read(transport.WINDOW)
     except OSError as error:
@@ -342,6 +343,7 @@ def _unreachable_error(host: Host, output: str) -> HostUnreachable:
 
 
 def _lines(output: str) -> list[str]:
+    """Return the lines of an output that are not blank, stripped."""
     return [line.strip() for line in output.splitlines() if line.strip()]
 
 

@@ -145,6 +145,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 
 def _members(file: BinaryIO) -> Iterator[Member]:
+    """Yield the members of an archive from its first one on: it is read twice, for its platform and to repack it."""
     file.seek(0)
     return archive_members.members(file, _LIMITS)
 
@@ -221,6 +222,7 @@ def _packed(file: BinaryIO, top: str) -> bytes:
 
 
 def _version(python: str) -> tuple[int, ...]:
+    """Return ``3.12`` as numbers, which compare. Raise ``ValueError``."""
     return tuple(map(int, python.split(".")))
 
 

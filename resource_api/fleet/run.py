@@ -133,6 +133,7 @@ def decide(plan: Rollout, progress: RunProgress) -> RolloutStep:
 
 
 def _stopped(plan: Rollout, progress: RunProgress) -> str:
+    """Return the reason to start no further host, or "" without one and when all have started."""
     if progress.started == plan.total:
         return ""
     if plan.bound is not None and progress.failed > plan.bound:
@@ -340,7 +341,9 @@ class FleetRun:
         if self._late.pop(name, None) is not None:
             document = {**document, "error": self._too_late(str(document.get("status"))) or document.get("error")}
         report = self._merge.end(running.host, document, self._clock() - running.started, running.batch)
-        self._reported(report)
+        self._reports.append(report)
+        self._outcomes[name] = report.status
+        self._observer.host_ended(report)
         failed = self._progress.failed + (report.status not in self._successful)
         self._progress = self._progress._replace(ended=self._progress.ended + 1, failed=failed)
 
@@ -352,11 +355,6 @@ class FleetRun:
             UNREACHABLE: f"it could not be given the job within {seconds}",
             ENDED: f"told to end after {seconds}, see --host-timeout",
         }.get(status, "")
-
-    def _reported(self, report: HostReport) -> None:
-        self._reports.append(report)
-        self._outcomes[report.name] = report.status
-        self._observer.host_ended(report)
 
     def _ask(self, number: int) -> None:
         """Ask the observer whether to go on after a batch: a person, a hook, or nobody."""
@@ -384,9 +382,11 @@ class FleetRun:
             self._progress = self._progress._replace(allowed=number)
 
     def _halt(self, reason: str) -> None:
+        """Start no further host, for the first such reason."""
         self._progress = self._progress._replace(halted=self._progress.halted or reason)
 
     def _batch_report(self, number: int, *, last: bool = False) -> BatchReport:
+        """Return the results so far of a batch, the present one; ``last``: the run ends with it."""
         remaining = self._plan.total - self._plan.ends[number - 1]
         counts = dict(Counter(self._outcomes.values()))
         return BatchReport(number, len(self._plan.ends), counts, remaining, self._outcomes, last)
@@ -398,6 +398,7 @@ class FleetRun:
         self._started, self._reports, self._recorded = [], [], self._clock()
 
     def _obey(self) -> None:
+        """Carry out the user's next interrupt in this thread: the signal handler only counts them."""
         self._obeyed += 1
         if self._obeyed == _STOP:
             self._progress = self._progress._replace(halted="interrupted")
@@ -426,16 +427,18 @@ class FleetRun:
         self._finish(error)
 
     def _finish(self, error: str) -> None:
-        """Report the untouched hosts, end the last batch, and record the end."""
+        """Record the end, and report the untouched hosts and the last batch, also where the ledger fails."""
         first = self._progress.started
         names = self._names[first:]
         batches = {name: batch_of(self._plan, number) for number, name in enumerate(names, first)}
         self._merge.untouched(names, error, batches.__getitem__)
         self._reports += map(self._merge.reports.__getitem__, names)
-        self._write_record()
-        if self._record is not None:
-            self._record[0].finish(self._record[1])
-        if self._outcomes:
-            self._observer.batch_ended(self._batch_report(self._progress.allowed, last=True))
-        for name in names:
-            self._observer.host_ended(self._merge.reports[name])
+        try:
+            self._write_record()
+            if self._record is not None:
+                self._record[0].finish(self._record[1])
+        finally:
+            if self._outcomes:
+                self._observer.batch_ended(self._batch_report(self._progress.allowed, last=True))
+            for name in names:
+                self._observer.host_ended(self._merge.reports[name])

@@ -125,6 +125,7 @@ class SshConnections:
     # In the thread of the loop
 
     def _begin(self, host: Host, job: HostJob) -> None:
+        """Start the task of a host."""
         stream = self._streams[host.name] = _HostStream(HostChannel(host.name, job, self._archives.bytes_of))
         self._tasks[host.name] = self._loop.create_task(self._run(host, stream))
 
@@ -140,6 +141,7 @@ class SshConnections:
             self._cancel(host)
 
     def _cancel(self, host: str) -> None:
+        """End the task of a host, which puts its end; nothing after its end."""
         if (task := self._tasks.get(host)) is not None:
             task.cancel()
 
@@ -159,6 +161,7 @@ class SshConnections:
                 self._arrived.notify()
 
     async def _close(self) -> None:
+        """End all tasks, then the connections to jump hosts, which they share."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from resource_api.model.json_documents import ProblemJson
     from resource_api.model.report import Event, LogEvent, RunReport
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.model.values.assets import Content, ContentSpec
     from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.planning import Plan
 
@@ -145,12 +144,8 @@ class Journal:
             return JobReport(*newest["report"])
         fields = {"id": job.id, "generation": number, "run": job.run, "operator": job.operator, "started": time.time()}
         self._entry = {**fields, "earlier": earlier}
-        self._write(None)
+        self.write(None)
         return None
-
-    def finish(self, report: JobReport) -> None:
-        """Record the report of the job that was begun."""
-        self._write(report)
 
     def _read(self) -> dict[str, Any] | None:
         """Return the entry of the last job, or None. Raise ``StateError`` if the file is damaged or not private."""
@@ -169,8 +164,11 @@ class Journal:
         msg = f"{self._path}: it is damaged, or others can write to it; remove it, and every job is taken as a new one"
         raise StateError(msg)
 
-    def _write(self, report: JobReport | None) -> None:
-        """Store the entry of the job; a report that is too long shrinks to its summary."""
+    def write(self, report: JobReport | None) -> None:
+        """Record the job that was begun with its report, None before its end. Raise ``StateError``.
+
+        A report that is too long shrinks to its summary.
+        """
         entry = {**self._entry, "report": report}
         raw = json.dumps(entry, separators=(",", ":")).encode()
         if report is not None and len(raw) > MAX_REPORT:
@@ -231,7 +229,12 @@ class HostRun:
         self.context.isolate = bool(self.options.get("isolate")) or None
         self.interrupts = Interrupts(self.context, again="")
         cache, *archives = directories
-        self._module_path = [path for archive in archives for path in _module_directories(archive)]
+        # An archive has the directories of a module path as 0, 1, 2 ...
+        self._module_path = [
+            f"{archive}/{number}"
+            for archive in archives
+            for number in sorted(filter(str.isdigit, os.listdir(archive)), key=int)
+        ]
         trusted = [cache, *self.options.get("trust_path", ())]
         self.registry = Registry(ModulePath([*self._module_path, BUNDLED], distributions=False), trusted)
 
@@ -244,16 +247,8 @@ class HostRun:
             on_event=self._on_event,
             run=self.context,
             facts=Facts(self.job.host),
-            contents=self._content,
+            contents=asset_contents.SentReader(self.job.files, self._module_path),
         )
-
-    def _content(self, spec: ContentSpec, file: str) -> Content:
-        return self._reader(spec, file)
-
-    @cached_property
-    def _reader(self) -> asset_contents.SentReader:
-        """The reader of assets and archives, imported late: few manifests have any."""
-        return asset_contents.SentReader(self.job.files, self._module_path)
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
@@ -304,7 +299,7 @@ class HostRun:
 
     @property
     def reader(self) -> Runtime:
-        """The reader of resources."""
+        """The reader of resources, the runtime itself."""
         return self.runtime
 
     def find_type(self, name: str) -> TypeDefinition:
@@ -351,18 +346,15 @@ class HostRun:
         self.emit(documents.log(event))
 
     def _printed(self, text: str) -> None:
+        """Log a line that code in this process printed, for the type whose provider is running."""
         context = current.get()
         self.log.show("notice", context.type.name if context else "", text)
 
     def _on_event(self, event: Event) -> None:
+        """Send an event of the run; from the first step on the host may have been changed."""
         self.began = self.began or isinstance(event, StepStart)
         if (document := documents.event_line(event)) is not None:
             self.emit(document)
-
-
-def _module_directories(archive: str) -> list[str]:
-    """Return the directories of the module path in an unpacked archive, in their order."""
-    return [f"{archive}/{number}" for number in sorted(filter(str.isdigit, os.listdir(archive)), key=int)]
 
 
 #: The options of ``destroy`` and ``plan --destroy``, which use no declarations.
@@ -387,7 +379,7 @@ def run_job(run: HostRun) -> int:
             return report.code
         code = command(run)
         if not run.interrupts.came:
-            journal.finish(JobReport(code, run.report_documents))
+            journal.write(JobReport(code, run.report_documents))
         return code
 
 
@@ -543,7 +535,7 @@ class Sender:
 
 
 def _cut(leaf: Any) -> object:
-    """Return a leaf of JSON data; a long text is cut."""
+    """Return a leaf of JSON data; a long text is cut and ends with its length."""
     too_long = isinstance(leaf, str) and len(leaf) > _LONGEST
     return f"{leaf[:_LONGEST]}… ({len(leaf)} characters)" if too_long else leaf
 
@@ -645,15 +637,10 @@ def use_installed_libraries() -> None:
     They are searched last. The first program runs without ``site``, so that nothing of the host is executed unasked:
     the directories are added, and no file in them that ``site`` would execute is read.
     """
-    sys.path += _library_directories()
-
-
-def _library_directories() -> Iterator[str]:
-    """Yield the directories of installed packages that only root can change."""
     environment = os.path.dirname(os.path.dirname(sys.executable))
     prefixes = [environment] if os.path.exists(f"{environment}/pyvenv.cfg") else None
     trust = CodeTrust()
     for directory in site.getsitepackages(prefixes):
         with suppress(OSError):
             if os.path.isdir(directory) and not trust.check_tree(directory):
-                yield directory
+                sys.path.append(directory)

@@ -463,6 +463,29 @@ def test_what_is_left_of_a_run_is_what_has_not_succeeded(ledger: Ledger) -> None
     assert ledger.find("last") == outcome
 
 
+def test_hosts_that_never_began_have_their_end_where_the_ledger_fails(ledger: Ledger) -> None:
+    """The run raises the error of the ledger, after each host and the last batch have been reported."""
+    names = ["web1", "web2", "web3"]
+    run = begin(ledger, names)
+    connections, watcher = SimulatedConnections({"web1": simulated.changes}.__getitem__), Watcher()
+    plan = fleet_run.make_rollout(len(names), 1, ONE, None)
+    ledger.close()
+    fleet = FleetRun(
+        names,
+        plan,
+        connections,
+        lambda name: (Host(name), simulated.JOB),
+        merge=Merge(),
+        observer=watcher,
+        record=(ledger, run),
+        clock=lambda: connections.now,
+    )
+    with pytest.raises(StateError):
+        fleet.run()
+    assert sorted(watcher.of("end")) == names
+    assert [batch.last for batch in watcher.of("batch")][-1:] == [True]
+
+
 def statuses(ledger: Ledger, run: str) -> list[tuple[str, bool, str | None]]:
     """Return for each host of a run whether it was asked, and what has become of it; None: it has not answered."""
     query = "SELECT name, asked IS NOT NULL, status FROM host WHERE run = ? ORDER BY position"
