@@ -144,8 +144,12 @@ class Journal:
             return JobReport(*newest["report"])
         fields = {"id": job.id, "generation": number, "run": job.run, "operator": job.operator, "started": time.time()}
         self._entry = {**fields, "earlier": earlier}
-        self.write(None)
+        self._write(None)
         return None
+
+    def finish(self, report: JobReport) -> None:
+        """Record the report of the job that was begun."""
+        self._write(report)
 
     def _read(self) -> dict[str, Any] | None:
         """Return the entry of the last job, or None. Raise ``StateError`` if the file is damaged or not private."""
@@ -164,11 +168,8 @@ class Journal:
         msg = f"{self._path}: it is damaged, or others can write to it; remove it, and every job is taken as a new one"
         raise StateError(msg)
 
-    def write(self, report: JobReport | None) -> None:
-        """Record the job that was begun with its report, None before its end. Raise ``StateError``.
-
-        A report that is too long shrinks to its summary.
-        """
+    def _write(self, report: JobReport | None) -> None:
+        """Store the entry of the job; a report that is too long shrinks to its summary."""
         entry = {**self._entry, "report": report}
         raw = json.dumps(entry, separators=(",", ":")).encode()
         if report is not None and len(raw) > MAX_REPORT:
@@ -379,7 +380,7 @@ def run_job(run: HostRun) -> int:
             return report.code
         code = command(run)
         if not run.interrupts.came:
-            journal.write(JobReport(code, run.report_documents))
+            journal.finish(JobReport(code, run.report_documents))
         return code
 
 
