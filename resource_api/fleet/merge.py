@@ -278,14 +278,15 @@ class _HostResult:
         )
 
     def _store(self, document: Mapping[str, object]) -> None:
-        """Store a document of an answer, and compare an answer of a command that reads by its printed text."""
-        exact, text = compared = self._texts(document)
+        """Store a document of an answer, and add it to both digests; the answer of a command that reads as printed."""
+        exact, text = self._texts(document)
+        literal, nameless = exact, text
         if self._printed is not None and document["type"] == "result":
-            answer_text = literal = self._printed.find(text)
-            for expression, value in zip(_PLACEHOLDER_HOST[:2], self._host[:2], strict=True) if text != exact else ():
-                literal = literal.replace(expression, value)
-            compared = literal, answer_text
-        for digest, form in zip((self._exact, self._nameless), compared, strict=True):
+            literal = nameless = self._printed.find(text)
+            if text != exact:
+                name, address = _PLACEHOLDER_HOST[:2]
+                literal = nameless.replace(name, self._host.name).replace(address, self._host.address)
+        for digest, form in ((self._exact, literal), (self._nameless, nameless)):
             digest.update(f"{form}\n".encode(errors="surrogatepass"))
         if len(self.texts) < _MAX_DOCUMENTS and len(text) <= self._room:
             self._room -= len(text)

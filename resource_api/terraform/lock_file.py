@@ -85,7 +85,6 @@ def text(providers: Mapping[ProviderAddress, LockedProvider]) -> str:
     for address in sorted(providers):
         locked = providers[address]
         hashes = "".join(f'    "{value}",\n' for value in sorted(locked.hashes))
-        whole = address._replace(host=address.host or DEFAULT_HOSTS[0])
-        name = f"{whole.host}/{whole.namespace}/{whole.name}"
+        name = address._replace(host=address.host or DEFAULT_HOSTS[0])
         blocks.append(f'provider "{name}" {{\n  version = "{locked.version}"\n  hashes = [\n{hashes}  ]\n}}\n')
     return "\n".join(blocks)

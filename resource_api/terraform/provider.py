@@ -283,6 +283,7 @@ class Resources(ProgramSession):
                 if is_ and not creates and attribute not in changed and attribute in is_:
                     state[attribute] = is_[attribute]
                 elif field.members and value is not UNKNOWN and not field.write_only:
+                    # The program completes declared objects by their computed members.
                     state[attribute] = schema.sealed_value(field, cty.without_nulls(value))
             elif value is UNKNOWN or is_unknown(value):
                 unknown.append(attribute)

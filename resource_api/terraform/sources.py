@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from fnmatch import fnmatchcase
 from functools import cached_property
+from string import Template
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.model.values.errors import ResourceError, UntrustedCode
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 _BESIDE: Final = (".terraform/providers", "terraform.d/plugins")
 _SYSTEM: Final = ("/usr/local/share", "/usr/share")
 _TOOLS: Final = ("opentofu", "terraform")
-#: The attributes of a mirror in a configuration file, with values of their type.
-_MIRROR: Final[Mapping[str, Any]] = {"path": "", "include": [], "exclude": []}
 
 
 class Mirror(NamedTuple):
@@ -80,13 +79,11 @@ def mirrors(beside: str, environment: Mapping[str, str]) -> Iterator[Mirror]:
 
 def _declared(attributes: Mapping[str, Any], environment: Mapping[str, str]) -> Mirror:
     """Return a ``filesystem_mirror`` of the CLI configuration. Raise ``ValueError`` for wrong members."""
-    path, include, exclude = (attributes.get(name) or default for name, default in _MIRROR.items())
-    if any(
-        type(value) is not type(default)
-        for value, default in zip((path, include, exclude), _MIRROR.values(), strict=True)
-    ):
+    path = attributes.get("path") or ""
+    include, exclude = (attributes.get(key) or [] for key in ("include", "exclude"))
+    if not (isinstance(path, str) and isinstance(include, list) and isinstance(exclude, list)):
         msg = "a filesystem_mirror has a path, and may have lists include and exclude"
-        raise ValueError(msg)
+        raise ValueError(msg)  # noqa: TRY004 - as for every mistake in the file
     return Mirror(_expanded(path, environment), include, exclude)
 
 
@@ -108,9 +105,8 @@ def _configuration(environment: Mapping[str, str], home: str) -> hcl.Block:
 
 
 def _expanded(path: str, environment: Mapping[str, str]) -> str:
-    """Return a path with ``~`` and the variables in it replaced."""
-    for name, value in environment.items():
-        path = path.replace(f"${{{name}}}", value).replace(f"${name}", value) if f"${name}" in path else path
+    """Return a path with ``~`` and the variables in it replaced; unknown variables stay."""
+    path = Template(path).safe_substitute(environment)
     return os.path.join(environment.get("HOME", ""), path[2:]) if path.startswith("~/") else path
 
 

@@ -180,23 +180,27 @@ def values(datatype: DataType) -> Values:
 
 
 def _size(datatype: DataType) -> dict[str, Any]:
+    """Return the bounds of a length as arguments of a strategy: few elements where the data type has no upper one."""
     low = int(datatype.low or 0)
     return {"min_size": low, "max_size": low + 3 if datatype.high is None else int(datatype.high)}
 
 
 def _tuples(datatype: DataType) -> Values:
+    """Return lists of the allowed lengths; the last element type is that of all further elements."""
     parts, size = [values(part) for part in datatype.parts], _size(datatype)
     lengths = st.integers(size["min_size"], size["max_size"])
     return lengths.flatmap(lambda n: st.tuples(*[parts[min(i, len(parts) - 1)] for i in range(n)])).map(list)
 
 
 def _structs(datatype: DataType) -> Values:
+    """Return mappings with the required keys of a Struct and any of its optional ones."""
     parts = {key: values(part) for (key, _), part in zip(datatype.fields, datatype.parts, strict=True)}
     must = {key: parts[key] for key, required in datatype.fields if required}
     return st.fixed_dictionaries(must, optional={key: part for key, part in parts.items() if key not in must})
 
 
 def _hashes(datatype: DataType) -> Values:
+    """Return mappings of a Hash whose keys are plain texts, as in manifests."""
     keys = values(datatype.parts[0]).filter(lambda key: isinstance(key, str) and not is_secret(key))
     return st.dictionaries(keys, values(datatype.parts[1]), **_size(datatype))
 

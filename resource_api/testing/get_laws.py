@@ -285,10 +285,12 @@ class GetLaws(FoundationLaws):
 
 
 def _is_shown(value: object) -> bool:
+    """Whether a manifest that lists a resource can have a value: secrets and contents of files are left out of it."""
     return value is not None and not is_secret(value) and not isinstance(value, Content)
 
 
 def _canonicalize(harness: Harness, resources: list[Resource]) -> list[Resource]:
+    """Return the canonical forms of resources by one call of the type's ``canonicalize``, which exists."""
     canonicalize = harness.functions.canonicalize
     assert canonicalize is not None
     return canonicalize(resources)

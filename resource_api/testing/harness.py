@@ -103,7 +103,7 @@ class Harness:
             "others": bool(self.examples.others),
             "isolation": self.definition.isolation is not None,
             "settle": bool(self.definition.settle) or "settle" in self.definition.config.attributes,
-            "provider class": not self._is_executable,
+            "provider class": not issubclass(self.registry.provider(self.definition.name), ExecutableProvider),
         }
         for feature in features:
             if not present.get(feature, feature in self.definition.features):
@@ -113,10 +113,6 @@ class Harness:
     def functions(self) -> ProviderFunctions:
         """The pure functions of the type, of one instance of its provider."""
         return self._new_pool().functions(self.definition.name)
-
-    @property
-    def _is_executable(self) -> bool:
-        return issubclass(self.registry.provider(self.definition.name), ExecutableProvider)
 
     def manifest(self, *resources: Mapping[str, object]) -> dict[str, object]:
         """Return the manifest of ``resources`` that a user would write."""
@@ -202,12 +198,14 @@ class Harness:
         return self._providers().instance(self.definition.name)
 
     def _providers(self) -> ProviderPool:
+        """Return the providers of a new transaction, configured as the examples say."""
         providers, name = self._new_pool(), self.definition.name
         providers.select_implementations({name: self.implementation})
         providers.configure(name, provider_config.validate_config(providers.functions(name), self.examples.config)[0])
         return providers
 
     def _new_pool(self) -> ProviderPool:
+        """Return providers without a configuration, which ``close`` ends."""
         self._pools.append(ProviderPool(self.registry, self.runtime.run))
         return self._pools[-1]
 
@@ -336,6 +334,7 @@ class Harness:
         assert before == after, f"{action} changes the system: a noop run would not be safe"
 
     def _system_state(self) -> tuple[object, ...]:
+        """Return the rows, or of an imperative type whether it is due, and the author's own view of the system."""
         rows = self.observe() if "imperative" not in self.definition.features else self.due().run
         return rows, self.examples.world() if self.examples.world else None
 
@@ -378,10 +377,12 @@ class Harness:
         }
 
     def _reference(self, resource: Mapping[str, object]) -> Reference:
+        """Return the reference of a resource, whose title is its declared names."""
         names = [str(resource[namevar]) for namevar in self.definition.namevars if namevar in resource]
         return Reference(self.definition.name, ", ".join(names))
 
     def _declared(self, resource: Mapping[str, object]) -> dict[str, object]:
+        """Return a resource as it stands in a manifest, ``ensure: present`` included where its type has no default."""
         declared: dict[str, object] = literal(reveal(dict(resource)))
         ensure = self.definition.attributes.get("ensure")
         if self.definition.ensurable and ensure and not ensure.has_default and ensure.datatype.accepts("present"):

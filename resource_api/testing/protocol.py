@@ -105,11 +105,13 @@ class Conversation:
         return self._process.exit_code
 
     def _hang_up(self) -> None:
+        """Close the program's standard input, unless that was done."""
         if self._requests >= 0:
             os.close(self._requests)
             self._requests = -1
 
     def _seconds_left(self) -> float:
+        """Return the seconds for the present answer; fail when they have passed."""
         seconds = self._until - time.monotonic()
         assert seconds > 0, f"the program did not answer, or end, within {PATIENCE:g} s"
         return seconds
@@ -212,6 +214,7 @@ class ProtocolConformance:
         return Registry.from_path(*self.module_path).type(self.type_name)
 
     def _names(self, names: list[object] | None) -> list[object]:
+        """Return the arguments of ``get``: ``names``, None for all, if the type has ``simple_get_filter``."""
         return [names] if "simple_get_filter" in self._definition.features else []
 
     def _get(self, conversation: Conversation, name: object) -> Mapping[str, object] | None:

@@ -113,13 +113,9 @@ def _lifecycle(harness: Harness) -> list[object]:
         harness.converge(stage)
         rows = harness.existing(harness.names(stage))
         results.append([without(row, volatile) for row in rows.values()])
-        results.append(rows.keys() & _listed_names(harness))
+        # A file that cannot be read must not end a listing of all resources.
+        results.append(rows.keys() & {harness.definition.name_of(row) for row in harness.listing() or ()})
     return results
-
-
-def _listed_names(harness: Harness) -> set[object]:
-    """Return the names in a listing of all resources; a file that cannot be read must not end it."""
-    return {harness.definition.name_of(row) for row in harness.listing() or ()}
 
 
 @contextmanager

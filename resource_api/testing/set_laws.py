@@ -124,6 +124,7 @@ def _declarable(harness: Harness, resource: Resource) -> list[tuple[Name, Resour
 
 
 def _assert_foreign_unchanged(harness: Harness, ours: set[Name], foreign: list[tuple[object, Resource]]) -> None:
+    """Fail unless the resources other than ``ours`` are as ``Harness.observe`` returned them before."""
     rows = [row for row in harness.observe() if row[0] not in ours]
     assert rows == foreign, f"a resource with a hostile name has changed others: {foreign} have become {rows}"
 
@@ -132,7 +133,10 @@ REASON = "refused by the test of a law"
 
 
 class _RefusedValues(Mapping[str, Any]):
-    """The values of one resource; reading an attribute that is not in ``readable`` raises ``ResourceError``."""
+    """The values of one resource; reading an attribute that is not in ``readable`` raises ``ResourceError``.
+
+    So the provider fails for this resource where it would fail if the system refused it.
+    """
 
     def __init__(self, should: Mapping[str, object], readable: Collection[str]) -> None:
         self._should = should
@@ -151,7 +155,7 @@ class _RefusedValues(Mapping[str, Any]):
 
 
 class _Changes(Mapping[Any, Change]):
-    """The changes of a call, of which one is refused."""
+    """The changes of a call, of which one is refused; a view, as the runtime withdraws changes during the call."""
 
     def __init__(self, changes: Mapping[object, Change], name: Name, readable: Collection[str]) -> None:
         self._changes = changes
@@ -551,6 +555,7 @@ def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource
 
 
 def _delete(harness: Harness, absent: Resource) -> None:
+    """Apply a declared absence; fail unless exactly one resource is deleted and then gone."""
     report = harness.converge(absent)
     assert report.summary.deleted == 1, f"nothing was deleted: {report.summary}"
     remaining = harness.existing(harness.names(absent))

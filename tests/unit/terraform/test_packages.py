@@ -190,3 +190,10 @@ def test_mirrors_are_the_ones_of_the_tools(tmp_path: Path) -> None:
     (tmp_path / ".tofurc").write_text("}")
     with pytest.raises(ValueError, match=r"\.tofurc: line 1"):
         list(mirrors("/site", {"HOME": str(tmp_path)}))
+
+
+def test_a_variable_in_a_path_is_the_longest_name(tmp_path: Path) -> None:
+    """A variable whose name begins with another one's is not taken for it; an unknown one stays."""
+    (tmp_path / ".terraformrc").write_text('plugin_cache_dir = "$HOME_OF_CACHE/${HOME}/$NONE"')
+    environment = {"HOME": str(tmp_path), "HOME_OF_CACHE": "/cache"}
+    assert list(mirrors("/site", environment))[2] == Mirror(f"/cache/{tmp_path}/$NONE")
