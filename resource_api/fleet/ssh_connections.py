@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet import openssh_transport, transport
@@ -70,7 +71,7 @@ class SshConnections:
         self._loop = asyncio.new_event_loop()
         self._slots = asyncio.Semaphore(connection_limit(limit, transports))
         #: Host → its task until its end. Only the thread of the loop changes it.
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[str]] = {}
         self._streams: dict[str, _HostStream] = {}
         self._finished = 0
         #: Hosts whose end was not taken.
@@ -127,7 +128,8 @@ class SshConnections:
     def _begin(self, host: Host, job: HostJob) -> None:
         """Start the task of a host."""
         stream = self._streams[host.name] = _HostStream(HostChannel(host.name, job, self._archives.bytes_of))
-        self._tasks[host.name] = self._loop.create_task(self._run(host, stream))
+        task = self._tasks[host.name] = self._loop.create_task(self._run(host, stream))
+        task.add_done_callback(partial(self._end, host.name, stream))
 
     def _interrupt(self, host: str) -> None:
         """Interrupt a host's job, or drop a host that was sent none."""
@@ -141,7 +143,7 @@ class SshConnections:
             self._cancel(host)
 
     def _cancel(self, host: str) -> None:
-        """End the task of a host, which puts its end; nothing after its end."""
+        """Cancel the task of a host, which puts its end; nothing after its end."""
         if (task := self._tasks.get(host)) is not None:
             task.cancel()
 
@@ -169,25 +171,23 @@ class SshConnections:
         for transport_ in self._transports.values():
             await transport_.close()
 
-    async def _run(self, host: Host, stream: _HostStream) -> None:
-        """Run the job on its host and put the host's end, whatever happens."""
-        error = "the connection was closed from here"
+    async def _run(self, host: Host, stream: _HostStream) -> str:
+        """Run the job on its host; return the reason why its stream ended, whatever happens."""
         try:
             async with self._slots:
-                error = await self._connect(host, stream)
-        except asyncio.CancelledError:
-            pass
+                return await self._connect(host, stream)
         except ResourceAPIError as failure:
-            error = str(failure)
+            return str(failure)
         except Exception as failure:  # noqa: BLE001 - a host must not end the others
-            error = reason(failure)
-        finally:
-            self._tasks.pop(host.name, None)
-            self._streams.pop(host.name, None)
-            self._put(stream.channel.close(error))
-            self._finished += 1
-            if self._finished % _COLLECT == 0:
-                gc.collect()
+            return reason(failure)
+
+    def _end(self, host: str, stream: _HostStream, task: asyncio.Task[str]) -> None:
+        """Put the end of a host whose task is done; one that was cancelled at once has not executed anything."""
+        del self._tasks[host], self._streams[host]
+        self._put(stream.channel.close("the connection was closed from here" if task.cancelled() else task.result()))
+        self._finished += 1
+        if self._finished % _COLLECT == 0:
+            gc.collect()
 
     async def _connect(self, host: Host, stream: _HostStream) -> str:
         """Connect to a host and relay bytes until its end; return the error, or "" after the end."""

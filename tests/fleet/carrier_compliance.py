@@ -185,6 +185,17 @@ class CarrierCompliance:
         assert again[-2]["unchanged"] == 2
         assert trial.effects("web1") == ["a present", "b present"]
 
+    def test_hosts_that_are_abandoned_at_once_have_their_ends(self, trial: Trial) -> None:
+        """Each has exactly one, also before anything was done for it."""
+        hosts = [self.unreachable()._replace(name=f"gone{number}") for number in range(20)]
+        job = trial.job({"a": {}}, host="gone")
+        with self.opened(trial.payloads) as connections:
+            for host in hosts:
+                connections.start(host, job)
+                connections.abandon(host.name)
+            documents = self.events(connections, [host.name for host in hosts])
+        assert {document["status"] for (document,) in documents.values()} == {"unreachable"}
+
     def test_a_host_that_cannot_be_reached_has_its_end(self, trial: Trial) -> None:
         """Nothing is raised; the end says why; another host is not concerned."""
         with self.opened(trial.payloads) as connections:
