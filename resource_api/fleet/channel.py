@@ -123,13 +123,13 @@ class HostChannel:
         raise ValueError(msg)
 
     def _supply(self, kind: str, body: Mapping[str, object]) -> None:
-        """Send the requested archives, once, then the job."""
+        """Send the requested archives, each once, then the job. Raise ``ValueError`` for a request of others."""
         if kind == "have":
             self._outgoing.append(jobs.encode(self._job))
             self.sent = True
             return
         digests = str(body["digests"]).split()
-        if self._supplied or not set(digests) <= {self._job.payload, self._job.modules}:
+        if self._supplied or len(digests) != len({self._job.payload, self._job.modules}.intersection(digests)):
             msg = "it asks for archives that are not for it"
             raise ValueError(msg)
         self._supplied = True

@@ -69,7 +69,20 @@ def file_contents(documents: Sequence[Document], inputs: Mapping[str, object]) -
     with ``${...}`` stands for all files that match. Unreadable files are left out: the host reports them with their
     declaration. Raise ``UsageError`` beyond the largest size.
     """
-    contents: dict[str, bytes] = {}
+    contents, size = dict[str, bytes](), 0
+    for path in _asset_paths(documents, inputs):
+        with suppress(OSError):
+            for name, content in _contents_at(path):
+                size += len(content) - len(contents.get(name, b""))
+                contents[name] = content
+                if size > LARGEST:
+                    msg = f"{name}: the files of a manifest for other hosts are at most {LARGEST >> 20} MiB together"
+                    raise UsageError(msg)
+    return contents
+
+
+def _asset_paths(documents: Sequence[Document], inputs: Mapping[str, object]) -> Iterator[str]:
+    """Yield the existing files and directories that assets and archives of a manifest may name, some more than once."""
     for document in documents:
         if document.file.endswith(".py"):
             patterns = _patterns_in_calls(document.raw)
@@ -77,10 +90,7 @@ def file_contents(documents: Sequence[Document], inputs: Mapping[str, object]) -
             patterns = _patterns_in_data([document.data, *inputs.values()])
         directory = glob.escape(os.path.dirname(document.file))
         for pattern in patterns:
-            for path in glob.iglob(os.path.join(directory, pattern)):
-                with suppress(OSError):
-                    _add(contents, path)
-    return contents
+            yield from glob.iglob(os.path.join(directory, pattern))
 
 
 def _python_document(raw: bytes, file: str) -> Document:
@@ -125,20 +135,17 @@ def _node_pattern(node: ast.expr) -> str:
     return "".join(_node_pattern(part) if isinstance(part, ast.Constant) else "*" for part in parts)
 
 
-def _add(contents: dict[str, bytes], path: str) -> None:
-    """Add a file, or a directory with its files. Raise ``UsageError``, ``OSError``."""
-    if os.path.isdir(path):
-        listing = list_directory(path)
-        contents[f"{path}/"] = json.dumps([[*member[:4], digest] for member, digest in listing]).encode()
-        for member, _ in listing:
-            if member.kind == "file":
-                _add(contents, f"{path}/{member.name}")
+def _contents_at(path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield a file with its content, or the list of a directory's members and then its files. Raise ``OSError``."""
+    if not os.path.isdir(path):
+        with open_regular(path) as file:
+            yield path, file.read(LARGEST + 1)
         return
-    with open_regular(path) as file:
-        contents[path] = file.read(LARGEST + 1)
-    if sum(map(len, contents.values())) > LARGEST:
-        msg = f"{path}: the files of a manifest for other hosts are at most {LARGEST >> 20} MiB together"
-        raise UsageError(msg)
+    listing = list_directory(path)
+    yield f"{path}/", json.dumps([[*member[:4], digest] for member, digest in listing]).encode()
+    for member, _ in listing:
+        if member.kind == "file":
+            yield from _contents_at(f"{path}/{member.name}")
 
 
 class GivenInputs(NamedTuple):

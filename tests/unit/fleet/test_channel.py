@@ -97,6 +97,13 @@ def test_archives_are_sent_once() -> None:
     assert last(created, frame("need", digests="a" * 64))["status"] == UNREACHABLE
 
 
+def test_an_archive_that_is_requested_twice_at_once_is_refused() -> None:
+    """No bytes are sent: a request could name it a thousand times."""
+    created = channel(sent=False)
+    assert last(created, frame("need", digests=f"{'a' * 64} {'a' * 64}"))["status"] == UNREACHABLE
+    assert created.take() == []
+
+
 def test_events_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one after the last ends the host."""
     monkeypatch.setattr("resource_api.fleet.channel.MAX_EVENTS", 3)
