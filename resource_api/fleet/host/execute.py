@@ -44,7 +44,6 @@ from resource_api.model.values.errors import (
 )
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
-from resource_api.model.values.values import map_leaves
 from resource_api.model.values.version import __version__
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
@@ -492,7 +491,7 @@ if find_spec("_sqlite3") is None:
     raise ModuleNotFoundError(msg, name="sqlite3")
 
 _READ: Final = 64 * 1024
-#: Characters of a text in a document that is too large.
+#: Characters of a text, and members of a list or mapping, in a document that is too large.
 _LONGEST: Final = 1000
 
 
@@ -506,10 +505,10 @@ class Sender:
         self._closed = False
 
     def event(self, document: Mapping[str, object]) -> None:
-        """Send a document of a run; long texts are cut where the document is too large."""
+        """Send a document of a run; long texts, lists and mappings are cut where the document is too large."""
         raw = protocol.encode_plain("event", {"document": document})
         if len(raw) > jobs.MAX_EVENT:
-            raw = protocol.encode_plain("event", {"document": map_leaves(document, _cut)})
+            raw = protocol.encode_plain("event", {"document": _cut(document)})
         self._send(raw)
 
     def result(self, document: Mapping[str, object]) -> None:
@@ -535,10 +534,16 @@ class Sender:
                     self._closed = True
 
 
-def _cut(leaf: Any) -> object:
-    """Return a leaf of JSON data; a long text is cut and ends with its length."""
-    too_long = isinstance(leaf, str) and len(leaf) > _LONGEST
-    return f"{leaf[:_LONGEST]}… ({len(leaf)} characters)" if too_long else leaf
+def _cut(value: Any) -> object:
+    """Return JSON data without long parts: a long text ends with its length, a long list or mapping is such a text."""
+    if isinstance(value, (dict, list, tuple)):
+        if len(value) <= _LONGEST:
+            return (
+                {key: _cut(item) for key, item in value.items()} if isinstance(value, dict) else list(map(_cut, value))
+            )
+        value = json.dumps(value, ensure_ascii=False)
+    too_long = isinstance(value, str) and len(value) > _LONGEST
+    return f"{value[:_LONGEST]}… ({len(value)} characters)" if too_long else value
 
 
 def main(cache: str, directories: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ from tests.sampling import times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 JOB: Final = with_id(HostJob("apply", "1", payload="a" * 64, modules="b" * 64))
 HAVE: Final = b'RApi {"kind":"have","digests":""}\n'
@@ -172,3 +173,16 @@ def test_an_answer_that_is_too_large_is_not_sent(monkeypatch: pytest.MonkeyPatch
     finally:
         os.close(reader)
         os.close(writer)
+
+
+def test_a_document_with_a_long_list_arrives_cut(tmp_path: Path) -> None:
+    """The list of a change becomes a text with its length, and the host is not given up."""
+    change = {"attribute": "blocked", "is": [], "should": list(range(300_000))}
+    with (tmp_path / "sent").open("w+b") as file:
+        Sender(file.fileno()).event({"type": "step_end", "changes": [change]})
+        file.seek(0)
+        (event,) = channel().receive(file.read())
+    (sent,) = event.document["changes"]
+    assert (sent["attribute"], sent["is"]) == ("blocked", [])
+    assert sent["should"].startswith("[0, 1, 2, ")
+    assert sent["should"].endswith("… (2288890 characters)")
