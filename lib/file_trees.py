@@ -124,6 +124,11 @@ def _member(fd: int, name: str, status: os.stat_result) -> Member:
     return Member(kind, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, status.st_size, target)
 
 
+def member_path(top: str, name: str) -> str:
+    """Return the path of a member of a tree; the empty name is the top itself."""
+    return f"{top}/{name}" if name else top
+
+
 def same_bytes(directories: files.Directories, first: str, second: str, size: int) -> bool:
     """Return whether two files of ``size`` bytes have the same content. Raise ``OSError``."""
     if size <= WHOLE:

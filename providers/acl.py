@@ -66,7 +66,8 @@ class Provider(BaseProvider):
             return attribute != "permission"  # a user or group that does not exist yet
         members = [""] if attribute == "permission" else list(_members(name, should))[1:]
         with files.Directories() as directories:
-            differing = [member for member in members if _differs(directories, _at(name, member), should, declared)]
+            paths = {member: file_trees.member_path(name, member) for member in members}
+            differing = [member for member in members if _differs(directories, paths[member], should, declared)]
             if not differing:
                 return True
             access, _ = read(*files.stat_attributes(directories, name))
@@ -99,7 +100,9 @@ class Provider(BaseProvider):
                 declared = [] if should["ensure"] == "absent" else resolve(should["permission"])
                 with files.Batch() as batch:
                     for member in _ordered(_members(path, should)):
-                        batch.edit_attributes(_at(path, member), partial(_change, should=should, declared=declared))
+                        batch.edit_attributes(
+                            file_trees.member_path(path, member), partial(_change, should=should, declared=declared)
+                        )
             except (OSError, ResourceError) as error:
                 context.failed(path, message=files.describe_error(error, path))
 
@@ -129,6 +132,7 @@ def _ordered(members: dict[str, int]) -> list[str]:
 
 
 def _differs(directories: files.Directories, path: str, should: Mapping[str, Any], declared: list[Declared]) -> bool:
+    """Return whether a file has other lists than declared. Raise ``OSError``."""
     status, attributes = files.stat_attributes(directories, path)
     return bool(_change(status, attributes, should=should, declared=declared))
 
@@ -145,11 +149,10 @@ def _change(
     else:
         inclusive = should.get("membership") != "minimum"
         new = expected(status, attributes, declared, inclusive=inclusive)
-    return {} if new == read(status, attributes) else encoded(*new)
-
-
-def _at(top: str, name: str) -> str:
-    return f"{top}/{name}" if name else top
+    if new == read(status, attributes):
+        return {}
+    access, default = new
+    return {ACCESS: _encode(access), DEFAULT: _encode(default) if default else None}
 
 
 class Entry(NamedTuple):
@@ -252,11 +255,6 @@ def without(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, 
     return _combined(read(status, attributes)[0], {}, inclusive=True), {}
 
 
-def encoded(access: Acl, default: Acl) -> dict[str, bytes | None]:
-    """Return the extended attributes for two lists; None removes one."""
-    return {ACCESS: _encode(access), DEFAULT: _encode(default) if default else None}
-
-
 def hiding_mask(access: Acl, declared: Iterable[Declared]) -> str:
     """Return the mask of a list if it denies declared rights, else an empty text."""
     mask = access.get(MASK_KEY, 7)
@@ -290,14 +288,17 @@ def _combined(present: Acl, declared: Acl, *, inclusive: bool) -> Acl:
 
 
 def _decode(data: bytes) -> Acl:
+    """Return the list in the value of an extended attribute (linux/posix_acl_xattr.h)."""
     return {(tag, number): bits for tag, bits, number in ENTRY.iter_unpack(data[VERSION.size :])}
 
 
 def _encode(acl: Acl) -> bytes:
+    """Return a list as the value of an extended attribute: a version, then the entries in their order."""
     return VERSION.pack(2) + b"".join(ENTRY.pack(tag, acl[tag, number], number) for tag, number in sorted(acl))
 
 
 def _entry(key: tuple[int, int], bits: int, *, default: bool) -> Entry:
+    """Return an entry as text has it, with the name of its user or group."""
     tag, number = key
     find = {USER: files.user_name, GROUP: files.group_name}.get(tag)
     name = "" if find is None else find(number)

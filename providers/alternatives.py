@@ -193,6 +193,7 @@ def _differing(present: Mapping[str, Any], declared: Mapping[str, Any]) -> set[s
 
 
 def _is_as_declared(present: Any, choice: Any) -> bool:
+    """Return whether a choice has the declared priority, and the declared slaves if any are."""
     if "absent" in (present, choice):
         return bool(present == choice)
     slaves = present.get("slaves", {})

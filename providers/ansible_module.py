@@ -142,6 +142,7 @@ def _secrets(value: Any) -> list[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
+    """Yield the scalars in a value, at any depth, as texts."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     if inside is None:
         yield str(value)

@@ -109,6 +109,7 @@ class Provider(SimpleProvider):
 
     @property
     def _directory(self) -> WholeDirectory:
+        """The keys as apt reads them, to check a change in a copy of all."""
         return WholeDirectory(str(TRUSTED), str(LEGACY), "", self._errors)
 
     def _keyring(self, name: str, should: Mapping[str, Any]) -> tuple[str, bytes]:
@@ -254,15 +255,18 @@ def _keys(listing: str) -> Iterator[Key]:
 
 
 def _day(seconds: str) -> str:
+    """Return the date (UTC) of a time that gpg prints as seconds."""
     return datetime.fromtimestamp(int(seconds), UTC).date().isoformat()
 
 
 def _row(name: str, key: Key) -> Resource:
+    """Return the row of a key; a key without an end has no ``expires``."""
     row = {"id": name, "ensure": "present", "fingerprint": key.fingerprint, "created": key.created}
     return {**row, "expires": key.expires} if key.expires else row
 
 
 def _ambiguous(keys: Iterable[Key]) -> str:
+    """Return the error for an ID that is not enough to tell keys apart."""
     fingerprints = ", ".join(key.fingerprint for key in keys)
     return f"the ID matches several keys, use the fingerprint of one as the title: {fingerprints}"
 

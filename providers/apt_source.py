@@ -99,9 +99,11 @@ class Provider(BaseProvider):
 
     @property
     def _directory(self) -> WholeDirectory:
+        """The sources as apt reads them, to check a change in a copy of all."""
         return WholeDirectory(DIRECTORY, MAIN, "", self._errors)
 
     def _missing(self, name: str, should: Mapping[str, Any]) -> list[Problem]:
+        """Return the problems of a source: missing programs and files first, then repetitions of another source."""
         signed_by = should.get("signed_by") or ""
         missing = [*prerequisites.missing_program(None, "apt-get", needs="Package[apt]")]
         missing += prerequisites.missing_file("signed_by", signed_by if signed_by[:1] == "/" else None)
@@ -167,10 +169,12 @@ class Provider(BaseProvider):
 
 
 def _path(name: str) -> str:
+    """Return the path of a source."""
     return f"{DIRECTORY}/{name}{SUFFIX}"
 
 
 def _names() -> Iterable[str]:
+    """Return the names of the sources in the directory."""
     return [path.stem for path in listing.matching(DIRECTORY, f"[!.]*{SUFFIX}")]
 
 
@@ -209,6 +213,7 @@ def _field(name: str) -> str:
 
 
 def _text(value: bool | int | str) -> str:  # noqa: FBT001 - a value of a manifest
+    """Return a value as apt's files have it, on one line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return " ".join(str(value).split())

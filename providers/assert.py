@@ -49,6 +49,7 @@ class Provider(ImperativeProvider):
 
 
 def _unmet(should: Mapping[str, Any]) -> str:
+    """Return the reason why a condition does not hold, or an empty text."""
     return (_compare(should) if "value" in should else "") or wait_conditions.unmet(should)
 
 

@@ -100,11 +100,13 @@ def find(texts: list[str], name: str, marker: str) -> tuple[int, int] | None:
 
 
 def _markers(name: str, marker: str) -> tuple[str, str]:
+    """Return the lines before and after a block."""
     text = marker.replace("{name}", name)
     return text.replace("{mark}", "BEGIN").rstrip(), text.replace("{mark}", "END").rstrip()
 
 
 def _canonical_block(block: Any) -> Any:
+    """Return a block with a line feed as the end of each line, or an empty text; a secret stays one."""
     if isinstance(block, Sensitive):
         return Sensitive(_canonical_block(block.reveal()))
     text = LINE_END.sub("\n", block).rstrip("\r\n")

@@ -168,8 +168,10 @@ def _may_be_read_by_all(should: Mapping[str, Any]) -> bool:
 
 
 def _listed(value: Any) -> list[str]:
+    """Return the declared sources as a list: one may be declared as a text."""
     return [value] if isinstance(value, str) else list(value)
 
 
 def _shown(should: Mapping[str, Any]) -> str:
+    """Return the declared sources for a message."""
     return ", ".join(_listed(should["source"]))

@@ -142,6 +142,7 @@ class Provider(BaseProvider):
         file_parts.edit_files(changes, lambda name: (name[1], name[0]), self._edit)
 
     def _edit(self, user: str, states: Mapping[str, Mapping[str, Any] | None], _mode: int) -> None:
+        """Change a user's table in memory, and install it if that changes it."""
         table = self._table(user)
         content = table.content
         edit(table, states)
@@ -197,6 +198,7 @@ def _part(field: str, part: str) -> str:
 
 
 def _number(field: str, word: str) -> str:
+    """Return a number without leading zeros, the number of a month's or day's name, or the word itself."""
     return (
         str(int(word))
         if word.isdecimal() and word.isascii() and len(word) < LONGEST_NUMBER
@@ -305,6 +307,7 @@ def format_lines(job: Mapping[str, Any]) -> list[str]:
 
 
 def _printable(value: Any) -> Any:
+    """Return a text, or each of a list, without control characters."""
     return [files.printable(item) for item in value] if isinstance(value, list) else files.printable(value)
 
 

@@ -83,6 +83,7 @@ class Provider(ImperativeProvider):
 
 
 def _commands(should: Mapping[str, Any], attribute: str) -> Sequence[Any]:
+    """Return the commands that an attribute declares, each a text or a list of words."""
     value = should.get(attribute)
     if attribute == "command":
         return [should["name"] if value is None else value]
@@ -210,12 +211,14 @@ def _missing_program(should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _argv(command: str | list[str], *, shell: bool) -> list[str]:
+    """Return the words of a command: as declared, or split as a shell does, or run by one."""
     if isinstance(command, list):
         return command
     return ["/bin/sh", "-c", command] if shell else shlex.split(command)
 
 
 def _failure(argv: Sequence[str], returns: Sequence[int], result: CommandResult) -> CommandError:
+    """Return the error for an exit code that was not expected, with the last lines of standard error."""
     code = result.exit_code
     outcome = f"returned {code}" if code >= 0 else f"was killed by signal {-code}"
     last = "; ".join(line.strip() for line in _lines(result.stderr)[-TAIL:])
@@ -225,10 +228,12 @@ def _failure(argv: Sequence[str], returns: Sequence[int], result: CommandResult)
 
 
 def _lines(text: str) -> list[str]:
+    """Return the lines of a text that are not empty."""
     return [line for line in text.splitlines() if line.strip()]
 
 
 def _sleep(context: Context, seconds: float) -> None:
+    """Wait between two tries; shorter at the end of the time limit, or when the run is cancelled."""
     until = min(time.monotonic() + seconds, inf if context.deadline is None else context.deadline)
     while not context.cancelled and (remaining := until - time.monotonic()) > 0:
         time.sleep(min(remaining, 0.1))

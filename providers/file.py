@@ -110,7 +110,8 @@ class Provider(BaseProvider):
             if digest == asset.sha256:
                 return True
             secret = isinstance(should[attribute], Sensitive)
-            return False if secret else (False, f"changed from {_short(digest)} to {asset}")
+            former = Asset(digest) if digest else "something else"
+            return False if secret else (False, f"changed from {former} to {asset}")
         if attribute == "source":
             same = is_["ensure"] == "file" and _same_bytes(name, should["source"])
             return same or (False, f"differs from {should['source']}")
@@ -291,10 +292,6 @@ def _digest(path: str, is_: Mapping[str, Any] | None) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _short(digest: str) -> str:
-    return str(Asset(digest)) if digest else "something else"
-
-
 def _same_bytes(path: str, source: str) -> bool:
     """Compare two files up to the first difference; a missing file differs."""
     try:
@@ -322,6 +319,7 @@ def _head(status: stat_result) -> Resource:
 
 
 def _content_row(content: bytes) -> Resource:
+    """Return the content of a file, where it is text, and its digest."""
     checksum = files.sha256(content)
     try:
         return {"content": content.decode(), "checksum": checksum}
@@ -364,6 +362,7 @@ def _in_its_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _conflict(kind: str, ensure: str) -> str:
+    """Return the error for a file of another kind than declared, with the consequence of ``force``."""
     declare = "" if kind == "file" else f": declare 'ensure: {kind}' to keep it"
     lost = "what it leads to stays" if kind == "link" else "what is in it is lost"
     return f"it is a {kind} and should be a {ensure}{declare}; with force it is replaced, and {lost}"
@@ -374,6 +373,7 @@ def _reveal(value: Any) -> Any:
 
 
 def _message(error: Exception, path: str) -> str:
+    """Return an error as text; for a directory that is not empty with the remedy."""
     text = files.describe_error(error, path)
     not_empty = isinstance(error, OSError) and error.errno == errno.ENOTEMPTY
     return f"{text}; with force it is removed with all that is in it" if not_empty else text

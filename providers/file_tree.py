@@ -107,9 +107,15 @@ class Provider(BaseProvider):
                 except OSError as error:
                     raise ResourceError(files.describe_error(error, path)) from error
                 for name in compared.purged:
-                    yield path, SideEffect(_at(path, name), "remove", "file", dependent=True, asked=True)
+                    yield (
+                        path,
+                        SideEffect(file_trees.member_path(path, name), "remove", "file", dependent=True, asked=True),
+                    )
                 for name in _turned(compared, force=True):
-                    yield from ((path, effect) for effect in removed_directories.side_effects(_at(path, name)))
+                    yield from (
+                        (path, effect)
+                        for effect in removed_directories.side_effects(file_trees.member_path(path, name))
+                    )
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one tree after another; lost files are copied before, if that is declared."""
@@ -216,7 +222,7 @@ class _Comparison:
             return True
         size = self._origin.members[name].size
         return member.size == size and file_trees.same_bytes(
-            directories, _at(self.path, name), _at(self.source, name), size
+            directories, file_trees.member_path(self.path, name), file_trees.member_path(self.source, name), size
         )
 
 
@@ -230,10 +236,6 @@ def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) 
         if must_exist:
             raise
         return -1
-
-
-def _at(top: str, name: str) -> str:
-    return f"{top}/{name}" if name else top
 
 
 def _remove(batch: files.Batch, backups: Backups, path: str, should: Mapping[str, Any]) -> None:
@@ -257,11 +259,11 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
         lost = [name for name in compared.purged if members[name].kind == "file" and not name.endswith(UNFINISHED)]
         lost += [name for name in rewritten if name in members and (name in turned or members[name].kind == "file")]
         for name in lost:
-            backups.keep(_at(path, name), backup, at_once=False)
+            backups.keep(file_trees.member_path(path, name), backup, at_once=False)
         backups.flush()
     for name in [*compared.purged, *turned]:
         with suppress(FileNotFoundError):
-            batch.remove(_at(path, name), recursive=name in turned)
+            batch.remove(file_trees.member_path(path, name), recursive=name in turned)
     changed = [name for name in rewritten if name in members and name not in turned and compared.keeps_inode(name)]
     for name in rewritten:
         if name not in changed:
@@ -269,7 +271,7 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
     # The deepest first: in a directory that belongs to another user already, nothing more is given away.
     for name in reversed(changed):
         expected = compared.wanted[name]
-        former, path = members[name].uid, _at(compared.path, name)
+        former, path = members[name].uid, file_trees.member_path(compared.path, name)
         batch.set_mode_owner(path, mode=expected.mode, uid=expected.uid, gid=expected.gid, former_uid=former)
 
 
@@ -306,12 +308,12 @@ def _stays(batch: files.Batch, compared: _Comparison, name: str) -> bool:
 
 def _write(batch: files.Batch, compared: _Comparison, name: str) -> None:
     """Create a member, or replace a file or link."""
-    path, expected = _at(compared.path, name), compared.wanted[name]
+    path, expected = file_trees.member_path(compared.path, name), compared.wanted[name]
     if expected.kind == "directory":
         batch.make_directory(path, mode=expected.mode, uid=expected.uid, gid=expected.gid)
     elif expected.kind == "link":
         batch.make_link(path, expected.target, uid=expected.uid, gid=expected.gid)
     else:
         # A new file has the rights from its beginning: another process may hold the present one open.
-        content = file_trees.content(batch.directories, _at(compared.source or "", name))
+        content = file_trees.content(batch.directories, file_trees.member_path(compared.source or "", name))
         batch.replace(path, content, mode=expected.mode, uid=expected.uid, gid=expected.gid)

@@ -244,6 +244,7 @@ def _read(path: str) -> Resource | None:
 
 
 def _status(directories: files.Directories, path: str) -> os.stat_result | None:
+    """Return the status of a path, or None where nothing is."""
     with suppress(FileNotFoundError):
         return files.stat_and_read(directories, path, 0)[0]
     return None
@@ -262,6 +263,7 @@ def _working_copy(path: str) -> WorkingCopy:
 
 
 def _aside(path: str, suffix: str) -> str:
+    """Return the hidden path beside a checkout under which a new or a former one stands meanwhile."""
     parent, _, name = path.rpartition("/")
     return f"{parent}/.{name}{suffix}"
 
@@ -272,8 +274,10 @@ def _account(user: str) -> str | None:
 
 
 def _short(revision: str, commit: str) -> str:
+    """Return a revision for a message, with the beginning of its commit."""
     return commit[:12] if revision == commit else f"{revision} ({commit[:12]})"
 
 
 def _message(error: Exception, path: str) -> str:
+    """Return an error as text: the reason that git prints, or the system's."""
     return git.reason(error) if isinstance(error, CommandError) else files.describe_error(error, path)

@@ -93,11 +93,11 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, also after another file failed, and then raise the first failure."""
-        file_parts.edit_files(changes, lambda name: (name[1], name[0]), _rewrite)
-
-
-def _rewrite(target: str, states: Mapping[str, Mapping[str, Any] | None], mode: int) -> None:
-    files.edit_lines(target, partial(edit, states=states), mode=mode)
+        file_parts.edit_files(
+            changes,
+            lambda name: (name[1], name[0]),
+            lambda target, states, mode: files.edit_lines(target, partial(edit, states=states), mode=mode),
+        )
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
@@ -207,6 +207,7 @@ def _is_of_family(line: str, should: Mapping[str, Any]) -> bool:
 
 
 def _declared_names(should: Mapping[str, Any]) -> list[str]:
+    """Return the name and the aliases of a declared host."""
     return [should["name"], *(should.get("host_aliases") or ())]
 
 

@@ -194,6 +194,7 @@ class Provider(SimpleProvider):
         return self._read.get(name)
 
     def _member(self, request: Request, name: str, present: Object) -> str:
+        """Return the path of an object, with its name and the identifier that the service gave it."""
         field = self._config["id"]
         return http_paths.fill(request.path, self._paths.values(name), http.field_at(present.fields, field), field)
 
@@ -270,6 +271,7 @@ class Provider(SimpleProvider):
         return [*([] if is_name else [field]), *self._config.get("output", ())] if self._config else []
 
     def _wrap(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the body of a request, within the field ``wrap`` where the service expects that."""
         field = self._config.get("wrap")
         return http.with_field({}, field, body) if field else body
 
@@ -297,10 +299,12 @@ def _headers(config: Mapping[str, Any]) -> dict[str, str | Sensitive[str]]:
 
 
 def _if_match(present: Object) -> dict[str, str]:
+    """Return the header by which the service refuses to change an object that was changed since it was read."""
     return {"If-Match": present.etag} if present.etag else {}
 
 
 def _object(value: Any) -> dict[str, Any]:
+    """Return a value of an answer that must be an object. Raise ``ResourceError``."""
     if not isinstance(value, dict):
         msg = "the service answers with something else than an object; 'object' names the field that has it"
         raise ResourceError(msg)

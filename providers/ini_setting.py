@@ -95,6 +95,7 @@ def _overridden(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Nam
 
 
 def _is_set(name: Name, path: str, changes: Mapping[Name, Mapping[str, Any]]) -> bool:
+    """Return whether a change gives a setting of a file a value."""
     return name[0] == path and changes[name]["ensure"] == "present" and changes[name].get("value") is not None
 
 
@@ -294,6 +295,7 @@ def _remove_if_empty(lines: files.Lines, section: str, syntax: ini_lines.Syntax)
 
 
 def _canonical_value(value: Any) -> Any:
+    """Return a value as INI files have it: a Boolean as a word, lines without spaces at their ends."""
     if isinstance(value, Sensitive):
         return Sensitive(_canonical_value(value.reveal()))
     if isinstance(value, bool):

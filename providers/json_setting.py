@@ -171,13 +171,16 @@ class _Document:
                 at = self._skip(at + 1)
 
     def _skip(self, at: int) -> int:
+        """Return the position after white space."""
         blank = BLANK.match(self.text, at)
         return blank.end() if blank else at
 
     def _line_indent(self, at: int) -> str:
+        """Return the white space at the beginning of the line of a position."""
         line = self.text[self.text.rfind("\n", 0, at) + 1 : at]
         return line[: len(line) - len(line.lstrip(" \t"))]
 
     def _dump(self, value: Any, indent: str) -> str:
+        """Return a value as JSON in the style of the file, whose lines begin with ``indent``."""
         text = json.dumps(value, ensure_ascii=self._ascii, indent=self._indent, separators=self._separators)
         return text.replace("\n", self._newline + indent)

@@ -16,7 +16,7 @@ from lib import file_parts, prerequisites, ssh_files
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from resource_api import Change, Context, Resource
 
@@ -83,7 +83,9 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the keys in ``names``, or those with readable names of the machine and of all users."""
-        keys_by_target: dict[str, set[Key]] = {target: set() for target in (_usual_targets() if names is None else ())}
+        # Of users who share a home only the first.
+        usual = [MACHINE, *(f"~{user}/.ssh/known_hosts" for user in ssh_files.users())] if names is None else ()
+        keys_by_target: dict[str, set[Key]] = {target: set() for target in usual}
         for name, kind, target, marker in names or ():
             keys_by_target.setdefault(target, set()).add((name, kind, marker))
         for target, keys in keys_by_target.items():
@@ -194,6 +196,7 @@ def canonical_name(name: str) -> str:
 
 
 def _is_hash(text: str, name: str) -> bool:
+    """Return whether a hashed field of a line stands for a name."""
     try:
         return hashed(name, b64decode(text.split("|")[2], validate=True)) == text
     except (ValueError, IndexError):
@@ -217,10 +220,12 @@ def _format(key: Key, should: Mapping[str, Any], entry: Entry) -> str:
 
 
 def _joined(name: str, should: Mapping[str, Any]) -> str:
+    """Return the field of a line for a host's name and aliases."""
     return ",".join([name, *(should.get("host_aliases") or [])])
 
 
 def _line(entry: Entry) -> str:
+    """Return the line of an entry."""
     marker = "" if entry.marker == "none" else f"@{entry.marker} "
     return f"{marker}{entry.hosts} {entry.type} {entry.key}{entry.comment}"
 
@@ -249,10 +254,12 @@ def _row(key: Key, target: str, entry: Entry | None) -> Resource:
 
 
 def _name(key: Key, target: str) -> Name:
+    """Return the name of a resource: host, type, file, marker."""
     return (key[0], key[1], target, key[2])
 
 
 def _user(target: str) -> str | None:
+    """Return the user in a target ``~user/...``, or None."""
     return target[1:].partition("/")[0] or None if target.startswith("~") else None
 
 
@@ -263,11 +270,6 @@ def _path(target: str) -> tuple[str, pwd.struct_passwd | None]:
         return target, None
     entry = pwd.getpwnam(user)
     return entry.pw_dir.rstrip("/") + target[1 + len(user) :], entry
-
-
-def _usual_targets() -> Iterable[str]:
-    """Return the files of the machine and of each user; of users who share a home only the first."""
-    return [MACHINE, *(f"~{user}/.ssh/known_hosts" for user in ssh_files.users())]
 
 
 def _rewrite(target: str, states: Mapping[Key, Mapping[str, Any] | None], mode: int) -> None:

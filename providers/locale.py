@@ -148,10 +148,12 @@ def _canonical(name: str) -> str:
 
 
 def _canonical_charset(charset: str) -> str:
+    """Return the name of a character set as /etc/locale.gen has it."""
     return "UTF-8" if charset.lower() in {"utf8", "utf-8"} else charset
 
 
 def _split(name: str) -> tuple[str, str | None, str | None]:
+    """Return the parts of a name: language and country, character set or None, modifier or None."""
     parts = PARTS.fullmatch(name)
     return (parts[1], parts[2], parts[3]) if parts else (name, None, None)
 

@@ -69,6 +69,7 @@ class Provider(BaseProvider):
 
     @property
     def _directory(self) -> WholeDirectory:
+        """The rules as logrotate reads them, to check a change in a copy of all."""
         return WholeDirectory(DIRECTORY, MAIN, "include {}", self._errors)
 
     def _errors(self, copy: Copy) -> list[str]:

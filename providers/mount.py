@@ -177,6 +177,7 @@ def edit(lines: files.Lines, name: str, entry: Mapping[str, Any] | None) -> None
 
 
 def _escape(text: str) -> str:
+    """Return a field of fstab with white space, ``#`` and backslashes as octal numbers (fstab(5))."""
     return re.sub(r"[\s\\#]", lambda match: f"\\{ord(match[0]):03o}", text)
 
 

@@ -125,6 +125,7 @@ class Provider(ServerProvider):
 
 
 def _users(names: Collection[Name] | None) -> Collection[str] | None:
+    """Return the users of some names, or None for all."""
     return None if names is None else {user for user, _ in names}
 
 
@@ -182,6 +183,7 @@ def _statements(on: str, who: str, missing: Mapping[Right, str], extra: Mapping[
 
 
 def _grant(on: str, who: str, rights: Mapping[Right, str]) -> str:
+    """Return the statement that grants rights; the right to grant them on is an option of it."""
     granted = {right: column for right, column in rights.items() if right != (GRANT, "")}
     return (
         f"GRANT {_sql(granted) or USAGE} ON {on} TO {who}{' WITH GRANT OPTION' if len(granted) < len(rights) else ''}"
@@ -189,5 +191,6 @@ def _grant(on: str, who: str, rights: Mapping[Right, str]) -> str:
 
 
 def _sql(rights: Mapping[Right, str]) -> str:
+    """Return rights as a list in SQL."""
     words = write(rights.items(), identifier)
     return ", ".join("GRANT OPTION" if word == GRANT else word for word in words)

@@ -205,6 +205,7 @@ def _unquoted(option: str) -> str:
 
 
 def _canonical_hash(value: str) -> str:
+    """Return a hash as the server prints it: digits of the native form are capitals."""
     return value.upper() if re.fullmatch(r"\*[0-9a-fA-F]{40}", value) else value
 
 

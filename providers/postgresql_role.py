@@ -167,6 +167,7 @@ def unmasked(bits: str, key: str, role: str) -> str:
 
 
 def _scram(password: str, salt: bytes, rounds: int) -> str:
+    """Return the verifier of a password that the server stores (RFC 5802)."""
     salted = hashlib.pbkdf2_hmac("sha256", unicodedata.normalize("NFKC", password).encode(), salt, rounds)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
     server = hmac.digest(salted, b"Server Key", "sha256")

@@ -252,6 +252,7 @@ def _refusal(venv: str, paths: Iterable[str]) -> str:
 
 
 def _owner(venv: str) -> str:
+    """Return the user who owns an environment: pip runs as that user."""
     return files.user_name(Path(venv).stat().st_uid)
 
 
@@ -371,6 +372,7 @@ def _requirement(name: str, should: Mapping[str, Any]) -> list[str]:
 
 
 def _canonical(name: str) -> str:
+    """Return the name of a package as indexes write it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -406,10 +408,12 @@ def _broken(present: Mapping[str, Package], versions: Mapping[str, str | None]) 
 
 
 def _accepts(requirement: Requirement, version: str | None) -> bool:
+    """Return whether a requirement is met by a version; None, for a removed package, meets none."""
     return version is not None and requirement.specifier.contains(version, prereleases=True)
 
 
 def _requirements(texts: Iterable[str]) -> Iterator[Requirement]:
+    """Yield the requirements in texts; one that is not valid is left out."""
     from packaging.requirements import InvalidRequirement, Requirement  # an extra installs it
 
     for text in texts:

@@ -180,12 +180,14 @@ def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> No
 
 
 def _interpreters(path: str) -> list[str]:
+    """Return the names of the interpreters in an environment."""
     programs = f"{path}/bin"
     names = os.listdir(programs) if os.path.isdir(programs) else ()  # noqa: PTH112, PTH208 - text in, text out
     return [name for name in names if name.startswith("python")]
 
 
 def _empty(path: str, batch: files.Batch, keep: Collection[str]) -> None:
+    """Remove all that is in an environment but ``keep``."""
     for entry in sorted(os.listdir(path)):  # noqa: PTH208 - bare names
         if entry not in keep:
             batch.remove(f"{path}/{entry}", recursive=True)
@@ -200,6 +202,7 @@ def _remove(path: str) -> None:
 
 
 def _set_system(lines: files.Lines, *, value: bool) -> None:
+    """Set whether the environment sees the packages of the system."""
     for number, line in enumerate(lines):
         if (setting := SETTING.fullmatch(line)) and setting[1].lower() == SYSTEM:
             lines[number] = f"{SYSTEM} = {str(value).lower()}"

@@ -136,6 +136,7 @@ def _edit(lines: files.Lines, should: Mapping[str, Any]) -> None:
 
 
 def _address(text: str) -> str | None:
+    """Return an address in its canonical spelling, or None for another text."""
     try:
         return str(ip_address(text))
     except ValueError:

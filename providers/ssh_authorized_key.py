@@ -189,6 +189,7 @@ def _canonical(entry: Resource) -> Resource:
 
 
 def _canonical_option(option: str) -> str:
+    """Return an option with its name in small letters, as sshd compares it."""
     name, equals, value = files.printable(option).partition("=")
     return name.lower() + equals + value
 
@@ -270,6 +271,7 @@ def _check_owner(path: str, target: str, user: str) -> None:
 
 
 def _path(target: str, entry: pwd.struct_passwd) -> str:
+    """Return the path of a target: ``~`` is the home of a user, ``%u`` the login."""
     home = entry.pw_dir.rstrip("/")
     return (home + target[1:] if target.startswith("~") else target).replace("%u", entry.pw_name)
 

@@ -262,18 +262,21 @@ class Provider:
 
 
 def _check_length(characters: int) -> None:
+    """Raise ``ResourceError`` for a text that is longer than a function may make."""
     if characters > LONGEST:
         msg = f"the result would have more than {LONGEST >> 20} Mi characters; a value is shorter"
         raise ResourceError(msg)
 
 
 def _check_count(elements: int) -> None:
+    """Raise ``ResourceError`` for more elements than a function may make."""
     if elements > MOST:
         msg = f"the result would have more than {MOST:,} elements; a list is shorter"
         raise ResourceError(msg)
 
 
 def _quoted(text: str) -> str:
+    """Return the beginning of a text in quotes, for a message."""
     return f"'{text[:40]}…'" if len(text) > 40 else f"'{text}'"  # noqa: PLR2004 - as much as a message shows
 
 
@@ -322,6 +325,7 @@ def _replace_matches(text: str, pattern: str, replacement: str) -> str:
 
 
 def _substitute(pattern: re.Pattern[str], replacement: str, text: str) -> str:
+    """Return a text with each match replaced. Raise ``ResourceError`` for a result that is too long."""
     result = pattern.sub(replacement, text)
     _check_length(len(result))
     return result

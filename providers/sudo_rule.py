@@ -112,6 +112,7 @@ class Provider(BaseProvider):
 
     @property
     def _directory(self) -> WholeDirectory:
+        """The rules as sudo reads them, to check a change in a copy of all."""
         return WholeDirectory(str(DIRECTORY), MAIN, "@includedir {}", self._errors, 0o440)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
@@ -197,6 +198,7 @@ def _is_for(declared: str, user: str) -> bool:
 
 
 def _encoded(texts: Mapping[str, str | None]) -> dict[str, bytes | None]:
+    """Return the contents of files as bytes; None removes one."""
     return {name: text if text is None else text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
 
 
@@ -232,6 +234,7 @@ def _parse(line: str) -> Resource | None:
 
 
 def _format(rule: Mapping[str, Any]) -> str:
+    """Return a rule as a line of sudoers(5)."""
     hosts, commands = ", ".join(rule.get("hosts") or ["ALL"]), ", ".join(rule["commands"])
     runas = f"({rule['runas']}) " if rule.get("runas") else ""
     tags = "".join(f"{tag}: " for tag in [*["NOPASSWD"] * bool(rule.get("nopasswd")), *(rule.get("tags") or [])])

@@ -172,6 +172,7 @@ def _set_live(name: str, value: str) -> None:
 
 
 def _read_live(name: str) -> str:
+    """Return the value that the kernel has now."""
     return _words(Path(_path(name)).read_bytes().decode("utf-8", "replace"))
 
 
@@ -200,6 +201,7 @@ def _number(text: str) -> int:
 
 
 def _path(name: str) -> str:
+    """Return the path of a parameter in /proc/sys: the dots and slashes of its name change places."""
     return KERNEL + name.translate(SWAP)
 
 
@@ -210,6 +212,7 @@ def _dotted(name: str) -> str:
 
 
 def _words(value: str) -> str:
+    """Return a value with one space between its words, as it is compared."""
     return " ".join(value.split())
 
 
@@ -221,7 +224,7 @@ def _own_files() -> list[str]:
 
 
 def _entries(path: str) -> dict[str, str]:
-    """Return the reason why a file is not read when the machine starts, or an empty text."""
+    """Return the parameters that a file sets, with their values; none of a file that cannot be read."""
     try:
         return dict(filter(None, map(parse_line, files.read_lines(path))))
     except OSError:

@@ -177,6 +177,7 @@ def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a section; a list has a line for each item."""
     for key, value in settings.items():
         for item in value if isinstance(value, (list, tuple)) else [value]:
             yield f"{key}={str(item).lower() if isinstance(item, bool) else item}\n"
@@ -204,10 +205,12 @@ def _is_last(name: str) -> bool:
 
 
 def _path(name: str) -> str:
+    """Return the path of a unit file or drop-in."""
     return f"{DIRECTORY}/{name}"
 
 
 def _unit(name: str) -> str:
+    """Return the unit of a file; a drop-in is in the directory ``UNIT.d``."""
     return name.partition(".d/")[0]
 
 

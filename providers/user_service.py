@@ -155,6 +155,7 @@ def _rows(user: str, names: Sequence[str] | None) -> list[Resource]:
 
 
 def _lingers(user: str) -> bool:
+    """Return whether the manager of a user runs without a login."""
     return (LINGERING / user).exists()
 
 

@@ -58,6 +58,7 @@ class Provider(structured_settings.SettingsProvider):
 
 
 def _yaml() -> Any:
+    """Return the library that keeps comments and quotes."""
     with prerequisites.needing("ruamel.yaml", SOURCE):
         from ruamel.yaml import YAML
     yaml = YAML()
@@ -142,6 +143,7 @@ def _indentation(text: str) -> tuple[int, int]:
 
 
 def _blanks(line: str) -> int:
+    """Return the number of spaces at the beginning of a line."""
     return len(line) - len(line.lstrip(" "))
 
 
@@ -163,6 +165,7 @@ def _convert(old: Any, new: Any) -> Any:
 
 
 def _is_text_in_yaml_1_1(text: str) -> bool:
+    """Return whether a word without quotes is text for readers of YAML 1.1 too, and no Boolean, number or date."""
     import yaml
 
     # No event has a tag yet: the loader's table of patterns decides, by the first character.

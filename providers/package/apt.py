@@ -174,6 +174,7 @@ class Provider(packages.PackageProvider):
                 yield relation, package, related
 
     def _providers(self, name: str) -> list[str]:
+        """Return the packages that provide a name of which there is no package itself."""
         lines = self.apt_cache("showpkg", "--", name).stdout.splitlines()
         versions, providers = (_below(heading, lines) for heading in ("Versions: ", "Reverse Provides: "))
         return [] if any(versions) else sorted({line.split(" ")[0] for line in providers})
@@ -340,6 +341,7 @@ def _row(name: str, record: Mapping[str, str]) -> Resource:
 
 
 def _title(record: Mapping[str, str], native: str) -> str:
+    """Return the name of a package, with its architecture unless that is the machine's."""
     name, architecture = record["Package"], record.get("Architecture") or native
     return name if architecture in {native, "all"} else f"{name}:{architecture}"
 

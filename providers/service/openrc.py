@@ -110,6 +110,7 @@ class Provider(init_scripts.ScriptProvider):
 
 
 def _is_own(name: str) -> bool:
+    """Return whether the script of a service is one of OpenRC's own."""
     with (init_scripts.SCRIPTS / name).open("rb") as file:
         return OWN.match(file.readline(200)) is not None
 
