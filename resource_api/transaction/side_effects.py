@@ -334,7 +334,8 @@ class SideEffectRule:
             differences = compare(entry, {**is_, **after}, should, self._functions(entry.instance))
         except ComparisonError:
             return False
-        return any(difference.attribute in state for difference in differences)
+        relevant = state.keys() - set(entry.meta.lifecycle.ignore_changes)
+        return any(difference.attribute in relevant for difference in differences)
 
 
 def _would_restore(step: Step, state: Values) -> bool:

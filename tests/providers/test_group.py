@@ -231,6 +231,14 @@ def test_members_and_groups_that_contradict_each_other_are_refused(
         assert Runtime(REGISTRY).apply({"resources": declared}).summary.unchanged == len(declared)
 
 
+def test_members_whose_changes_are_ignored_contradict_nothing() -> None:
+    """The user joins the group, and the next run changes nothing."""
+    group = {"members": [], "lifecycle": {"ignore_changes": ["members"]}}
+    declared = {"resources": {f"Group[{NAME}]": group, "User[ra-test-b]": {"groups": [NAME]}}}
+    assert Runtime(REGISTRY).apply(declared).exit_code == 0
+    assert Runtime(REGISTRY).apply(declared).summary.unchanged == len(declared["resources"])
+
+
 class TestGroup(ProviderCompliance):
     """A group with members."""
 
