@@ -1,18 +1,20 @@
-"""One run of an agent: find the newest verified version of its source, and record the result of its application."""
+"""One run of an agent: find the newest verified version of its source, and record the result; and pauses of runs."""
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from resource_api.agent import loop, sources, status
-from resource_api.agent.root_only_files import Untrusted
+from resource_api.agent import loop, sources
+from resource_api.agent.root_only_files import Untrusted, check_tree, make_directory
 from resource_api.agent.signing import check_signers
 from resource_api.model.values.errors import ResourceAPIError, ResourceError, StateLocked
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.runtime import agent_status
 from resource_api.state.lock import Lock, boot_id
+from resource_api.system.filesystem import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +66,7 @@ def find(agent: Agent) -> SourceVersion:
     """Return the version to apply; errors are part of the result."""
     try:
         if agent.source.kind == "directory":
-            sources.check_directory(agent.source, agent.trusted)
+            check_tree(agent.source.location, agent.trusted)
             return SourceVersion(agent.source.location, (), _run_fields(agent, "directory"))
         versions = sources.Versions(agent.directory, agent.source.key)
     except ResourceAPIError as problem:
@@ -107,19 +109,17 @@ def _no_version(agent: Agent, error: ResourceAPIError | None) -> SourceVersion:
 def record(agent: Agent, version: SourceVersion, document: Mapping[str, object], code: int, began: float) -> None:
     """Record the end of a run for ``agent status`` and for the schedule. Raise ``OSError``."""
     moment = loop.now()
-    status.record(
-        agent.directory,
-        {
-            **version.fields,
-            **status.of_document(document, version.directory),
-            "exit_code": code,
-            "period": agent.period,
-            "started": began,
-            "ended": moment.wall,
-            "ended_boot": moment.boot,
-            "boot_id": boot_id(),
-        },
-    )
+    run = {
+        **version.fields,
+        **_outcome_fields(document, version.directory),
+        "exit_code": code,
+        "period": agent.period,
+        "started": began,
+        "ended": moment.wall,
+        "ended_boot": moment.boot,
+        "boot_id": boot_id(),
+    }
+    _write(f"{agent.directory}/{agent_status.STATUS}", run)
 
 
 def record_killed(agent: Agent, killed: KilledRun) -> None:
@@ -150,3 +150,65 @@ def _trust(error: Exception | None) -> str:
     if error is None:
         return "verified"
     return "untrusted" if isinstance(error, Untrusted) else "unreachable"
+
+
+def _outcome_fields(document: Mapping[str, Any], directory: str | None) -> dict[str, object]:
+    """Return the status fields of a run's document: its id, counts, drift and first failure.
+
+    ``directory``: the source's, which is removed from the paths of problems.
+    """
+    steps = document.get("steps") or ()
+    failed = [f"{step['reference']}: {step['error']}" for step in steps if step["status"] == "failed"]
+    errors = [problem for problem in document.get("problems") or () if problem["severity"] == "error"]
+    failed += [f"{_location(problem, directory)}{problem['message']}" for problem in errors]
+    return {
+        "run": document.get("run") or "",
+        "project": document.get("project") or "",
+        "summary": dict(document["summary"]),
+        "corrective": sum(bool(step.get("corrective")) for step in steps),
+        "failure": failed[0] if failed else "",
+    }
+
+
+def _location(problem: Mapping[str, object], directory: str | None) -> str:
+    """Return the location of a problem, ``site.yaml:3:1: ``, or ""."""
+    file = problem.get("file")
+    parts = (str(file).removeprefix(f"{directory}/"), problem.get("line"), problem.get("column"))
+    return "".join(f"{part}:" for part in parts if part) + " " if file else ""
+
+
+def ended(directory: str) -> float | None:
+    """Return the end of the last run by the current boot clock, or None if unknown."""
+    try:
+        make_directory(directory)
+        run = agent_status.last_run(directory)
+    except (ResourceAPIError, OSError):
+        return None
+    if run is None:
+        return None
+    if run["boot_id"] and run["boot_id"] == boot_id():
+        return float(run["ended_boot"])
+    wall, boot = loop.now()
+    # After the clock was set back, the time since the run is unknown.
+    return boot - (wall - run["ended"]) if wall >= run["ended"] else None
+
+
+def pause(directory: str, reason: str, since: float) -> None:
+    """Suspend the runs of an agent until it is resumed. Raise ``OSError``."""
+    _write(f"{directory}/{agent_status.PAUSED}", {"reason": reason, "since": since})
+
+
+def resume(directory: str) -> bool:
+    """End a pause; return whether the agent was paused. Raise ``OSError``."""
+    try:
+        with files.Batch() as batch:
+            batch.remove(f"{directory}/{agent_status.PAUSED}")
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _write(path: str, document: Mapping[str, object]) -> None:
+    """Write a document of the agent durably, with its format version, in a file that only the owner can read."""
+    text = json.dumps({"format": agent_status.FORMAT, **document}, indent=1, default=str)
+    files.replace(path, text.encode() + b"\n", mode=0o600)

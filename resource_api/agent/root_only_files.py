@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values.errors import ResourceAPIError, StateError
+from resource_api.model.values.errors import ResourceAPIError, ResourceError, StateError
 from resource_api.system.filesystem import directories
 from resource_api.system.filesystem.code_trust import CodeTrust
 
@@ -30,17 +30,21 @@ def check_file(path: str, exempt: Iterable[str] = ()) -> None:
 
 
 def check_tree(directory: str, exempt: Iterable[str]) -> None:
-    """Raise ``Untrusted`` if other users can change a file in a directory; ``OSError``.
+    """Raise ``Untrusted`` if other users can change a file in a directory, ``ResourceError`` if it is unreadable.
 
     Links to directories are not followed: code behind them is checked when it is loaded.
     """
     trust = CodeTrust(exempt)
-    for parent, inner, names in os.walk(directory, onerror=_fail):
-        inner[:] = sorted(set(inner) - IGNORED)
-        for name in (".", *sorted(names)):
-            if reason := trust.check_file(os.path.abspath(f"{parent}/{name}")):
-                msg = f"{directory}: is not used, because others could have changed it: {reason}"
-                raise Untrusted(msg)
+    try:
+        for parent, inner, names in os.walk(directory, onerror=_fail):
+            inner[:] = sorted(set(inner) - IGNORED)
+            for name in (".", *sorted(names)):
+                if reason := trust.check_file(os.path.abspath(f"{parent}/{name}")):
+                    msg = f"{directory}: is not used, because others could have changed it: {reason}"
+                    raise Untrusted(msg)
+    except OSError as error:
+        msg = f"{error.filename or directory}: {error.strerror}"
+        raise ResourceError(msg) from error
 
 
 def make_directory(directory: str) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from resource_api.agent import bundle, signing
-from resource_api.agent.root_only_files import Untrusted, check_tree, make_directory
+from resource_api.agent.root_only_files import Untrusted, make_directory
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import CommandError, ResourceError, StateError, UsageError
 from resource_api.model.values.start_up import NamedTuple, regex
@@ -109,15 +109,6 @@ def update(source: Source, versions: Versions, directory: str, signers: str) -> 
     version = Version(digest, contents.generation, signer, contents.name, tuple(contents.modules))
     _check_newer(version, versions.newest)
     versions.accept(version, lambda tree: bundle.extract(contents, tree))
-
-
-def check_directory(source: Source, exempt: Sequence[str]) -> None:
-    """Raise ``Untrusted`` if other users can change a directory, ``ResourceError`` if it is unreadable."""
-    try:
-        check_tree(source.location, exempt)
-    except OSError as error:
-        msg = f"{error.filename or source.location}: {error.strerror}"
-        raise ResourceError(msg) from error
 
 
 def _fetch(url: str) -> tuple[bytes, bytes]:

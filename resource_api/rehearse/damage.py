@@ -46,8 +46,8 @@ class Damage(NamedTuple):
     #: The attribute that gets another value; empty: the resource is removed, or created where it was removed.
     attribute: str
     bodies: Bodies
-    #: Why it cannot be damaged, or "".
-    why_not: str = ""
+    #: The reason why it cannot be done, or "".
+    obstacle: str = ""
 
     @property
     def name(self) -> str:
@@ -169,41 +169,42 @@ class Damager:
         self._contents = contents.read(self._layers)
         tried, not_damaged = 0, []
         for number, damage in enumerate(candidates[start:], start + 1):
-            changed, why_not = self._damage(damage)
-            ineffective = why_not.startswith(NOT_CONVERGED)
+            changed, obstacle = self._damage(damage)
+            ineffective = obstacle.startswith(NOT_CONVERGED)
             if not (changed or ineffective):
-                text = f"{damage.attribute}: {why_not}" if damage.attribute else why_not
+                text = f"{damage.attribute}: {obstacle}" if damage.attribute else obstacle
                 not_damaged.append(finding(damage.step, text, damage.attribute))
                 continue
             tried += 1
-            problem = f"{damage.act} {why_not}" if ineffective else self._run_after(damage, changed)
+            problem = f"{damage.act} {obstacle}" if ineffective else self._run_after(damage, changed)
             if problem:
                 bad = finding(damage.step, problem, damage.attribute)
                 return Damaged(tried, [bad], not_damaged, number if number < len(candidates) else None)
         return Damaged(tried, (), not_damaged, None)
 
     def _damage(self, damage: Damage) -> tuple[set[str], str]:
-        """Do a damage; return the changed paths, or none and the reason.
+        """Do a damage; return the changed paths and "", or no path and the reason why nothing changed.
 
-        The reason that no update converges has precedence.
+        The declarations are tried one by one until a file changes. The reason that an update does not converge is a
+        fault of the provider, and has precedence over refused values.
         """
-        why_not, without_error = damage.why_not, []
+        obstacle, without_error = damage.obstacle, []
         for body in damage.bodies:
             error = self._set(damage.step, body)
             if changed := self._changed():
                 return changed, ""
-            why_not = why_not if why_not.startswith(NOT_CONVERGED) else error or why_not
+            obstacle = obstacle if obstacle.startswith(NOT_CONVERGED) else error or obstacle
             without_error += [] if error else [body]
-        if why_not.startswith(NOT_CONVERGED):
-            return set(), why_not
-        # The provider reports no change: a false answer must not hide the damage. Differences between two creations are
-        # no damage.
+        if obstacle.startswith(NOT_CONVERGED):
+            return set(), obstacle
+        # The provider saw no difference: by a false ``get`` or ``insync``, which a new creation circumvents. Paths that
+        # differ between any two creations are no damage.
         for body in without_error:
             self._set(damage.step, body, replaced=True)
             changed = self._changed()
             if changed & self._compared.differing(self._before, self._contents):
                 return changed, ""
-        return set(), why_not or "no other value makes a difference"
+        return set(), obstacle or "no other value makes a difference"
 
     def _changed(self) -> set[str]:
         """Read the overlay again; return the paths, caches and logs left out, that the last action has changed."""

@@ -376,9 +376,9 @@ def _left(
 
 
 def _packages_last(all_effects: Sequence[Effect]) -> list[Effect]:
-    """Return effects, last those of calls that installed packages.
+    """Return effects in another order, last those of the resources that installed packages.
 
-    Files of a package are counted where one line does not name them all.
+    Files of a package keep its name, by which ``folded`` counts them, unless one line names them all.
     """
     installing = {reference for effect in all_effects if effect.package for reference in effect.references}
     by_package: dict[str, list[Effect]] = {}

@@ -48,7 +48,7 @@ class RowChecker:
         ``ProviderError`` for a row without a name.
         """
         definition = functions.definition
-        if names is not None and _in_order(definition, names, rows):
+        if names is not None and _in_order(definition, names, rows):  # nearly always
             return dict(zip(names, rows, strict=True)), {}
         by_name: dict[Name, Resource] = {}
         wrong: dict[Name, str] = {}

@@ -244,7 +244,11 @@ class Snapshot:
         *,
         check: bool = True,
     ) -> None:
-        """Store the result of ``get``: requested rows are checked now, the others when they are used."""
+        """Store the result of ``get``: with ``check``, requested rows are checked now, all others when they are used.
+
+        A requested name without a row is stored as absent. Rows that another thread has read by name since this read
+        began are newer than its result, and stay.
+        """
         # Another thread may have failed in the meantime; a successful read counts.
         rows.failure = ""
         returned, failed = got

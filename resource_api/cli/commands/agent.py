@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from resource_api.agent import converge, loop, sources, systemd_units
-from resource_api.agent import status as statuses
 from resource_api.agent.root_only_files import make_directory
 from resource_api.cli import options, reporting
 from resource_api.cli.commands import run_on_hosts
@@ -136,7 +135,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
             at = time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + seconds))
             click.echo(f"The next run is at {at}, in {rough_duration(seconds)}.", err=True)
 
-    stopped = loop.run_until_stopped(schedule, machine, statuses.ended(_directory(settings)), on_wait)
+    stopped = loop.run_until_stopped(schedule, machine, converge.ended(_directory(settings)), on_wait)
     return 128 + stopped
 
 
@@ -346,7 +345,7 @@ def pause(reason: str, **settings: object) -> int:
 
     def pause_in(directory: str) -> str:
         make_directory(directory)
-        statuses.pause(directory, reason, time.time())
+        converge.pause(directory, reason, time.time())
         return f"Paused: {escape(reason)}"
 
     return _change_directory(settings, pause_in)
@@ -358,7 +357,7 @@ def pause(reason: str, **settings: object) -> int:
 def resume(**settings: object) -> int:
     """Let a paused agent make runs again, from its next time on."""
     return _change_directory(
-        settings, lambda path: "Resumed." if statuses.resume(path) else "The agent was not paused."
+        settings, lambda path: "Resumed." if converge.resume(path) else "The agent was not paused."
     )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem.directories import opened
 from resource_api.system.filesystem.files import replace
-from resource_api.system.filesystem.in_place import lock_within
+from resource_api.system.filesystem.in_place import lock_soon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,8 +27,6 @@ _FILES: Final = ("subuid", "subgid", "gshadow", "shadow", "group", "passwd")
 _SETTINGS: Final = ("login.defs", "default/useradd")
 _STAGE: Final = Path("/etc/.accounts.resource-api~")
 _LOCK: Final = "/etc/.pwd.lock"
-#: As long as lckpwdf(3) waits for the lock, in seconds.
-_PATIENCE: Final = 15
 _TRIES: Final = 5
 
 
@@ -84,7 +82,7 @@ def _install(before: dict[str, bytes | None], after: dict[str, bytes | None]) ->
 def _locked(path: str, flags: int, lock: Callable[[int, int], object]) -> Iterator[None]:
     """Lock a file of accounts for the block. Raise ``ResourceError`` if another program holds the lock too long."""
     with opened(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode=0o600) as fd:
-        if not lock_within(_PATIENCE, fd, lock):
+        if not lock_soon(fd, lock):
             msg = "the account files are locked by another program"
             raise ResourceError(msg)
         yield

@@ -34,7 +34,7 @@ _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: ``FS_IOC_GETFLAGS``, and the attributes ``i`` and ``a`` (ioctl_iflags(2)).
 _GET_ATTRIBUTES: Final = 0x80086601
 _LOCKING: Final = 0x30
-#: Seconds to wait for the lock of another run.
+#: Seconds to wait for a lock, as lckpwdf(3) does; other processes hold it for milliseconds.
 _PATIENCE: Final = 15
 
 
@@ -96,7 +96,7 @@ def overwrite(directory: Directory, name: str, old: os.stat_result, content: byt
         reason = "it cannot be replaced, and other users can write to a directory on its path, so it is not overwritten"
         raise PermissionError(errno.EPERM, reason, name)
     with opened(name, _FLAGS, directory.fd) as fd:
-        if not lock_within(_PATIENCE, fd):
+        if not lock_soon(fd):
             raise OSError(errno.EBUSY, "another process keeps it locked")
         present = os.fstat(fd)
         if file_version(present) != file_version(old):
@@ -134,12 +134,12 @@ def checked_content(content: Content, check: Callable[[str], object] | None) -> 
     return whole
 
 
-def lock_within(seconds: float, fd: int, lock: Callable[[int, int], object] = fcntl.flock) -> bool:
-    """Lock an open file until it is closed; return False if another process holds the lock for all those ``seconds``.
+def lock_soon(fd: int, lock: Callable[[int, int], object] = fcntl.flock) -> bool:
+    """Lock an open file until it is closed; return False if another process holds the lock for 15 seconds.
 
-    ``lock`` is ``fcntl.flock`` or ``fcntl.lockf``. Other processes hold these locks for milliseconds.
+    ``lock`` is ``fcntl.flock`` or ``fcntl.lockf``.
     """
-    until = time.monotonic() + seconds
+    until = time.monotonic() + _PATIENCE
     while True:
         try:
             lock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -97,7 +97,7 @@ def packed_file_mode(mode: int) -> int:
 
 
 def packed_directory_mode(mode: int) -> int:
-    """Return the mode of an unpacked directory."""
+    """Return the mode of an unpacked directory: no set-id bits, all permissions for the owner, no write for others."""
     return mode & 0o755 | 0o700
 
 

@@ -136,7 +136,9 @@ def _parents(path: str) -> list[str]:
 def _where_to_cover(path: str) -> str:
     """Return the directory that needs its own overlay, so that the user can write in ``path`` or beneath.
 
-    A user's overlay copies each directory between its root and a change: all of them must belong to the user.
+    A user's overlay copies each directory between its root and a change, so all of them must belong to the user: it is
+    the directory right above the first one of the user. ``/``, which needs none, if that would divide a directory in
+    which the user can write.
     """
     steps = [*_parents(path), path]
     first = next((number for number, step in enumerate(steps) if os.stat(step).st_uid == os.geteuid()), len(steps))

@@ -95,7 +95,7 @@ class OutputFilter:
             self._wait()
 
     def _wait(self) -> None:
-        """Wait until the filter has passed on all that was written, so that a line of ours follows it."""
+        """Wait, with growing pauses, until the filter has passed on all that was written, or has ended."""
         until, pause = time.monotonic() + _PATIENCE, 0.00005
         reader = select.poll()
         reader.register(self._written, 0)

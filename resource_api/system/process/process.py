@@ -123,6 +123,7 @@ class Process:
         poller = select.poll()
         for fd in {*streams, self._watch} - {-1}:
             poller.register(fd, select.POLLIN)
+        # After the end of the program: the time, and the bytes that its own output in the pipes can still have.
         until, remaining = time.monotonic() + _LINGER, _PIPES
         while streams or self.exit_code is None:
             ended = self.exit_code is not None
