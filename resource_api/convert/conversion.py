@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.convert import playbook
 from resource_api.convert.play_conversion import Converted, Decisions, PlayConversion, Remark
-from resource_api.convert.variables import Names
+from resource_api.convert.variables import Names, numbered
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import from_documents
 from resource_api.model.values.errors import DefinitionError, ManifestError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from resource_api.convert.converted_resource import ConvertedResource
     from resource_api.convert.expressions import Condition
     from resource_api.convert.playbook import Play
-    from resource_api.convert.variables import ConvertedInput
     from resource_api.model.values.errors import Problem
     from resource_api.runtime.runtime import Runtime
 
@@ -69,7 +68,9 @@ class ManifestText:
 
     def add_names(self, names: Names, declarations: Sequence[ConvertedResource]) -> None:
         """Add the inputs and values that the declarations need."""
-        inputs, values = _needed(names, declarations)
+        names_in_use = names.uses(*((row.title, row.attributes) for row in declarations))
+        inputs = {name: declared for name, declared in names.inputs.items() if name in names_in_use}
+        values = {name: value for name, value in names.values.items() if name in names_in_use}
         if inputs:
             self.lines += ["", "inputs:"]
         for name, declared in inputs.items():
@@ -127,15 +128,6 @@ class ManifestText:
     def _comment(self, indent: str, text: str) -> None:
         if text:
             self.lines.append(f"{indent}# {escape(text)}")
-
-
-def _needed(
-    names: Names, declarations: Sequence[ConvertedResource]
-) -> tuple[dict[str, ConvertedInput], dict[str, Any]]:
-    """Return the inputs and values that declarations use, also by other values."""
-    names_in_use = names.uses(*((row.title, row.attributes) for row in declarations))
-    inputs = {name: declared for name, declared in names.inputs.items() if name in names_in_use}
-    return inputs, {name: value for name, value in names.values.items() if name in names_in_use}
 
 
 def _entry(name: str, value: object, indent: str) -> Iterator[str]:
@@ -279,10 +271,10 @@ class _Attempt:
             return False
         if len(namevars) != 1 or None in loops or loops[0] == loops[1]:
             return False
-        title, number = row.title, 2
-        row.attributes = {namevars[0]: title, **row.attributes}
+        row.attributes = {namevars[0]: row.title, **row.attributes}
+        titles = numbered(row.title)
         while row.reference in titles_in_use:
-            row.title, number = f"{title} ({number})", number + 1
+            row.title = next(titles)
         return True
 
     def _title(self, plays: Sequence[Play]) -> Iterator[str]:

@@ -104,6 +104,11 @@ def written(value: object) -> Any:
     return [written(part) for part in value if part is not OMIT] if isinstance(value, list) else value
 
 
+def written_text(value: object) -> str:
+    """Return a value as a manifest writes it within a title or a command line."""
+    return str(written(value))
+
+
 def literal(value: object) -> Any:
     """Return plain data as a manifest writes it, each ``${`` escaped. Raise ``Unconvertible`` for encrypted values."""
     if has_vault(value):
@@ -225,7 +230,7 @@ class Expressions:
         if not _EXPRESSION.fullmatch(text):
             return literal(text)
         try:
-            value = self.of(parse(text[2:-2]))
+            value = self.value_of(parse(text[2:-2]))
         except Unconvertible as error:
             return self._template(text, parse_template(text), str(error))
         # Within texts these are written as Python does.
@@ -267,18 +272,18 @@ class Expressions:
 
     # Nodes
 
-    def of(self, node: nodes.Node) -> Any:
+    def value_of(self, node: nodes.Node) -> Any:
         """Return the value of an expression. Raise ``Unconvertible``."""
         if isinstance(node, nodes.Const):
             return literal(node.value)
         if isinstance(node, (nodes.List, nodes.Tuple)):
-            return [self.of(item) for item in node.items]
+            return [self.value_of(item) for item in node.items]
         if isinstance(node, nodes.Dict):
-            return {str(self.of(pair.key)): self.of(pair.value) for pair in node.items}
+            return {str(self.value_of(pair.key)): self.value_of(pair.value) for pair in node.items}
         if isinstance(node, nodes.Filter) and node.node is not None:
             return self._filter(node)
         if isinstance(node, nodes.Concat):
-            return "".join(_within_text(self.of(part)) for part in node.nodes)
+            return "".join(_within_text(self.value_of(part)) for part in node.nodes)
         if isinstance(node, nodes.Add):
             return self._sum(node)
         if isinstance(node, nodes.Call):
@@ -288,7 +293,7 @@ class Expressions:
         no_counterpart(_KINDS.get(type(node), "this expression"))
 
     def _sum(self, node: nodes.Add) -> Any:
-        left, right = self.of(node.left), self.of(node.right)
+        left, right = self.value_of(node.left), self.value_of(node.right)
         if isinstance(left, list) or isinstance(right, list):
             return self._scope.call("std.concat", {"lists": [left, right]}, "list")
         if isinstance(left, str) or isinstance(right, str):
@@ -303,11 +308,11 @@ class Expressions:
             return self._filter(filtered)
         if isinstance(function, nodes.Name) and function.name == "range" and not node.kwargs:
             names = ("stop",) if len(node.args) == 1 else ("start", "stop", "step")
-            limits = dict(zip(names, map(self.of, node.args), strict=False))
+            limits = dict(zip(names, map(self.value_of, node.args), strict=False))
             return self._scope.call("std.range", {"start": 0, **limits}, "numbers")
         name = function.name if isinstance(function, nodes.Name) else "a method"
         if name == "lookup" and self._read_file is not None:
-            match list(map(self.of, node.args)):
+            match list(map(self.value_of, node.args)):
                 case ["file" | "ansible.builtin.file", str(file)] if "${" not in file:
                     return literal(self._read_file(file).rstrip())
         no_counterpart(f"the function '{name}'")
@@ -320,13 +325,15 @@ class Expressions:
         if name in {"default", "d"}:
             return self._default(node.node, node.args)
         if name in {"bool", "list"}:
-            return self.of(node.node)
+            return self.value_of(node.node)
         if name == "combine":
-            return self._scope.call("std.merge", {"maps": [self.of(part) for part in (node.node, *node.args)]}, "map")
+            return self._scope.call(
+                "std.merge", {"maps": [self.value_of(part) for part in (node.node, *node.args)]}, "map"
+            )
         if name in {"first", "last"}:
-            return follow(self.of(node.node), (0 if name == "first" else -1,))
-        if name == "hash" and [self.of(part) for part in node.args] == ["sha256"]:
-            return self._scope.call("std.sha256", {"text": self.of(node.node)}, "digest")
+            return follow(self.value_of(node.node), (0 if name == "first" else -1,))
+        if name == "hash" and [self.value_of(part) for part in node.args] == ["sha256"]:
+            return self._scope.call("std.sha256", {"text": self.value_of(node.node)}, "digest")
         return self._function(name, node.node, node)
 
     def _function(self, name: str, subject: nodes.Node, node: nodes.Filter) -> ValueReference:
@@ -336,17 +343,17 @@ class Expressions:
         function, first, names = _FUNCTIONS[name]
         if len(node.args) > len(names):
             no_counterpart(f"the filter '{name}' with these arguments")
-        rest = dict(zip(names, map(self.of, node.args), strict=False))
+        rest = dict(zip(names, map(self.value_of, node.args), strict=False))
         if name in {"join", "split"}:
             rest.setdefault("by", "" if name == "join" else " ")
-        return self._scope.call(f"std.{function}", {first: self.of(subject), **rest}, name.removeprefix("to_"))
+        return self._scope.call(f"std.{function}", {first: self.value_of(subject), **rest}, name.removeprefix("to_"))
 
     def _default(self, node: nodes.Expr, arguments: list[nodes.Expr]) -> Any:
         """Return a value with a default for a missing one."""
-        default = self.of(arguments[0]) if arguments else ""
+        default = self.value_of(arguments[0]) if arguments else ""
         chain = _chain(node)
         if chain is None:
-            return self.of(node)
+            return self.value_of(node)
         return self._scope.resolve_or(*chain, default)
 
     # Conditions
@@ -365,7 +372,7 @@ class Expressions:
             return self._test(node)
         if isinstance(node, nodes.Const) and isinstance(node.value, bool):
             return node.value
-        value = self.of(node)
+        value = self.value_of(node)
         if isinstance(value, bool):
             return value
         return {self._path(value): True}
@@ -396,15 +403,15 @@ class Expressions:
     def _operand(self, node: nodes.Node) -> Any:
         """Return an operand of a comparison; a fact is compared as a number or version without a conversion."""
         if isinstance(node, nodes.Filter) and node.name in {"int", "float", "string"} and node.node is not None:
-            return self.of(node.node)
-        return self.of(node)
+            return self.value_of(node.node)
+        return self.value_of(node)
 
     def _membership(self, left: nodes.Node, right: nodes.Node) -> Condition:
         """Return the condition of ``in``: a group of this host, alternatives, or a computed Boolean."""
         is_this_host = _chain(left) == ("inventory_hostname", ())
         if (chain := _chain(right)) is not None and is_this_host and chain[0] == "groups" and len(chain[1]) == 1:
             return {self._scope.in_group(str(chain[1][0])).path: True}
-        subject, collection = self.of(left), self.of(right)
+        subject, collection = self.value_of(left), self.value_of(right)
         if isinstance(collection, list) and isinstance(subject, ValueReference):
             path = self._path(subject)
             return {path: [_comparable(path, value) for value in collection]}
@@ -421,20 +428,20 @@ class Expressions:
             condition = is_defined if isinstance(is_defined, bool) else {is_defined.path: {"exists": True}}
             return condition if name == "defined" else negated(condition)
         if name in {"version", "version_compare"} and node.args:
-            operator = self.of(node.args[1]) if len(node.args) > 1 else "=="
-            path, value = self._path(self.of(node.node)), str(self.of(node.args[0]))
+            operator = self.value_of(node.args[1]) if len(node.args) > 1 else "=="
+            path, value = self._path(self.value_of(node.node)), str(self.value_of(node.args[0]))
             if operator in _OPERATORS:
                 return {path: {_OPERATORS[operator]: value}}
             return {path: value} if operator in {"==", "=", "eq"} else {path: {"not": value}}
         if name in {"match", "search", "regex"} and len(node.args) == 1:
-            pattern = str(self.of(node.args[0])).replace("/", r"\/")
+            pattern = str(self.value_of(node.args[0])).replace("/", r"\/")
             anchored = f"^{pattern}" if name == "match" and not pattern.startswith("^") else pattern
-            return {self._path(self.of(node.node)): {"matches": f"/{anchored}/"}}
+            return {self._path(self.value_of(node.node)): {"matches": f"/{anchored}/"}}
         if name in {"true", "false", "truthy", "falsy"}:
             condition = self.condition(node.node)
             return condition if name[0] == "t" else negated(condition)
         if name in {"none", "sameas"}:
-            return {self._path(self.of(node.node)): {"exists": False}}
+            return {self._path(self.value_of(node.node)): {"exists": False}}
         no_counterpart(f"the test 'is {name}'")
 
     def _path(self, value: object) -> str:

@@ -6,14 +6,13 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.convert.expressions import ValueReference, no_counterpart, parse_template, written
+from resource_api.convert.expressions import ValueReference, no_counterpart, parse_template, written_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from resource_api.convert.module_task import ModuleTask
 
-_PRESENT: Final = ("present", "absent")
 #: Directories that every system has.
 _SYSTEM_TEXT: Final = """
     / /bin /boot /dev /etc /home /lib /media /mnt /opt /proc /root /run /sbin /srv /sys /tmp /usr /usr/bin /usr/lib
@@ -32,7 +31,9 @@ def copy(task: ModuleTask) -> None:
     destination, content = task.need("dest"), task.take("content")
     attributes: dict[str, object] = {"ensure": "file"}
     if content is not None:
-        attributes["content"] = content if isinstance(content, (str, ValueReference)) else _scalar_text(content)
+        if isinstance(content, (dict, list)):
+            no_counterpart("'content' that is no text")
+        attributes["content"] = content if isinstance(content, ValueReference) else str(content)
     else:
         name = task.need("src")
         if not isinstance(name, str) or "${" in name:
@@ -46,12 +47,6 @@ def copy(task: ModuleTask) -> None:
             attributes["source"] = {"asset": {"file": file}}
         destination = _into(destination, name)
     _declare_file(task, destination, attributes)
-
-
-def _scalar_text(content: object) -> str:
-    if isinstance(content, (dict, list)):
-        no_counterpart("'content' that is no text")
-    return str(content)
 
 
 def _into(destination: object, name: object) -> Any:
@@ -78,9 +73,7 @@ def _declare_file(task: ModuleTask, path: object, attributes: dict[str, object])
 def template(task: ModuleTask) -> None:
     """Convert `template`."""
     task.ignore("output_encoding")
-    name = task.need("src")
-    if not isinstance(name, str) or "${" in name:
-        no_counterpart("a template whose name is an expression")
+    name = task.literal("src", "a template whose name is an expression")
     file = task.plain_file(name, "templates")
     tree = parse_template(task.read_text(file))
     call: dict[str, object] = {"source": {"asset": {"file": file}}}
@@ -130,7 +123,7 @@ def _parents(path: str) -> Iterator[str]:
 
 def line_in_file(task: ModuleTask) -> None:
     """Convert `lineinfile`."""
-    path, state = task.path("path", "dest", "destfile", "name"), task.word("state", default="present", among=_PRESENT)
+    path, state = task.path("path", "dest", "destfile", "name"), task.ensure()
     match, line = task.take("regexp", "regex"), task.take("line", "value")
     if task.switch("backrefs"):
         no_counterpart("'backrefs'")
@@ -145,7 +138,9 @@ def line_in_file(task: ModuleTask) -> None:
         attributes["line"] = None
     elif line is None:
         no_counterpart("a line without a text")
-    task.named("file_line", f"line in {_text(path)}: {_text(match or line)}", attributes | task.check_command())
+    task.named(
+        "file_line", f"line in {written_text(path)}: {written_text(match or line)}", attributes | task.check_command()
+    )
 
 
 def _insertion(task: ModuleTask) -> dict[str, Any]:
@@ -171,7 +166,7 @@ def _declare_around(task: ModuleTask, path: object) -> None:
 
 def block_in_file(task: ModuleTask) -> None:
     """Convert `blockinfile`."""
-    path, state = task.path("path", "dest", "destfile", "name"), task.word("state", default="present", among=_PRESENT)
+    path, state = task.path("path", "dest", "destfile", "name"), task.ensure()
     block = task.take("block", "content", default="")
     marker = task.take("marker", default="# {mark} ANSIBLE MANAGED BLOCK")
     if task.take("marker_begin", default="BEGIN") != "BEGIN" or task.take("marker_end", default="END") != "END":
@@ -185,12 +180,12 @@ def block_in_file(task: ModuleTask) -> None:
     attributes = {"ensure": state, "path": path, "marker": marker, "block": block if state == "present" else None}
     name = task.task.name or str(path)
     attributes |= {"name": name if isinstance(name, str) else None, **_insertion(task), **task.check_command()}
-    task.named("block_in_file", f"block in {_text(path)}", attributes)
+    task.named("block_in_file", f"block in {written_text(path)}", attributes)
 
 
 def ini_file(task: ModuleTask) -> None:
     """Convert `ini_file`."""
-    path, state = task.path("path", "dest"), task.word("state", default="present", among=_PRESENT)
+    path, state = task.path("path", "dest"), task.ensure()
     section, setting = task.take("section", default=""), task.need("option")
     value = task.take("value")
     if task.switch("allow_no_value") or not task.switch("exclusive", default=True):
@@ -207,19 +202,13 @@ def ini_file(task: ModuleTask) -> None:
         task.declare("file", path, {"ensure": "file", **permissions})
     attributes = {"ensure": state, "path": path, "section": section, "setting": setting}
     attributes |= {"value": value if state == "present" else None, "key_val_separator": separator}
-    task.named("ini_setting", f"{_text(section)} {_text(setting)} of {_text(path)}", attributes)
-
-
-def _text(value: object) -> str:
-    """Return a value as part of a title; one that begins with a path would be taken for identifying attributes."""
-    return str(written(value))
+    task.named("ini_setting", f"{written_text(section)} {written_text(setting)} of {written_text(path)}", attributes)
 
 
 def get_url(task: ModuleTask) -> None:
     """Convert `get_url` of a file with a SHA-256."""
-    url, match = task.need("url"), _CHECKSUM.match(str(task.take("checksum", default="")))
-    if not isinstance(url, str) or "${" in url:
-        no_counterpart("a URL that is an expression")
+    url = task.literal("url", "a URL that is an expression")
+    match = _CHECKSUM.match(str(task.take("checksum", default="")))
     if match is None:
         no_counterpart("a download without a SHA-256")
     task.ignore("force", "timeout", "tmp_dest", "backup")
@@ -230,9 +219,10 @@ def get_url(task: ModuleTask) -> None:
 
 def unarchive(task: ModuleTask) -> None:
     """Convert `unarchive` of an archive beside the playbook."""
-    name = task.need("src")
-    if task.switch("remote_src") or not isinstance(name, str) or "${" in name:
-        no_counterpart("an archive of the machine or of a URL")
+    refusal = "an archive of the machine or of a URL"
+    name = task.literal("src", refusal)
+    if task.switch("remote_src"):
+        no_counterpart(refusal)
     task.ignore("copy", "keep_newer")
     file = task.plain_file(name, "files")
     attributes = {"source": {"archive": {"file": file}}, **task.permissions()}

@@ -90,6 +90,17 @@ class ModuleTask:
             no_counterpart(f"'{names[0]}: {written(value)}'")
         return value
 
+    def ensure(self) -> str:
+        """Return the argument `state`: ``present``, the default, or ``absent``. Raise ``Unconvertible`` for another."""
+        return self.word("state", default="present", among=("present", "absent"))
+
+    def literal(self, name: str, refusal: str) -> str:
+        """Return a mandatory argument that must be a literal text, or else ``refusal`` has no counterpart."""
+        value = self.need(name)
+        if not isinstance(value, str) or "${" in value:
+            no_counterpart(refusal)
+        return value
+
     def flag(self, *names: str, default: object = None) -> Any:
         """Return a Boolean or a reference to one. Raise ``Unconvertible`` for another value."""
         value = self.take(*names, default=default)

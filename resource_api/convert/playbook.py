@@ -174,13 +174,13 @@ class _Reader:
     def _play(self, play: Mapping, path: str) -> Play:
         """Read a play: first its variables, then its tasks in Ansible's order, with roles, and its handlers."""
         self._variables, self._remarks, self._handlers, self._roles = {}, [], [], set()
-        location = self._location(path, play)
+        location = Location(path, *play.position)
         directory = os.path.dirname(path)
         self._read_group_variables(directory)
         self._add_variables(play.get("vars"), path)
         for entry in as_list(play.get("vars_prompt")):
             if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
-                self._variables[entry["name"]] = Variable(Vault(), self._location(path, entry))
+                self._variables[entry["name"]] = Variable(Vault(), Location(path, *entry.position))
         for name in as_list(play.get("vars_files")):
             self._read_variables_file(name, directory, location)
         context = self._inherit(_Context(path, (os.path.join(directory, "files"), directory), {}), play)
@@ -241,7 +241,7 @@ class _Reader:
     def _role_entry(self, entry: object, context: _Context, location: Location) -> list[Task]:
         """Return the tasks of an entry of `roles`."""
         if isinstance(entry, Mapping):
-            location = self._location(context.file, entry)
+            location = Location(context.file, *entry.position)
             keys = {"role", "name", "when", "tags", "vars", "become", "become_user", "delegate_to", "environment"}
             parameters = {key: value for key, value in entry.items() if key not in keys}
             name = entry.get("role", entry.get("name"))
@@ -328,7 +328,7 @@ class _Reader:
 
     def _task(self, task: Mapping, context: _Context) -> Iterator[Task]:
         """Yield a task, or those that it includes."""
-        location = self._location(context.file, task)
+        location = Location(context.file, *task.position)
         name = task.get("name")
         inner = self._inherit(context, task)
         module, value = self._module(task, context.file)
@@ -345,20 +345,21 @@ class _Reader:
         problem = "local_action runs on another machine" if "local_action" in task else ""
         if not isinstance(task.get("args", {}), dict):
             problem = "'args' that is no mapping has no counterpart"
+        keywords = {**inner.keywords, **{key: task[key] for key in task if key in _KEYWORDS}}
         yield Task(
             self._count,
             module,
             arguments,
             title,
             location,
-            {**inner.keywords, **{key: task[key] for key in task if key in _KEYWORDS}},
-            inner.conditions,
-            inner.tags,
-            loop,
-            inner.variables,
-            inner.directories,
-            inner.rescues,
-            problem,
+            keywords,
+            conditions=inner.conditions,
+            tags=inner.tags,
+            loop=loop,
+            variables=inner.variables,
+            directories=inner.directories,
+            rescues=inner.rescues,
+            problem=problem,
         )
 
     def _number_next(self, file: str, entry: Mapping) -> None:
@@ -464,9 +465,6 @@ class _Reader:
         if isinstance(entry, Mapping):
             return entry
         raise document.manifest_error(file, (1, 1), "syntax", f"{noun} is a mapping, not {str(entry)[:40]!r}")
-
-    def _location(self, file: str, entry: Mapping) -> Location:
-        return Location(file, *entry.position)
 
     def _error(self, file: str, entry: Mapping, message: str) -> Exception:
         return document.manifest_error(file, entry.position, "syntax", message)

@@ -6,14 +6,13 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.convert.expressions import ValueReference, no_counterpart
+from resource_api.convert.expressions import ValueReference, no_counterpart, written_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.convert.module_task import ModuleTask
 
-_PRESENT: Final = ("present", "absent")
 _STATES: Final = {
     "present": "present",
     "installed": "present",
@@ -116,14 +115,13 @@ def pip(task: ModuleTask) -> None:
         version = _VERSIONED.match(name) if isinstance(name, str) else None
         attributes = {"ensure": version[3] if version else state, "virtualenv": environment, "install_options": options}
         plain = version[1] if version else name
-        text = f"${{{plain.path}}}" if isinstance(plain, ValueReference) else plain
-        path = f"${{{environment.path}}}" if isinstance(environment, ValueReference) else environment
-        task.declare("python_package", f"{text} {path}", {**attributes, "name": plain})
+        title = f"{written_text(plain)} {written_text(environment)}"
+        task.declare("python_package", title, {**attributes, "name": plain})
 
 
 def deb822_repository(task: ModuleTask) -> None:
     """Convert `deb822_repository`."""
-    attributes: dict[str, object] = {"ensure": task.word("state", default="present", among=_PRESENT)}
+    attributes: dict[str, object] = {"ensure": task.ensure()}
     for name in ("types", "uris", "suites", "components", "architectures"):
         attributes[name] = task.items(name)
     attributes |= {"signed_by": task.take("signed_by"), "enabled": task.flag("enabled")}
@@ -135,7 +133,7 @@ def deb822_repository(task: ModuleTask) -> None:
 
 def user(task: ModuleTask) -> None:
     """Convert `user`."""
-    name, state = task.need("name", "user"), task.word("state", default="present", among=_PRESENT)
+    name, state = task.need("name", "user"), task.ensure()
     if state == "absent":
         task.ignore(*task.arguments)
         task.declare("user", name, {"ensure": "absent", "managehome": task.flag("remove")})
@@ -158,14 +156,14 @@ def user(task: ModuleTask) -> None:
 
 def group(task: ModuleTask) -> None:
     """Convert `group`."""
-    attributes: dict[str, object] = {"ensure": task.word("state", default="present", among=_PRESENT)}
+    attributes: dict[str, object] = {"ensure": task.ensure()}
     attributes |= {"gid": task.take("gid"), "system": task.flag("system")}
     task.declare("group", task.need("name"), attributes)
 
 
 def authorized_key(task: ModuleTask) -> None:
     """Convert `authorized_key`."""
-    name, state = task.need("user"), task.word("state", default="present", among=_PRESENT)
+    name, state = task.need("user"), task.ensure()
     if task.switch("exclusive"):
         no_counterpart("'exclusive'")
     task.ignore("manage_dir", "validate_certs")
@@ -180,11 +178,7 @@ def authorized_key(task: ModuleTask) -> None:
         all_options = ",".join(filter(None, (match["options"], options)))
         attributes = {"ensure": state, "name": label, "user": name, "type": match["type"], "key": match["key"]}
         attributes |= {"options": _OPTION.findall(all_options) or None, "target": path}
-        task.declare("ssh_authorized_key", f"{label} of {_text(name)}", attributes)
-
-
-def _text(value: object) -> str:
-    return f"${{{value.path}}}" if isinstance(value, ValueReference) else str(value)
+        task.declare("ssh_authorized_key", f"{label} of {written_text(name)}", attributes)
 
 
 # Services and jobs
@@ -211,7 +205,7 @@ def service(task: ModuleTask) -> None:
         if enable is not None:
             task.declare("service", name, {"enable": enable})
         action = state.removesuffix("ed")
-        task.declare("exec", f"{action} {_text(name)}", {"command": f"systemctl {action} {_text(name)}"})
+        task.declare("exec", f"{action} {written_text(name)}", {"command": f"systemctl {action} {written_text(name)}"})
         return
     task.declare("service", name, {"ensure": states[state], "enable": enable})
 
@@ -221,7 +215,7 @@ def cron(task: ModuleTask) -> None:
     if task.take("cron_file") is not None or task.switch("env") or task.switch("disabled"):
         no_counterpart("'cron_file', 'env' or 'disabled'")
     task.ignore("backup")
-    state = task.word("state", default="present", among=_PRESENT)
+    state = task.ensure()
     attributes: dict[str, object] = {"ensure": state, "user": task.take("user", default=task.user)}
     if state == "present":
         attributes["command"] = task.need("job", "value")
@@ -254,7 +248,7 @@ def git(task: ModuleTask) -> None:
 
 def sysctl(task: ModuleTask) -> None:
     """Convert `sysctl`."""
-    state, name = task.word("state", default="present", among=_PRESENT), task.need("name", "key")
+    state, name = task.ensure(), task.need("name", "key")
     target = task.take("sysctl_file", default="/etc/sysctl.conf")
     applies = task.switch("reload", default=True) or task.switch("sysctl_set")
     task.ignore("ignoreerrors", "sysctl_set")
@@ -294,7 +288,7 @@ def timezone(task: ModuleTask) -> None:
 
 def locale_gen(task: ModuleTask) -> None:
     """Convert `locale_gen`."""
-    state = task.word("state", default="present", among=_PRESENT)
+    state = task.ensure()
     _each(task, "locale", task.items("name") or [], {"ensure": state})
 
 
@@ -353,7 +347,7 @@ def _command_line(task: ModuleTask) -> dict[str, Any]:
     text, words = task.take("_raw_params", "cmd"), task.take("argv")
     program = task.take("executable")
     if words is not None:
-        return {"command": [str(_text(word)) for word in words] if isinstance(words, list) else words}
+        return {"command": list(map(written_text, words)) if isinstance(words, list) else words}
     if not isinstance(text, (str, ValueReference)):
         no_counterpart("a task without a command")
     if task.task.short == "command":
@@ -371,14 +365,14 @@ def _absolute(path: object, directory: object) -> Any:
         return path
     if directory is None or any(character in path for character in "*?["):
         no_counterpart(f"the relative path '{path}' or a pattern in it")
-    return f"{_text(directory)}/{path}"
+    return f"{written_text(directory)}/{path}"
 
 
 def command(task: ModuleTask) -> None:
     """Convert `command`, `shell` and `raw`."""
     attributes = command_attributes(task)
     words = attributes["command"]
-    name = shlex.join(map(str, words)) if isinstance(words, list) else _text(words)
+    name = shlex.join(map(str, words)) if isinstance(words, list) else written_text(words)
     task.named("exec", name, attributes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from resource_api.convert.ansible_yaml import Vault
@@ -23,7 +24,7 @@ from resource_api.model.values.start_up import regex
 from resource_api.model.values.values import leaves, map_leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.convert.converted_resource import ConvertedResource
     from resource_api.convert.playbook import Location, Loop, Play, Variable
@@ -116,6 +117,12 @@ class Result(NamedTuple):
     #: The command or the path of a check.
     command: object = None
     path: object = None
+
+
+def numbered(name: str, form: str = " ({})") -> Iterator[str]:
+    """Yield a name, and then the name with the numbers from 2 on behind it."""
+    yield name
+    yield from (name + form.format(number) for number in count(2))
 
 
 class Names:
@@ -245,11 +252,7 @@ class Names:
 
     def title(self, type_name: str, title: str, task: tuple[int, int]) -> str:
         """Return a title that no other task has, with a number if need be."""
-        number, candidate = 1, title
-        while self._titles.setdefault((type_name, candidate), task) != task:
-            number += 1
-            candidate = f"{title} ({number})"
-        return candidate
+        return next(row for row in numbered(title) if self._titles.setdefault((type_name, row), task) == task)
 
     def in_group(self, group: str) -> ValueReference:
         """Return the reference to whether this host is in a group of the inventory, or has this name."""
@@ -275,11 +278,7 @@ class Names:
 
     def _free(self, name: str) -> str:
         """Return the name, with a number if it is in use."""
-        number, candidate = 1, name
-        while candidate in self.inputs or candidate in self.values:
-            number += 1
-            candidate = f"{name}_{number}"
-        return candidate
+        return next(row for row in numbered(name, "_{}") if row not in self.inputs and row not in self.values)
 
 
 class LoopNames:

@@ -58,11 +58,8 @@ class NotKnownError(ConditionError):
     """A condition on a value that is not known before anything is read, or is that of an invalid input."""
 
 
-class _Missing:
-    """The value of a path that does not exist; one instance, ``_MISSING``."""
-
-
-_MISSING: Final = _Missing()
+#: The value of a path that does not exist.
+_MISSING: Final = object()
 
 
 class _MissingValueError(Exception):
@@ -104,11 +101,8 @@ class Matches(NamedTuple):
         if type(_present(value)) is not str:
             msg = f"{name} is no text, so that no regular expression can match it"
             raise ConditionError(msg)
-        return (
-            ""
-            if translate(self.source).search(value)
-            else f"{name} is {show(value)}, without a match of /{self.source}/"
-        )
+        is_match = translate(self.source).search(value)
+        return "" if is_match else f"{name} is {show(value)}, without a match of /{self.source}/"
 
 
 class Ordered(NamedTuple):
@@ -348,6 +342,7 @@ def _checked(value: object, name: str) -> Any:
 
 
 def _present(value: object) -> Any:
+    """Return a value. Raise ``_MissingValueError`` where there is none."""
     if value is _MISSING:
         raise _MissingValueError
     return value
@@ -380,12 +375,14 @@ def _compare(value: object, bound: Any, name: str) -> int:
 
 
 def _kind(value: object) -> str:
+    """Return the kind of a collection, or a scalar itself, as messages name it."""
     if isinstance(value, (dict, list)):
         return "a mapping" if isinstance(value, dict) else "a list"
     return "null" if value is None else show(value)
 
 
 def _literal(value: object) -> Any:
+    """Return a scalar in which ``$${`` stands for ``${``."""
     return value.replace("$${", "${") if type(value) is str else value
 
 

@@ -247,7 +247,7 @@ class InputFiles:
     def source_files(values: Iterable[LocatedValue]) -> list[str]:
         """Return the files that values are read from."""
         sources = [source_of(value.value, value.directory) for value in values]
-        return [source.path for source in sources if source is not None and source.kind in {"file", "terraform_state"}]
+        return [source.path for source in sources if source is not None and source.kind in _PATHS]
 
     def resolve(self, values: Mapping[str, LocatedValue]) -> dict[str, Any]:
         """Return the values of inputs by name, those with a source as its text. Raise ``ManifestError``."""
@@ -255,16 +255,16 @@ class InputFiles:
         for name, value in values.items():
             source = source_of(value.value, value.directory)
             try:
-                resolved[name] = literal(value.value) if source is None else _value(source)
+                if source is None:
+                    resolved[name] = literal(value.value)
+                else:
+                    is_state = source.kind == "terraform_state"
+                    resolved[name] = source.outputs() if is_state else FileInput(source.read())
             except ValueError as error:
                 problems.append(value.locate(Problem(name, f"input '{name}': {error}", code="input")))
         if problems:
             raise ManifestError(problems)
         return resolved
-
-
-def _value(source: ValueSource) -> FileInput | dict[str, Any]:
-    return source.outputs() if source.kind == "terraform_state" else FileInput(source.read())
 
 
 def located_values(document: Document) -> dict[str, LocatedValue]:

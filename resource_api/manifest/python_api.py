@@ -307,6 +307,7 @@ class ManifestApi:
         return declare
 
     def _declare(self, section: str, key: str, value: object) -> None:
+        """Record a declaration and the author's call that makes it. Raise ``ManifestError`` for a second one."""
         call = current_call(self._file)
         first = self._calls[section].setdefault(key, call)
         if key in self._sections[section]:
@@ -348,6 +349,7 @@ class ComponentApi(ManifestApi):
         return data, calls
 
     def _qualify(self, body: dict[str, object], keys: Collection[str], declared: Mapping[str, object]) -> None:
+        """Replace the references under some keys of a body, in place, by those of the whole manifest."""
         for key in keys:
             if body.get(key) is not None:
                 body[key] = self._resolved(body[key], declared)

@@ -40,10 +40,8 @@ def _json(raw: bytes, file: str) -> Document:
     return json_reader.read(raw, file)
 
 
-#: Suffix → reader of such files; it raises ``ManifestError``.
+#: Suffix → reader of such files; it raises ``ManifestError``. A run loads only the one that it needs.
 READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _json}
-
-
 #: The name of standard input in messages.
 STDIN: Final = "<stdin>"
 #: How many files of a directory a message names.
@@ -78,7 +76,7 @@ def read_stdin(raw: bytes) -> Manifest:
     if not raw.strip():
         raise document.manifest_error(STDIN, (0, 0), "unreadable", "standard input is empty: nothing has written to it")
     loader = _Loader(READERS, {})
-    loader.parse(raw, _json_or_yaml, STDIN, "", 0, loader.roots)
+    loader.add(_json_or_yaml(raw, STDIN), "", 0, loader.roots)
     return loader.manifest()
 
 
@@ -126,12 +124,14 @@ def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "
     if not all(isinstance(file["file"], str) and file["file"] for file in files):
         msg = "a file of the manifest has no name"
         raise ValueError(msg)
-    read = [read_mapping(file["data"], file["file"], heads=_heads(file.get("places", {}))) for file in files]
-    return assemble(read)._replace(root=root, path=path)
-
-
-def _heads(positions: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, Position]]:
-    return {section: {key: (line, column) for key, (line, column) in of.items()} for section, of in positions.items()}
+    documents = []
+    for file in files:
+        heads = {
+            section: {key: (line, column) for key, (line, column) in positions.items()}
+            for section, positions in file.get("places", {}).items()
+        }
+        documents.append(read_mapping(file["data"], file["file"], heads=heads))
+    return assemble(documents)._replace(root=root, path=path)
 
 
 def absolute(file: str) -> str:
@@ -157,7 +157,7 @@ def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
 
     Raises ``ManifestError``.
     """
-    loader = _Loader({}, {}, {read.file: read for read in documents})
+    loader = _Loader({}, {}, {source.file: source for source in documents})
     loader.add(documents[-1], os.path.dirname(documents[-1].file), 0, loader.roots)
     return loader.manifest()._replace(path=path)
 
@@ -320,49 +320,45 @@ class _Loader:
         if identity in self._seen:
             return ""
         self._seen.add(identity)
-        self.parse(raw, self._readers[_suffix(path)], label, os.path.dirname(path), depth, files)
-        return ""
-
-    def parse(self, raw: bytes, reader: Reader, label: str, root: str, depth: int, files: list[_File]) -> None:  # noqa: PLR0917 - a file and its place
-        """Parse the bytes of one file, and read the files that it includes, which lie beneath ``root``."""
         try:
-            read = reader(raw, label)
+            source = self._readers[_suffix(path)](raw, label)
         except ManifestError as error:
             self.problems.extend(error.problems)
-            return
-        self.add(read, root, depth, files)
+        else:
+            self.add(source, os.path.dirname(path), depth, files)
+        return ""
 
-    def add(self, read: Document, root: str, depth: int, files: list[_File]) -> None:
+    def add(self, source: Document, root: str, depth: int, files: list[_File]) -> None:
         """Add a file to ``files``, with the files that it includes, which lie beneath ``root``."""
-        names = read.data.get("include") if type(read.data) is dict else None
+        names = source.data.get("include") if type(source.data) is dict else None
         if names is not None and type(names) is not list:
-            self.report(read, ("include",), "include must be a list of files", "write include: [other.yaml]")
+            self.report(source, ("include",), "include must be a list of files", "write include: [other.yaml]")
             names = None
         included: list[list[_File]] = [[] for _ in names or ()]
-        files.append(_File(read, included))
+        files.append(_File(source, included))
         for number, name in enumerate(names or ()):
             when = None
             if type(name) is dict:
-                if (entry := self._conditional(read, number, name)) is None:
+                if (entry := self._conditional(source, number, name)) is None:
                     continue
                 name, when = entry  # noqa: PLW2901 - the entry in its short form
-            pending = _PendingInclude(read, number, name, when, root, depth, included[number])
+            pending = _PendingInclude(source, number, name, when, root, depth, included[number])
             if when is None:
                 self._include(pending)
             else:
                 self.pending.append(pending)
 
-    def _conditional(self, read: Document, number: int, entry: dict[str, object]) -> tuple[Any, Any] | None:
+    def _conditional(self, source: Document, number: int, entry: dict[str, object]) -> tuple[Any, Any] | None:
         """Return the file and the condition of an entry that is a mapping, or None for an invalid one."""
         path: tuple[str | int, ...] = ("include", number)
         before = len(self.problems)
         if "file" not in entry:
-            self.report(read, path, "an entry of include that is a mapping has file", "write {file: F, when: ...}")
+            self.report(source, path, "an entry of include that is a mapping has file", "write {file: F, when: ...}")
         for violation in unknown_keys(path, entry, ("file", "when"), "include"):
-            self.report(read, violation.path, violation.message, violation.hint)
+            self.report(source, violation.path, violation.message, violation.hint)
         if entry.get("when") is not None:
             for violation in conditions.violations((*path, "when"), entry["when"]):
-                self.report(read, violation.path, violation.message, violation.hint)
+                self.report(source, violation.path, violation.message, violation.hint)
         return (entry["file"], entry.get("when")) if len(self.problems) == before else None
 
     def _include(self, entry: _PendingInclude) -> None:
@@ -377,9 +373,9 @@ class _Loader:
         if reason:
             self.report(entry.source, ("include", entry.number), reason, hint)
 
-    def report(self, read: Document, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
+    def report(self, source: Document, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
         """Add the problem of an entry of ``include``."""
-        self.problems.append(document.problem(read.file, read.position(path), "include", message, hint))
+        self.problems.append(document.problem(source.file, source.position(path), "include", message, hint))
 
 
 def _refusal(root: str, name: object, depth: int) -> tuple[str, str]:

@@ -200,6 +200,10 @@ class ManifestBuilder:
         self._add_purges(data.get("purge"))
 
     def _report(self, violation: Violation, subject: str = "", code: str = "invalid", *, value: bool = False) -> None:
+        """Add a problem; decide whether names are missing for it that the rest of the manifest may use.
+
+        ``subject`` is the resource, ``value``: the position is the value's, not the key's.
+        """
         self.problems.append(self._problem(violation, subject, code, value=value))
         path = violation.path
         # A duplicate's first declaration remains, and the name of an invalid input; nothing refers to a move, a removal
@@ -501,6 +505,7 @@ class ManifestBuilder:
         return parsed
 
     def _list(self, section: str, value: object) -> list[Any]:
+        """Return the items of a section that is a list; none, and report it, for another value."""
         if value is None or type(value) is list:
             return value or []
         self._error((section,), f"{section} must be a list")

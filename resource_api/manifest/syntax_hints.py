@@ -68,11 +68,8 @@ class Failure(NamedTuple):
 
 def advise(failure: Failure) -> Advice | None:
     """Return advice about a failure, or None if its line gives no reason."""
-    return next((advice for words, rule in _RULES if words in _words(failure) and (advice := rule(failure))), None)
-
-
-def _words(failure: Failure) -> str:
-    return f"{failure.problem} {failure.context}"
+    message = f"{failure.problem} {failure.context}"
+    return next((advice for words, rule in _RULES if words in message and (advice := rule(failure))), None)
 
 
 def value_needs_quotes(line: str, position: Position) -> Advice:
